@@ -1,46 +1,86 @@
-"""Two sources read as one: nothing is taken ahead, an end and an error reach the reader."""
+"""Two watches read as one: nothing is taken ahead, and an error reaches the reader."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 
 import pytest
 
-from turnlog.events.async_tasks import merge_streams
+from turnlog.events.async_tasks import merge_watches, stream_watch
 
 
-async def count_up(gate: asyncio.Event | None = None) -> AsyncGenerator[int]:
-    for number in range(10):
-        yield number
-    if gate:
-        await gate.wait()
+@dataclass
+class CountingWatch:
+    """Has the numbers up to `end`."""
+
+    end: int
+    taken: int = 0
+    error: Exception | None = None
+    """Raised after them."""
+
+    async def take_next(self) -> int | None:
+        if self.taken < self.end:
+            self.taken += 1
+            return self.taken
+        if self.error:
+            raise self.error
+        return None
 
 
-async def wait_forever() -> AsyncGenerator[str]:
-    await asyncio.Event().wait()
-    yield "never"
+@dataclass
+class SilentWatch:
+    """Never has anything."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def take_next(self) -> str | None:
+        self.asked.set()
+        return None
 
 
-async def test_a_source_is_read_on_where_the_merge_left_it() -> None:
-    async with aclosing(count_up(asyncio.Event())) as numbers:
-        async with aclosing(merge_streams(wait_forever(), numbers)) as merged:
-            assert [await anext(merged) for _ in range(4)] == [0, 1, 2, 3]
-        assert [await anext(numbers) for _ in range(3)] == [4, 5, 6]
+async def test_a_watch_is_read_on_where_the_merge_left_it() -> None:
+    wake, numbers = asyncio.Event(), CountingWatch(7)
+    async with aclosing(merge_watches(wake, SilentWatch(), numbers)) as merged:
+        assert [await anext(merged) for _ in range(4)] == [1, 2, 3, 4]
+    async with aclosing(stream_watch(wake, numbers)) as rest:
+        assert [await anext(rest) for _ in range(3)] == [5, 6, 7]
 
 
-async def test_the_end_of_one_source_ends_the_merge_after_all_its_items() -> None:
-    async with aclosing(merge_streams(wait_forever(), count_up())) as merged:
-        assert [item async for item in merged] == list(range(10))
+async def test_a_reader_that_waits_is_woken_by_what_comes_on_either_watch() -> None:
+    wake, first, second = asyncio.Event(), CountingWatch(0), CountingWatch(0)
+    async with aclosing(merge_watches(wake, first, second)) as merged:
+        for watch in (first, second):
+            waiting = asyncio.create_task(anext(merged))
+            await asyncio.sleep(0)
+            watch.end += 1
+            wake.set()
+            assert await waiting == 1
 
 
-async def test_the_error_of_a_source_is_raised_after_its_items() -> None:
-    async def fail_after_one() -> AsyncGenerator[int]:
-        yield 1
-        raise ConnectionError
+async def test_what_the_first_watch_has_comes_first() -> None:
+    wake = asyncio.Event()
+    first, second = CountingWatch(3), CountingWatch(2)
+    async with aclosing(merge_watches(wake, first, second)) as merged:
+        assert [await anext(merged) for _ in range(5)] == [1, 2, 3, 1, 2]
 
-    async with aclosing(merge_streams(fail_after_one(), wait_forever())) as merged:
+
+async def test_the_error_of_a_watch_is_raised_after_its_items() -> None:
+    failing = CountingWatch(1, error=ConnectionError())
+    async with aclosing(merge_watches(asyncio.Event(), failing, SilentWatch())) as merged:
         assert await anext(merged) == 1
         with pytest.raises(ConnectionError):
             await anext(merged)
+
+
+async def test_a_watch_that_nobody_wakes_is_asked_again() -> None:
+    silent = SilentWatch()
+    async with aclosing(stream_watch(asyncio.Event(), silent)) as nothing:
+        waiting = asyncio.create_task(anext(nothing))
+        await silent.asked.wait()
+        silent.asked.clear()
+        await silent.asked.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting

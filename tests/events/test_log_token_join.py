@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
 
+from turnlog.events.async_tasks import Watch
 from turnlog.events.codec import encode_batch
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.jetstream.event_consumer import (
@@ -74,10 +76,12 @@ class SilentTokenStream(MemoryTokenStream):
     """Token events that are stored but never arrive live."""
 
     @asynccontextmanager
-    async def watch_turn(
-        self, tenant: str, session: str, turn: int
-    ) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
-        async with super().watch_turn(tenant, session, turn + 1) as silent:
+    async def open_turn_watch(
+        self, tenant: str, session: str, turn: int, wake: asyncio.Event, *, is_new: bool = False
+    ) -> AsyncGenerator[Watch[TokenEvent]]:
+        async with super().open_turn_watch(
+            tenant, session, turn + 1, wake, is_new=is_new
+        ) as silent:
             yield silent
 
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-
-from nats.aio.client import Client
-from nats.aio.msg import Msg
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
 
 from tests.events.conftest import ContractStore
 from tests.events.log_sessions import take_items
+from turnlog.events.async_tasks import stream_watch
 from turnlog.events.content import compute_digest
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
 from turnlog.events.jetstream.nats_connection import NatsConnection, open_connection
@@ -15,15 +15,23 @@ from turnlog.events.jetstream.stream_setup import (
     provision_lost_streams,
     provision_streams,
 )
-from turnlog.events.jetstream.subscriptions import (
-    LIVE_BUFFER_BYTES,
-    MESSAGE_OVERHEAD_BYTES,
-    LiveSubscription,
-)
 from turnlog.events.model.call_events import TokenUsage
 from turnlog.events.store.memory_log import MemoryTokenStream
+from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import AttemptClosed, Token, TokenEvent
 from turnlog.services.platform.nats_server import NatsServer
+
+
+@asynccontextmanager
+async def watch_tokens(
+    tokens: TokenStream, tenant: str
+) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
+    wake = asyncio.Event()
+    async with (
+        tokens.open_turn_watch(tenant, "s", 1, wake) as watch,
+        aclosing(stream_watch(wake, watch)) as events,
+    ):
+        yield events
 
 
 def build_tokens(count: int, start: int = 0) -> list[TokenEvent]:
@@ -95,7 +103,7 @@ async def test_a_watcher_gets_what_is_held_and_what_comes(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     await publish_tokens(store, fresh_tenant, build_tokens(50))
-    async with store.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+    async with watch_tokens(store.tokens, fresh_tenant) as watched:
         speaking = asyncio.create_task(
             publish_tokens(store, fresh_tenant, build_tokens(200, start=50))
         )
@@ -106,7 +114,7 @@ async def test_a_watcher_gets_what_is_held_and_what_comes(
 async def test_a_watcher_of_one_turn_hears_no_other(
     store: ContractStore, fresh_tenant: str
 ) -> None:
-    async with store.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+    async with watch_tokens(store.tokens, fresh_tenant) as watched:
         await store.tokens.publish_token(fresh_tenant, "s", 2, build_tokens(1)[0])
         await store.tokens.publish_token(fresh_tenant, "s", 1, build_closed(""))
         assert await take_items(watched, 1) == [build_closed("")]
@@ -114,7 +122,7 @@ async def test_a_watcher_of_one_turn_hears_no_other(
 
 async def test_a_slow_watcher_misses_nothing(store: ContractStore, fresh_tenant: str) -> None:
     await publish_tokens(store, fresh_tenant, build_tokens(1))
-    async with store.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+    async with watch_tokens(store.tokens, fresh_tenant) as watched:
         assert await take_items(watched, 1) == build_tokens(1)
         rest = build_tokens(6_000, start=1)  # more than a reader is given room for
         await publish_tokens(store, fresh_tenant, rest)
@@ -128,18 +136,6 @@ async def test_a_slow_watcher_misses_nothing(store: ContractStore, fresh_tenant:
         ]
 
 
-async def test_what_came_and_was_not_read_yet_is_bounded() -> None:
-    subscription = LiveSubscription()
-    for _ in range(100):
-        await subscription.add_message(Msg(Client(), data=b"x" * 100_000))
-    kept = 0
-    while await subscription.wait_for_next(timeout=0) is not None:
-        kept += 1
-    assert kept == LIVE_BUFFER_BYTES // (100_000 + MESSAGE_OVERHEAD_BYTES)
-    await subscription.add_message(Msg(Client(), data=b"there is room again"))
-    assert await subscription.wait_for_next(timeout=0) is not None
-
-
 async def test_a_token_of_a_later_release_is_passed_over(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
@@ -147,14 +143,14 @@ async def test_a_token_of_a_later_release_is_passed_over(
     await jetstream.connection.nc.publish(subject, b'{"kind":"thought","text":"hm"}')
     await jetstream.connection.nc.publish(subject, b"not json")
     await publish_tokens(jetstream, fresh_tenant, build_tokens(1))
-    async with jetstream.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+    async with watch_tokens(jetstream.tokens, fresh_tenant) as watched:
         assert await take_items(watched, 1) == build_tokens(1)
 
 
 async def test_tokens_lost_in_memory_are_gone_and_the_watcher_hears_what_comes_after() -> None:
     lost = MemoryTokenStream()
     await lost.publish_token("t", "s", 1, build_tokens(1)[0])
-    async with lost.watch_turn("t", "s", 1) as watched:
+    async with watch_tokens(lost, "t") as watched:
         assert await take_items(watched, 1) == build_tokens(1)
         lost.clear_all()
         assert await lost.read_token_events("t", "s", 1) == ()
@@ -186,7 +182,7 @@ async def test_a_server_that_restarts_forgets_tokens_and_a_watcher_hears_those_t
         await provision_streams(connection, StreamOptions())
         on = build_client(connection)
         await publish_tokens(on, fresh_tenant, build_tokens(10))
-        async with on.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+        async with watch_tokens(on.tokens, fresh_tenant) as watched:
             assert await take_items(watched, 10) == build_tokens(10)
             await own_server.restart()
             await made_again.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
 from tests.services.gateway.requests.raw_http import open_raw_connection
+from turnlog.events.async_tasks import Watch
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.turn_events import TurnSubmitted
@@ -91,15 +92,15 @@ class WatchedLog(MemoryLog):
     began: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def watch_session(
-        self, tenant: str, session: str, after: int = 0
-    ) -> AsyncGenerator[RecordedEvent]:
-        """See `Log.watch`."""
+    @asynccontextmanager
+    async def open_session_watch(
+        self, tenant: str, session: str, after: int, wake: asyncio.Event
+    ) -> AsyncGenerator[Watch[RecordedEvent]]:
+        """See `EventLog.open_session_watch`."""
         self.began.set()
         try:
-            async with aclosing(super().watch_session(tenant, session, after)) as events:
-                async for event in events:
-                    yield event
+            async with super().open_session_watch(tenant, session, after, wake) as watch:
+                yield watch
         finally:
             self.ended.set()
 

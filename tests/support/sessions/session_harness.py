@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
+from turnlog.events.async_tasks import stream_watch
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import ClaimableEvent, format_event_name
@@ -215,7 +216,11 @@ class SessionHarness:
 
     async def wait_for_tokens(self, number: int, turn: int = 1, session: str = "s") -> None:
         """Wait until so many token events of a turn have come."""
-        async with self.tokens.watch_turn(TENANT, session, turn) as events:
+        wake = asyncio.Event()
+        async with (
+            self.tokens.open_turn_watch(TENANT, session, turn, wake) as watch,
+            aclosing(stream_watch(wake, watch)) as events,
+        ):
             async for _ in events:
                 number -= 1
                 if number == 0:

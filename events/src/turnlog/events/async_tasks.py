@@ -1,4 +1,4 @@
-"""Tasks that end for certain, and two asynchronous sources read as one.
+"""Tasks that end for certain, and watches that are read without a task.
 
 On Python 3.11 `asyncio.wait_for` swallows a cancellation that arrives together with its result, and
 nats-py waits that way for every answer. So a task that was cancelled once may continue; it is
@@ -8,11 +8,9 @@ cancelled until it has ended.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, Protocol, TypeVar
 
 _CANCEL_INTERVAL: Final = 0.005
 """Seconds to wait before a task is cancelled again."""
@@ -53,75 +51,55 @@ async def run_tasks(
         await cancel_tasks(*tasks)
 
 
+ItemT_co = TypeVar("ItemT_co", covariant=True)
+
 FirstItem = TypeVar("FirstItem")
 
 SecondItem = TypeVar("SecondItem")
 
-ItemT = TypeVar("ItemT")
+WAKE_SECONDS: Final = 1.0
+"""Seconds after which a watch is asked without a wake-up, because it may check for a loss."""
 
 
-async def merge_streams(
-    first: AsyncGenerator[FirstItem], second: AsyncGenerator[SecondItem]
+class Watch(Protocol[ItemT_co]):
+    """A source of items that sets an event when the next one may be there."""
+
+    async def take_next(self) -> ItemT_co | None:
+        """Return the next item if one is there."""
+        ...
+
+
+async def wait_for_wake(wake: asyncio.Event, seconds: float = WAKE_SECONDS) -> None:
+    """Wait until watches may have something to take, at most so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await wake.wait()
+
+
+async def stream_watch(wake: asyncio.Event, watch: Watch[FirstItem]) -> AsyncGenerator[FirstItem]:
+    """Yield the items of a watch as they arrive, forever."""
+    while True:
+        wake.clear()
+        while (item := await watch.take_next()) is not None:
+            yield item
+        await wait_for_wake(wake)
+
+
+async def merge_watches(
+    wake: asyncio.Event, first: Watch[FirstItem], second: Watch[SecondItem]
 ) -> AsyncGenerator[FirstItem | SecondItem]:
-    """Yield the items of both sources as they arrive until one source ends; raise its error.
+    """Yield the items of two watches as they arrive, forever.
 
-    The order between the two sources is not defined. The next item of a source is requested when
-    the reader has handled its last one. So a reader that leaves at an item can read that source on
-    elsewhere, which a merge through a queue (anyio, aiostream) does not allow: it reads ahead, and
-    what waits in its queue is lost. Closing the sources is up to the caller.
+    Both set `wake`. What is there of the first one comes first. Nothing is taken ahead, so a reader
+    that leaves at an item can read either watch on elsewhere.
     """
-    merge: _Merge[FirstItem | SecondItem] = _Merge()
-    async with run_tasks(merge.forward_items(first), merge.forward_items(second)):
-        while not isinstance(arrival := await merge.take_next(), _SourceEnd):
-            yield arrival.item
-            arrival.is_handled.set()
-        if arrival.error:
-            raise arrival.error
-
-
-@dataclass(frozen=True, slots=True)
-class _Arrival(Generic[ItemT]):
-    """An item of a source, which is asked for its next one when this one is handled."""
-
-    item: ItemT
-    is_handled: asyncio.Event
-
-
-@dataclass(frozen=True, slots=True)
-class _SourceEnd:
-    """The end of a source."""
-
-    error: Exception | None = None
-    """The error it raised, if any."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Merge(Generic[ItemT]):
-    """What has arrived and is not yet handed to the reader: at most one item of a source."""
-
-    arrivals: deque[_Arrival[ItemT] | _SourceEnd] = field(
-        default_factory=deque["_Arrival[ItemT] | _SourceEnd"]
-    )
-    has_arrived: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def forward_items(self, source: AsyncGenerator[ItemT]) -> None:
-        is_handled = asyncio.Event()
-        end = _SourceEnd()
-        try:
-            async for item in source:
-                self._add(_Arrival(item, is_handled))
-                await is_handled.wait()
-                is_handled.clear()
-        except Exception as error:  # noqa: BLE001 -- raised where the reader is
-            end = _SourceEnd(error)
-        self._add(end)
-
-    def _add(self, arrival: _Arrival[ItemT] | _SourceEnd) -> None:
-        self.arrivals.append(arrival)
-        self.has_arrived.set()
-
-    async def take_next(self) -> _Arrival[ItemT] | _SourceEnd:
-        while not self.arrivals:
-            self.has_arrived.clear()
-            await self.has_arrived.wait()
-        return self.arrivals.popleft()
+    while True:
+        wake.clear()
+        while True:
+            item: FirstItem | SecondItem | None = await first.take_next()
+            if item is None:
+                item = await second.take_next()
+            if item is None:
+                break
+            yield item
+        await wait_for_wake(wake)

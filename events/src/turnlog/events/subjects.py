@@ -99,6 +99,15 @@ def build_token_subject(tenant: str, session: str, turn: int) -> str:
     return f"tokens.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}.{turn}"
 
 
+def build_token_filter(tenant: str | None, session: str | None) -> str:
+    """Return the subject filter for the tokens of a session, of a tenant, or of all tenants."""
+    if tenant is None:
+        return ALL_TOKEN_SUBJECTS
+    if session is None:
+        return f"tokens.{validate_id(tenant, 'tenant')}.>"
+    return f"tokens.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}.>"
+
+
 def build_blob_subject(tenant: str, digest: Digest) -> str:
     """Return the subject that holds one blob; refuses anything that is not a digest."""
     if _DIGEST_REGEX.fullmatch(digest) is None:

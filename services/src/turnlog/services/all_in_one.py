@@ -45,6 +45,7 @@ from turnlog.services.platform.process_settings import (
     WorkerSettings,
 )
 from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.process_components import connect_client
 from turnlog.services.projector import main as projector
 from turnlog.services.worker import worker_process as worker
 
@@ -98,15 +99,16 @@ async def _run_roles(
 ) -> AsyncGenerator[str]:
     places = (server.url, server.monitor_url)
     projection_signal = ProjectionSignal()
+    front = settings.build_role_settings(GatewaySettings, *places)
     async with (
         projector.run_projector(
             settings.build_role_settings(ProjectorSettings, *places), shutdown, projection_signal
         ),
-        gateway.run_gateway(
-            settings.build_role_settings(GatewaySettings, *places), shutdown, projection_signal
-        ) as http,
+        # The projector has a connection of its own, since a rebuild fills it.
+        connect_client(front, "up", shutdown.create_loss_callback("nats")) as client,
+        gateway.run_gateway(front, shutdown, projection_signal, client) as http,
         # Started last and stopped first, so that clients that follow a turn see how it ends.
-        worker.run_worker(settings.build_role_settings(WorkerSettings, *places), shutdown),
+        worker.run_worker(settings.build_role_settings(WorkerSettings, *places), shutdown, client),
     ):
         yield http
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -13,6 +13,7 @@ import structlog
 
 from turnlog.events.jetstream.jetstream_client import (
     JetStreamBlobStore,
+    JetStreamClient,
     JetStreamLog,
     open_client,
 )
@@ -90,30 +91,54 @@ class ProcessComponents:
 
 
 @asynccontextmanager
-async def connect_components(
-    settings: ProcessSettings, role: str, on_closed: Callable[[], None]
-) -> AsyncGenerator[ProcessComponents]:
-    """Connect and provision; close everything when the body ends.
+async def connect_client(
+    settings: ProcessSettings, role: str, on_closed: Callable[[], None], tenant: str | None = None
+) -> AsyncGenerator[JetStreamClient]:
+    """Connect and provision; close the connection when the body ends.
 
-    `on_closed` is called when the connection is closed permanently; the process should then end.
+    What the client watches is of this tenant, or of any. `on_closed` is called when the connection
+    is closed permanently; the process should then end.
     """
-    durability = await check_durability(
-        settings.durability, settings.replicas, settings.nats_monitor
-    )
     url, terms = settings.nats_url.get_secret_value(), StreamOptions(replicas=settings.replicas)
-    key = settings.snapshot_key
-    if key is None:
-        _log.info("snapshot-key-missing", snapshots="only those of this process are believed")
-    snapshot_key = key.get_secret_value() if key else create_process_key()
-    traces = create_tracing(role, settings.otlp_endpoint)
     # A server that answers at once was not waited for, and a first start says little.
     notice = asyncio.get_running_loop().call_later(
         NOTICED_WAIT,
         partial(_log.info, "waiting-for-nats", role=role, address=hide_credentials(url)),
     )
     try:
-        async with open_client(url, terms, name=f"turnlog-{role}", on_closed=on_closed) as on:
+        async with open_client(
+            url, terms, name=f"turnlog-{role}", tenant=tenant, on_closed=on_closed
+        ) as client:
             notice.cancel()
+            yield client
+    finally:
+        notice.cancel()
+
+
+@asynccontextmanager
+async def connect_components(
+    settings: ProcessSettings,
+    role: str,
+    on_closed: Callable[[], None],
+    *,
+    tenant: str | None = None,
+    client: JetStreamClient | None = None,
+) -> AsyncGenerator[ProcessComponents]:
+    """Connect as `connect_client` does, unless there is a client, and build the components on it.
+
+    Everything that was opened here is closed when the body ends.
+    """
+    durability = await check_durability(
+        settings.durability, settings.replicas, settings.nats_monitor
+    )
+    key = settings.snapshot_key
+    if key is None:
+        _log.info("snapshot-key-missing", snapshots="only those of this process are believed")
+    snapshot_key = key.get_secret_value() if key else create_process_key()
+    traces = create_tracing(role, settings.otlp_endpoint)
+    connecting = nullcontext(client) if client else None
+    try:
+        async with connecting or connect_client(settings, role, on_closed, tenant) as on:
             yield ProcessComponents(
                 role=role,
                 connection=on.connection,
@@ -127,5 +152,4 @@ async def connect_components(
                 tracing=traces,
             )
     finally:
-        notice.cancel()
         traces.close()

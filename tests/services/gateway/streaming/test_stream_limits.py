@@ -14,7 +14,6 @@ from starlette.routing import Route
 
 from tests.services.gateway.streaming.sse_client import open_stream
 from tests.services.gateway.streaming.stream_session import serve_app
-from turnlog.events.async_tasks import merge_streams
 from turnlog.events.errors import Unavailable
 from turnlog.services.gateway.streaming.sse import (
     MAX_PENDING_BYTES,
@@ -127,7 +126,7 @@ async def test_a_source_that_overlooks_a_cancellation_ends_with_its_reader_all_t
             left.set()
 
     async def frames() -> AsyncGenerator[bytes]:
-        async with aclosing(merge_streams(deaf(), deaf())) as items:
+        async with aclosing(deaf()) as items:
             async for item in items:
                 yield item.encode()
 

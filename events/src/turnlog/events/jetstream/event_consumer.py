@@ -14,13 +14,14 @@ received since the last `AttemptReset` is therefore always a prefix of the recor
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Self
 
-from turnlog.events.async_tasks import merge_streams
+from turnlog.events.async_tasks import Watch, merge_watches, wait_for_wake
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
@@ -162,25 +163,31 @@ async def stream_session(
     Without `upto` no token events are yielded.
     """
     resumed_turn = position.reply.turn
-    async with aclosing(log.watch_session(tenant, session, position.sequence)) as events:
+    wake = asyncio.Event()
+    async with log.open_session_watch(tenant, session, position.sequence, wake) as events:
         while True:
             turn = position.reply.turn
             is_live = upto is not None and (position.sequence >= upto or turn == resumed_turn)
             if turn and is_live:
                 async with aclosing(
-                    _stream_open_turn(events, tokens, tenant, session, position)
+                    _stream_open_turn(events, wake, tokens, tenant, session, position)
                 ) as items:
                     async for item in items:
                         position, _ = item
                         yield item
             else:
-                event = await anext(events)
+                wake.clear()
+                event = await events.take_next()
+                if event is None:
+                    await wait_for_wake(wake)
+                    continue
                 position = position.advance_past(event)
                 yield position, event
 
 
 async def _stream_open_turn(
-    events: AsyncGenerator[RecordedEvent],
+    events: Watch[RecordedEvent],
+    wake: asyncio.Event,
     tokens: TokenStream,
     tenant: str,
     session: str,
@@ -194,8 +201,8 @@ async def _stream_open_turn(
     turn = position.reply.turn
     record = create_resumed_record(position.reply)
     async with (
-        tokens.watch_turn(tenant, session, turn) as live_tokens,
-        aclosing(merge_streams(live_tokens, events)) as merged,
+        tokens.open_turn_watch(tenant, session, turn, wake) as live_tokens,
+        aclosing(merge_watches(wake, live_tokens, events)) as merged,
     ):
         async for arrived in merged:
             if isinstance(arrived, RecordedEvent):
@@ -310,7 +317,7 @@ async def subscribe_events(
     """
     _check_filter(types, session, tokens=tokens)
     async with open_connection(url, name="turnlog-consumer") as connection:
-        on = build_client(connection)
+        on = build_client(connection, tenant, session)
         if session is None:
             start, items, cursors = await _open_tenant_stream(on, tenant, after)
         else:

@@ -7,21 +7,23 @@ digest. The library log differs from the session log only in its kind of history
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from nats.js.api import Header
 from pydantic import BaseModel
 
-from turnlog.events.codec import EventBatch
+from turnlog.events.async_tasks import stream_watch
+from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import AlteredBlob, Corrupt
-from turnlog.events.jetstream import batch_append, session_reads, session_watch, stream_reader
+from turnlog.events.jetstream import batch_append, session_reads, stream_reader
 from turnlog.events.jetstream.direct_get import (
     get_last_message,
     get_last_message_at_leader,
@@ -34,6 +36,11 @@ from turnlog.events.jetstream.js_api import (
     fetch_stream_info,
     request_json,
 )
+from turnlog.events.jetstream.live_feed import (
+    JetStreamSessionWatch,
+    LiveFeed,
+    open_session_watch,
+)
 from turnlog.events.jetstream.nats_connection import (
     NatsConnection,
     RequestUnanswered,
@@ -45,8 +52,14 @@ from turnlog.events.jetstream.stream_setup import (
     provision_lost_streams,
     provision_streams,
 )
-from turnlog.events.jetstream.token_stream import JetStreamTokenStream
-from turnlog.events.store.ports import AppendOutcome, LogIdentity, RawEvent
+from turnlog.events.jetstream.token_stream import JetStreamTokenStream, build_token_feed
+from turnlog.events.store.ports import (
+    AppendOutcome,
+    BatchAlreadyStored,
+    BatchAppended,
+    LogIdentity,
+    RawEvent,
+)
 from turnlog.events.subjects import (
     ALL_BLOB_SUBJECTS,
     BLOBS_STREAM,
@@ -56,7 +69,10 @@ from turnlog.events.subjects import (
     HistoryKind,
     build_blob_subject,
     build_snapshot_subject,
+    build_token_filter,
 )
+
+_HISTORY_SUBJECT_WORDS: Final = 3
 
 BLOB_EXISTS_CODE: Final = 10071
 """The server's error code for a subject that already holds a message."""
@@ -177,6 +193,10 @@ class JetStreamLog:
     """Seconds for which an append may be retried."""
     kind: HistoryKind = SESSION_HISTORY
     append_guard: batch_append.AppendGuard | None = None
+    feed: LiveFeed[RecordedEvent] = field(
+        default_factory=lambda: build_event_feed(SESSION_HISTORY.build_filter())
+    )
+    """The standing subscription of this process."""
 
     async def get_identity(self, tenant: str) -> LogIdentity:
         """See `EventLog.get_identity`; it asks the server each time."""
@@ -192,9 +212,14 @@ class JetStreamLog:
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         """See `EventLog.append_batch`."""
         stream = self.kind.find_stream(batch.tenant)
-        return await batch_append.append_batch(
+        outcome = await batch_append.append_batch(
             self.connection, stream, batch, self.patience, self.append_guard
         )
+        if isinstance(outcome, BatchAppended | BatchAlreadyStored):
+            key = batch.subjects.removesuffix(".>")
+            for event in outcome.events:
+                self.feed.add_decoded(key, event.stream_sequence, event.stored, event)
+        return outcome
 
     async def read_last_event(
         self, tenant: str, session: str, *, leader: bool = False
@@ -296,14 +321,31 @@ class JetStreamLog:
                 if ours:
                     yield ours
 
-    def watch_session(
+    def open_session_watch(
+        self, tenant: str, session: str, after: int, wake: asyncio.Event
+    ) -> AbstractAsyncContextManager[JetStreamSessionWatch]:
+        """See `EventLog.open_session_watch`."""
+        subjects = self.kind.build_filter(tenant, session)
+        return open_session_watch(
+            self.connection, self.kind.find_stream(tenant), self.feed, subjects, after, wake
+        )
+
+    async def watch_session(
         self, tenant: str, session: str, after: int = 0
     ) -> AsyncGenerator[RecordedEvent]:
         """See `EventLog.watch_session`."""
-        subjects = self.kind.build_filter(tenant, session)
-        return session_watch.watch_session(
-            self.connection, self.kind.find_stream(tenant), subjects, after
-        )
+        wake = asyncio.Event()
+        async with (
+            self.open_session_watch(tenant, session, after, wake) as watch,
+            aclosing(stream_watch(wake, watch)) as events,
+        ):
+            async for event in events:
+                yield event
+
+
+def build_event_feed(subjects: str) -> LiveFeed[RecordedEvent]:
+    """Return a feed of events, whose watchers watch one history each."""
+    return LiveFeed(subjects, _HISTORY_SUBJECT_WORDS, decode_event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,15 +360,22 @@ class JetStreamClient:
     tokens: JetStreamTokenStream
 
 
-def build_client(connection: NatsConnection) -> JetStreamClient:
-    """Return a client on a connection; nothing is created or checked."""
+def build_client(
+    connection: NatsConnection, tenant: str | None = None, session: str | None = None
+) -> JetStreamClient:
+    """Return a client on a connection; nothing is created or checked.
+
+    What it watches is of this tenant, or of this session of it, or of any.
+    """
+    events = build_event_feed(SESSION_HISTORY.build_filter(tenant, session))
+    library = build_event_feed(LIBRARY_HISTORY.build_filter(tenant))
     return JetStreamClient(
         connection,
-        JetStreamLog(connection),
-        JetStreamLog(connection, kind=LIBRARY_HISTORY),
+        JetStreamLog(connection, feed=events),
+        JetStreamLog(connection, kind=LIBRARY_HISTORY, feed=library),
         JetStreamBlobStore(connection),
         JetStreamSnapshotStore(connection),
-        JetStreamTokenStream(connection),
+        JetStreamTokenStream(connection, build_token_feed(build_token_filter(tenant, session))),
     )
 
 
@@ -336,12 +385,16 @@ async def open_client(
     terms: StreamOptions,
     *,
     name: str = "turnlog",
+    tenant: str | None = None,
     on_closed: Callable[[], None] | None = None,
 ) -> AsyncGenerator[JetStreamClient]:
-    """Connect, create and verify the streams; create lost ones again after each reconnect."""
+    """Connect, create and verify the streams; create lost ones again after each reconnect.
+
+    What the client watches is of this tenant, or of any.
+    """
     again = partial(provision_lost_streams, terms=terms)
     async with open_connection(
         url, name=name, on_reconnect=again, on_closed=on_closed
     ) as connection:
         await provision_streams(connection, terms)
-        yield build_client(connection)
+        yield build_client(connection, tenant)

@@ -237,5 +237,10 @@ async def wait_backoff(failures: int) -> None:
 
     Waits are random, so that clients of a restarted server do not all return at once.
     """
+    await asyncio.sleep(draw_backoff(failures))
+
+
+def draw_backoff(failures: int) -> float:
+    """Return the seconds of such a wait."""
     longest = min(MAX_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures, 10))
-    await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 -- spreads, guards nothing
+    return random.uniform(0, longest)  # noqa: S311 -- spreads, guards nothing

@@ -7,14 +7,15 @@ recorded reply.
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from nats import errors
-from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from turnlog.events.errors import Unavailable
@@ -22,20 +23,32 @@ from turnlog.events.jetstream.direct_get import (
     StoredMessage,
     get_consecutive_messages,
     get_last_message_at_leader,
-    parse_stored_message,
 )
 from turnlog.events.jetstream.js_api import JsApiError, PublishAck, fetch_stream_info, request_json
+from turnlog.events.jetstream.live_feed import CHECK_SECONDS, LiveFeed, LiveQueue
 from turnlog.events.jetstream.nats_connection import NatsConnection, RequestNotSent
-from turnlog.events.jetstream.subscriptions import LiveSubscription, open_live_subscription
 from turnlog.events.store.ports import StampedTokenEvent
-from turnlog.events.subjects import TOKENS_STREAM, build_token_subject
+from turnlog.events.subjects import ALL_TOKEN_SUBJECTS, TOKENS_STREAM, build_token_subject
 from turnlog.events.tokens import TOKEN_EVENT, TokenEvent
 
 TOKEN_PAGE_SIZE: Final = 1_000
 """Token events read back in one batch."""
 
-TOKEN_CHECK_SECONDS: Final = 3.0
-"""Seconds without a message after which the stored tokens are read."""
+_TOKEN_SUBJECT_WORDS: Final = 4
+
+
+def decode_token_event(stored: bytes, stream_sequence: int) -> tuple[TokenEvent, ...]:
+    """Decode a token event; empty if this release does not know its kind."""
+    del stream_sequence
+    try:
+        return (TOKEN_EVENT.validate_json(stored),)
+    except ValidationError:
+        return ()
+
+
+def build_token_feed(subjects: str = ALL_TOKEN_SUBJECTS) -> LiveFeed[tuple[TokenEvent, ...]]:
+    """Return a feed of token events, whose watchers watch one turn each."""
+    return LiveFeed(subjects, _TOKEN_SUBJECT_WORDS, decode_token_event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +56,8 @@ class JetStreamTokenStream:
     """Token events of all turns."""
 
     connection: NatsConnection
+    feed: LiveFeed[tuple[TokenEvent, ...]] = field(default_factory=build_token_feed)
+    """The standing subscription of this process."""
 
     async def publish_token(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
         """See `TokenStream.publish_token`."""
@@ -92,45 +107,60 @@ class JetStreamTokenStream:
         return (now - datetime.fromisoformat(newest.time)).total_seconds() if newest else None
 
     @asynccontextmanager
-    async def watch_turn(
-        self, tenant: str, session: str, turn: int
-    ) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
-        """See `TokenStream.watch_turn`."""
+    async def open_turn_watch(
+        self, tenant: str, session: str, turn: int, wake: asyncio.Event, *, is_new: bool = False
+    ) -> AsyncGenerator[JetStreamTurnWatch]:
+        """See `TokenStream.open_turn_watch`."""
         subject = build_token_subject(tenant, session, turn)
-        async with open_live_subscription(self.connection, subject) as live:
-            flow = _stream_token_events(self.connection, subject, live)
-            try:
-                yield flow
-            finally:
-                await flow.aclose()
+        was_open = await self.feed.open_on(self.connection)
+        with self.feed.open_queue(subject, wake) as queue:
+            queue.has_missed = not (was_open and is_new)
+            yield JetStreamTurnWatch(self.connection, subject, self.feed, queue)
 
 
-async def _stream_token_events(
-    connection: NatsConnection, subject: str, live: LiveSubscription
-) -> AsyncGenerator[TokenEvent]:
-    seen = 0
-    message: Msg | None = None
-    while True:
-        for each in await _read_unseen(connection, subject, seen, message):
-            seen = each.stream_sequence
-            for event in _decode_token_event(each):
-                yield event
-        message = await live.wait_for_next(TOKEN_CHECK_SECONDS)
+@dataclass
+class JetStreamTurnWatch:
+    """The token events of a turn that their reader has not taken yet."""
 
+    connection: NatsConnection
+    subject: str
+    feed: LiveFeed[tuple[TokenEvent, ...]]
+    queue: LiveQueue[tuple[TokenEvent, ...]]
+    seen: int = 0
+    """Stream sequence of the last message taken."""
+    fresh: deque[TokenEvent] = field(default_factory=deque["TokenEvent"])
+    """Token events that are not taken yet."""
+    checked_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
-async def _read_unseen(
-    connection: NatsConnection, subject: str, seen: int, message: Msg | None
-) -> list[StoredMessage]:
-    """Return the message if it is the next one, else all unseen token events that are stored."""
-    if message is not None and message.headers is not None:
-        if int(message.headers["Nats-Sequence"]) <= seen:
-            return []
-        if int(message.headers["Nats-Last-Sequence"]) <= seen:
-            return [parse_stored_message(message)]
-    try:
-        return await _read_stored(connection, subject, seen)
-    except Unavailable:
-        return []
+    async def take_next(self) -> TokenEvent | None:
+        """See `Watch.take_next`; waits only where it reads what is stored."""
+        while not self.fresh:
+            message = None if self.queue.has_missed else self.queue.take_message()
+            if message is None:
+                if not self._is_read_due():
+                    return None
+                await self._read_stored()
+                if not self.fresh:
+                    return None
+            elif message.previous > self.seen:
+                self.queue.has_missed = True
+            elif message.stream_sequence > self.seen:
+                self.seen = message.stream_sequence
+                self.fresh.extend(self.feed.decode_message(message))
+        self.checked_at = asyncio.get_running_loop().time()
+        return self.fresh.popleft()
+
+    def _is_read_due(self) -> bool:
+        since = asyncio.get_running_loop().time() - self.checked_at
+        return self.queue.has_missed or since >= CHECK_SECONDS
+
+    async def _read_stored(self) -> None:
+        self.queue.has_missed = False
+        self.checked_at = asyncio.get_running_loop().time()
+        with suppress(Unavailable):
+            for each in await _read_stored(self.connection, self.subject, self.seen):
+                self.seen = each.stream_sequence
+                self.fresh.extend(decode_token_event(each.payload, each.stream_sequence))
 
 
 async def _read_stored(
@@ -149,13 +179,5 @@ async def _read_stored(
 def _decode_stamped(found: StoredMessage) -> tuple[StampedTokenEvent, ...]:
     return tuple(
         StampedTokenEvent(event, datetime.fromisoformat(found.time))
-        for event in _decode_token_event(found)
+        for event in decode_token_event(found.payload, found.stream_sequence)
     )
-
-
-def _decode_token_event(found: StoredMessage) -> tuple[TokenEvent, ...]:
-    """Decode a token event; empty if this release does not know its kind."""
-    try:
-        return (TOKEN_EVENT.validate_json(found.payload),)
-    except ValidationError:
-        return ()

@@ -7,12 +7,15 @@ contract tests. Nothing outlives the process, and no running service uses it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import takewhile
+from typing import Generic, TypeVar
 
+from turnlog.events.async_tasks import Watch, stream_watch
 from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -32,6 +35,31 @@ from turnlog.events.tokens import TokenEvent
 
 MEMORY_BATCH_EVENTS = 500
 
+StoredT = TypeVar("StoredT")
+
+ItemT = TypeVar("ItemT")
+
+
+@dataclass
+class MemoryWatch(Generic[StoredT, ItemT]):
+    """A watch of a list that grows, or is replaced by an empty one."""
+
+    get_list: Callable[[], Sequence[StoredT]]
+    read_item: Callable[[StoredT], ItemT]
+    taken: int
+    watched: Sequence[StoredT] | None = None
+
+    async def take_next(self) -> ItemT | None:
+        """See `Watch.take_next`."""
+        current = self.get_list()
+        if self.watched is not None and self.watched is not current:
+            self.taken = 0
+        self.watched = current
+        if len(current) <= self.taken:
+            return None
+        self.taken += 1
+        return self.read_item(current[self.taken - 1])
+
 
 @dataclass
 class MemoryLog:
@@ -44,6 +72,8 @@ class MemoryLog:
         default_factory=dict[tuple[str, str], list[int]]
     )
     grown: asyncio.Condition = field(default_factory=asyncio.Condition)
+    wakes: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
+    """Those of the watches that are open."""
 
     async def get_identity(self, tenant: str) -> LogIdentity:
         """See `EventLog.get_identity`."""
@@ -68,6 +98,8 @@ class MemoryLog:
             places.append(len(self.stored))
         async with self.grown:
             self.grown.notify_all()
+        for wake in self.wakes:
+            wake.set()
         return BatchAppended(tuple(self._read_event(place) for place in places[behind:]))
 
     def drop_event(self, place: int) -> None:
@@ -188,18 +220,29 @@ class MemoryLog:
                     while len(self.stored) <= after:
                         await self.grown.wait()
 
+    @asynccontextmanager
+    async def open_session_watch(
+        self, tenant: str, session: str, after: int, wake: asyncio.Event
+    ) -> AsyncGenerator[Watch[RecordedEvent]]:
+        """See `EventLog.open_session_watch`."""
+        self.wakes.append(wake)
+        try:
+            places = self.sessions.setdefault((tenant, session), [])
+            yield MemoryWatch(lambda: places, self._read_event, after)
+        finally:
+            self.wakes.remove(wake)
+
     async def watch_session(
         self, tenant: str, session: str, after: int = 0
     ) -> AsyncGenerator[RecordedEvent]:
         """See `EventLog.watch_session`."""
-        places = self.sessions.setdefault((tenant, session), [])
-        while True:
-            for place in places[after:]:
-                after += 1
-                yield self._read_event(place)
-            async with self.grown:
-                while len(places) <= after:
-                    await self.grown.wait()
+        wake = asyncio.Event()
+        async with (
+            self.open_session_watch(tenant, session, after, wake) as watch,
+            aclosing(stream_watch(wake, watch)) as events,
+        ):
+            async for event in events:
+                yield event
 
 
 @dataclass
@@ -261,7 +304,8 @@ class MemoryTokenStream:
     events_by_turn: dict[tuple[str, str, int], list[StampedTokenEvent]] = field(
         default_factory=dict[tuple[str, str, int], list[StampedTokenEvent]]
     )
-    grown: asyncio.Condition = field(default_factory=asyncio.Condition)
+    wakes: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
+    """Those of the watches that are open."""
 
     def clear_all(self) -> None:
         """Remove all stored token events."""
@@ -271,8 +315,8 @@ class MemoryTokenStream:
         """See `TokenStream.publish_token`."""
         stamped = StampedTokenEvent(event, datetime.now(UTC))
         self._get_events(tenant, session, turn).append(stamped)
-        async with self.grown:
-            self.grown.notify_all()
+        for wake in self.wakes:
+            wake.set()
 
     async def publish_and_confirm(
         self, tenant: str, session: str, turn: int, event: TokenEvent
@@ -300,30 +344,17 @@ class MemoryTokenStream:
         return (datetime.now(UTC) - events[-1].at).total_seconds() if events else None
 
     @asynccontextmanager
-    async def watch_turn(
-        self, tenant: str, session: str, turn: int
-    ) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
-        """See `TokenStream.watch_turn`."""
-        events = self._stream_events(tenant, session, turn)
+    async def open_turn_watch(
+        self, tenant: str, session: str, turn: int, wake: asyncio.Event, *, is_new: bool = False
+    ) -> AsyncGenerator[Watch[TokenEvent]]:
+        """See `TokenStream.open_turn_watch`."""
+        del is_new
+        get_events = partial(self._get_events, tenant, session, turn)
+        self.wakes.append(wake)
         try:
-            yield events
+            yield MemoryWatch(get_events, lambda stamped: stamped.event, 0)
         finally:
-            await events.aclose()
-
-    async def _stream_events(
-        self, tenant: str, session: str, turn: int
-    ) -> AsyncGenerator[TokenEvent]:
-        events = self._get_events(tenant, session, turn)
-        seen = 0
-        while True:
-            for stamped in events[seen:]:
-                seen += 1
-                yield stamped.event
-            async with self.grown:
-                while len(events) <= seen and events is self._get_events(tenant, session, turn):
-                    await self.grown.wait()
-            if events is not self._get_events(tenant, session, turn):
-                events, seen = self._get_events(tenant, session, turn), 0
+            self.wakes.remove(wake)
 
     def _get_events(self, tenant: str, session: str, turn: int) -> list[StampedTokenEvent]:
         return self.events_by_turn.setdefault((tenant, session, turn), [])

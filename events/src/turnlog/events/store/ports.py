@@ -7,12 +7,14 @@ are values, because each of them is an expected answer.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from turnlog.events.async_tasks import Watch
 from turnlog.events.codec import EventBatch
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -172,10 +174,16 @@ class EventLog(Protocol):
         """
         ...
 
+    def open_session_watch(
+        self, tenant: str, session: str, after: int, wake: asyncio.Event
+    ) -> AbstractAsyncContextManager[Watch[RecordedEvent]]:
+        """Watch a history's events after a sequence: stored, then live, without gap or repeat."""
+        ...
+
     def watch_session(
         self, tenant: str, session: str, after: int = 0
     ) -> AsyncGenerator[RecordedEvent]:
-        """Yield a history's events after a sequence, stored then live, without gap or repeat."""
+        """Yield the events of such a watch forever."""
         ...
 
 
@@ -254,8 +262,12 @@ class TokenStream(Protocol):
         """Return seconds since the turn's last token event by the server's clock, or None."""
         ...
 
-    def watch_turn(
-        self, tenant: str, session: str, turn: int
-    ) -> AbstractAsyncContextManager[AsyncGenerator[TokenEvent]]:
-        """Subscribe on entering; yields stored, then live events, without gap or repeat."""
+    def open_turn_watch(
+        self, tenant: str, session: str, turn: int, wake: asyncio.Event, *, is_new: bool = False
+    ) -> AbstractAsyncContextManager[Watch[TokenEvent]]:
+        """Watch a turn's token events: stored, then live, without gap or repeat.
+
+        Those of a turn that `is_new`, because this process has just submitted it, are not stored
+        longer than this process has been listening.
+        """
         ...

@@ -15,6 +15,7 @@ import structlog
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import EventBatch
 from turnlog.events.errors import Unavailable
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CommandLookup
@@ -40,14 +41,19 @@ _log = structlog.get_logger("turnlog.gateway")
 
 @asynccontextmanager
 async def run_gateway(
-    settings: GatewaySettings, shutdown: Shutdown, projection_signal: ProjectionSignal
+    settings: GatewaySettings,
+    shutdown: Shutdown,
+    projection_signal: ProjectionSignal,
+    client: JetStreamClient | None = None,
 ) -> AsyncGenerator[str]:
     """Serve while the context is open and yield the address.
 
-    A projector in the same process signals `projection_signal`.
+    A projector in the same process signals `projection_signal`, and a worker in the same process
+    shares `client`.
     """
+    lost = shutdown.create_loss_callback("nats")
     async with connect_components(
-        settings, "gateway", shutdown.create_loss_callback("nats")
+        settings, "gateway", lost, tenant=settings.tenant, client=client
     ) as parts:
         store = open_store(settings.database_url.get_secret_value())
         try:

@@ -1,19 +1,20 @@
 """The lease of an attempt: its heartbeat, and how its worker learns that the lease is lost.
 
 At each interval it confirms with the log's leader that the attempt is current, publishes a sign of
-life and extends the delivery. A session watch reports changes at once; the interval catches what
-the watch may have missed.
+life and extends the delivery. In between it watches the session, which reports changes at once; the
+interval catches what the watch may have missed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from turnlog.events.async_tasks import run_tasks
-from turnlog.events.errors import Unavailable
+from turnlog.events.async_tasks import WAKE_SECONDS, Watch, run_tasks, wait_for_wake
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.events.registry import Event
@@ -41,41 +42,51 @@ class AttemptHeartbeat:
         self, delivery: TurnDelivery, attempt: AttemptRef, after: int
     ) -> AsyncGenerator[asyncio.Event]:
         """Send heartbeats while the body runs; set the event once the lease is lost."""
-        lease_lost = asyncio.Event()
-        async with run_tasks(
-            self._send_heartbeats(delivery, attempt, lease_lost),
-            self._watch_session(delivery, attempt, after, lease_lost),
+        lease_lost, wake = asyncio.Event(), asyncio.Event()
+        log = self.sessions.log
+        async with (
+            log.open_session_watch(delivery.tenant, delivery.session, after, wake) as watch,
+            run_tasks(self._keep_lease(delivery, attempt, watch, wake, lease_lost)),
         ):
             yield lease_lost
 
-    async def _send_heartbeats(
-        self, delivery: TurnDelivery, attempt: AttemptRef, lease_lost: asyncio.Event
+    async def _keep_lease(
+        self,
+        delivery: TurnDelivery,
+        attempt: AttemptRef,
+        watch: Watch[RecordedEvent],
+        wake: asyncio.Event,
+        lease_lost: asyncio.Event,
     ) -> None:
-        alive = AttemptAlive(call=attempt.call, attempt=attempt.attempt)
+        clock = asyncio.get_running_loop().time
+        due = clock() + self.interval
         while True:
-            await asyncio.sleep(self.interval)
-            with suppress(Unavailable):
-                if not await self._is_current(delivery, attempt):
+            wake.clear()
+            with suppress(Corrupt):  # Then the interval alone finds out.
+                while recorded := await watch.take_next():
+                    if is_ended_by(recorded.event, attempt):
+                        lease_lost.set()
+                        return
+            if clock() >= due:
+                if not await self._send_heartbeat(delivery, attempt):
                     lease_lost.set()
                     return
-                await self.tokens.publish_token(
-                    delivery.tenant, delivery.session, delivery.turn, alive
-                )
-                await delivery.extend_delivery()
+                due = clock() + self.interval
+            await wait_for_wake(wake, min(WAKE_SECONDS, due - clock()))
+
+    async def _send_heartbeat(self, delivery: TurnDelivery, attempt: AttemptRef) -> bool:
+        """Publish that the attempt is alive; return whether it still holds the lease."""
+        with suppress(Unavailable):
+            if not await self._is_current(delivery, attempt):
+                return False
+            alive = AttemptAlive(call=attempt.call, attempt=attempt.attempt)
+            await self.tokens.publish_token(delivery.tenant, delivery.session, delivery.turn, alive)
+            await delivery.extend_delivery()
+        return True
 
     async def _is_current(self, delivery: TurnDelivery, attempt: AttemptRef) -> bool:
         state = await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
         return state is not None and find_claimed_turn(state, attempt) is not None
-
-    async def _watch_session(
-        self, delivery: TurnDelivery, attempt: AttemptRef, after: int, lease_lost: asyncio.Event
-    ) -> None:
-        watching = self.sessions.log.watch_session(delivery.tenant, delivery.session, after)
-        async with aclosing(watching) as events:
-            async for recorded in events:
-                if is_ended_by(recorded.event, attempt):
-                    lease_lost.set()
-                    return
 
 
 def is_ended_by(event: Event, attempt: AttemptRef) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.model_prices import ModelPrices
@@ -44,13 +45,17 @@ class NoOlderCommands:
 
 
 @asynccontextmanager
-async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerator[TurnRunner]:
+async def run_worker(
+    settings: WorkerSettings, ending: Shutdown, client: JetStreamClient | None = None
+) -> AsyncGenerator[TurnRunner]:
     """Run turns while the body runs; litellm is imported meanwhile.
 
-    Raises `FaultyToolsFile` before anything is connected.
+    A gateway in the same process shares `client`. Raises `FaultyToolsFile` before anything is
+    connected.
     """
     servers = _create_tool_servers(settings)
-    async with connect_components(settings, "worker", ending.create_loss_callback("nats")) as parts:
+    lost = ending.create_loss_callback("nats")
+    async with connect_components(settings, "worker", lost, client=client) as parts:
         positions = PeerPositions(parts.connection)
         guard = LogGuard(parts.log, parts.library, positions, settings.tenant)
         record = RecordWatch(parts.connection)

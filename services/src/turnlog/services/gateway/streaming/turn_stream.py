@@ -16,7 +16,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from turnlog.events.async_tasks import merge_streams
+from turnlog.events.async_tasks import merge_watches
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.log_token_join import (
@@ -85,7 +85,7 @@ async def open_turn_stream(
 def open_new_turn_stream(deps: GatewayDependencies, done: CommandOutcome, turn: int) -> Response:
     """Return the stream of a turn that was submitted by this request, which has no past."""
     record = apply_log_events(ReplyRecord(turn), done.events)
-    frames = _iterate_turn_frames(deps, done.events, TurnCursor(turn), record)
+    frames = _iterate_turn_frames(deps, done.events, TurnCursor(turn), record, is_new=True)
     return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
 
@@ -146,7 +146,12 @@ async def _restore_received_text(
 
 
 async def _iterate_turn_frames(
-    deps: GatewayDependencies, past: Sequence[RecordedEvent], at: TurnCursor, record: ReplyRecord
+    deps: GatewayDependencies,
+    past: Sequence[RecordedEvent],
+    at: TurnCursor,
+    record: ReplyRecord,
+    *,
+    is_new: bool = False,
 ) -> AsyncGenerator[bytes]:
     at, events = advance_by_record(at, record)
     for each in events:
@@ -159,10 +164,11 @@ async def _iterate_turn_frames(
         waiting = build_approval_event(at, use) if is_undecided(use) else None
         if waiting is not None:
             yield _encode_turn_event(waiting)
+    tenant, session, wake = last.tenant, last.session, asyncio.Event()
     async with (
-        aclosing(deps.log.watch_session(last.tenant, last.session, last.sequence)) as log,
-        deps.tokens.watch_turn(last.tenant, last.session, at.turn) as tokens,
-        aclosing(merge_streams(tokens, log)) as items,
+        deps.log.open_session_watch(tenant, session, last.sequence, wake) as log,
+        deps.tokens.open_turn_watch(tenant, session, at.turn, wake, is_new=is_new) as tokens,
+        aclosing(merge_watches(wake, tokens, log)) as items,
     ):
         async for item in items:
             if isinstance(item, RecordedEvent):
