@@ -6,6 +6,7 @@ Every prompt is read back over HTTP. A turn on a topic has about 1,160 tokens.
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,13 +27,19 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 VIEW_LIMIT = "above_tokens: 4000, "
 HISTORY = "history: {tokens: 3000, ladder: [condense_repeats: {}, summarise: {}]}"
+DROP = "      - drop_oldest_pairs: {}\n"
+
+BY_THE_WHOLE = (
+    (VIEW_LIMIT, ""),
+    (HISTORY, "history: {tokens: 3000, ladder: [condense_repeats: {}]}"),
+    (DROP, f"      - summarise: {{}}\n{DROP}"),
+)
+"""Changes by which the ladder of the whole prompt summarises, before it drops turns."""
 
 
-async def open_copied_session(
-    platform: AgentService, name: str, *changes: tuple[str, str], **form: object
-) -> str:
-    """Open a session of a copy of the shipped `uderia` with these changes."""
-    folder = platform.folder / name
+def copy_uderia(blueprints: Path, name: str, *changes: tuple[str, str]) -> None:
+    """Copy the shipped `uderia` into a folder of blueprints, with these changes."""
+    folder = blueprints / name
     shutil.copytree(SHIPPED_BLUEPRINTS / "uderia", folder)
     file = folder / BLUEPRINT_FILE
     text = file.read_text()
@@ -40,7 +47,12 @@ async def open_copied_session(
         assert text.count(before) == 1, before
         text = text.replace(before, after)
     file.write_text(text)
-    return await platform.open_shipped_session(name, attributes={}, **form)
+
+
+async def open_copied_session(platform: AgentService, name: str, *changes: tuple[str, str]) -> str:
+    """Open a session of a copy of the shipped `uderia`."""
+    copy_uderia(platform.folder, name, *changes)
+    return await platform.open_shipped_session(name, attributes={})
 
 
 async def run_summarised_topic(platform: AgentService, session: str, topic: str) -> None:
@@ -87,13 +99,8 @@ async def test_u10_trim_then_summarise_in_the_ladder_of_the_whole_prompt(
     session = await open_copied_session(
         platform,
         "uderia-whole",
-        (VIEW_LIMIT, ""),
-        (HISTORY, "history: {tokens: 3000, ladder: [condense_repeats: {}]}"),
+        *BY_THE_WHOLE,
         ("    tokens: 8000\n", "    tokens: 4800\n"),
-        (
-            "      - drop_oldest_pairs: {}\n",
-            "      - summarise: {}\n      - drop_oldest_pairs: {}\n",
-        ),
     )
     carried = "The plan of the harbour is as follows. " * 100
     path = f"/v1/sessions/{session}/phase"

@@ -1,7 +1,7 @@
 """No turn falls out of a window: each is verbatim, in a summary, or named as left out by a rule.
 
-Random sessions of every shipped blueprint that has a summary are played over HTTP, and every prompt
-with history is read back.
+Random sessions of every shipped blueprint that has a summary are played over HTTP, and of a copy
+whose summary is a step of the ladder of the whole prompt. Every prompt with history is read back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent_programs.shipped.test_summary_steps import BY_THE_WHOLE, copy_uderia
 from tests.faults.suite_extent import RUN_EVERYTHING
 from tests.services.gateway.gateway_service import (
     MemoryBackend,
@@ -41,7 +42,15 @@ SUMMARISED_BLUEPRINTS = [
     if any(view.summary for view in BlueprintFolders().load_blueprint(name).history.values())
 ]
 
-SEEDS = range(40 if RUN_EVERYTHING else 4)
+LADDER_COPY = "uderia-ladder"
+"""A copy of `uderia` whose summary is made where the whole prompt has no room."""
+
+SEEDS = range(40 if RUN_EVERYTHING else 3)
+
+CASES = [
+    *((name, seed) for name in SUMMARISED_BLUEPRINTS for seed in SEEDS),
+    *((LADDER_COPY, seed) for seed in (SEEDS if RUN_EVERYTHING else SEEDS[:1])),
+]
 
 STATUS_RULES = {"excluded", "failed", "cancelled", "purged", "not for this phase"}
 """Rules of turns that are not valid, or not visible."""
@@ -177,14 +186,18 @@ class RandomSession:
         return {n for one in ranges for each in one for n in range(each["first"], each["last"] + 1)}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("blueprint", SUMMARISED_BLUEPRINTS)
+@pytest.mark.parametrize(("blueprint", "seed"), CASES)
 async def test_u10_no_turn_falls_between_the_summary_and_the_window(
     blueprint: str, seed: int, tmp_path: Path
 ) -> None:
     backend, random = MemoryBackend(), Random(seed)  # noqa: S311 - a test is to repeat itself
-    async with start_service(backend, "random", tmp_path, working=False) as stand:
-        worker = build_worker(backend, stand.store, RandomModel(random), ModelPrices().load_table)
+    copies = (tmp_path / "blueprints",)
+    copy_uderia(*copies, LADDER_COPY, *BY_THE_WHOLE)
+    async with start_service(
+        backend, "random", tmp_path, working=False, blueprints=copies
+    ) as stand:
+        prices = ModelPrices().load_table
+        worker = build_worker(backend, stand.store, RandomModel(random), prices, blueprints=copies)
         working = asyncio.create_task(run_worker(backend, stand.tenant, worker))
         try:
             session = await stand.open_session(blueprint)

@@ -115,10 +115,11 @@ def find_definition_limit(material: SessionMaterial, profile: str) -> Definition
     blueprint = material.blueprint
     named = blueprint.profiles[profile]
     kinds = (named.act,) if named.program == "tools" else blueprint.list_reply_calls(named)
+    calls = [blueprint.calls[kind] for kind in kinds if kind]
     limits = [
-        _compute_definition_limit(material, blueprint.calls[kind], blueprint.budget[budget])
-        for kind in kinds
-        if kind and (budget := blueprint.calls[kind].budget)
+        _compute_definition_limit(material, call, blueprint.budget[call.budget])
+        for call in calls
+        if call.budget and {"all", "for_step"} & set(call.tools)
     ]
     return min(limits, key=lambda each: each.tokens, default=None)
 
