@@ -182,6 +182,11 @@ async def test_a_retried_call_took_the_same_time_and_money_over_http_on_a_termin
     assert times["waiting_ms"] >= 990
     assert times["attempts_ms"] == sum(measured)
     assert times["total_ms"] == times["attempts_ms"] + times["waiting_ms"]
+    timeline = await up.service.get_json(f"/v1/sessions/{session}/turns/1/timeline")
+    spans = [span for span in timeline["spans"] if span["call"] == call["call"]]
+    lengths = [span["length_ms"] for span in spans if span["kind"] in {"attempt", "waiting"}]
+    assert lengths == [refused["total_ms"], times["waiting_ms"], answered["total_ms"]]
+    assert [span["length_ms"] for span in spans if span["kind"] == "call"] == [times["total_ms"]]
     taken, waiting = (format_duration(times[name]) for name in ("total_ms", "waiting_ms"))
     cost = format_money(call["micro_dollars"])
     address = str(up.service.http.base_url)

@@ -26,6 +26,7 @@ from tests.e2e.browser import (
 )
 from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.model.tool_events import ToolStarted
+from turnlog.services.cli.views.text_format import format_duration
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -54,6 +55,13 @@ BROKEN_FIGURES = """[...document.querySelectorAll('.figure, .legend li')]
     .filter((each) => each.offsetHeight > 30 || each.scrollWidth > each.clientWidth + 1)
     .map((each) => each.textContent)"""
 """Figures that stand on two lines, or that are cut."""
+
+
+LAST_CALL = "call 1.2 converse"
+
+BAR_PLACES = """[...document.querySelectorAll('.span .bar')].map((bar) =>
+    [parseFloat(bar.style.left), parseFloat(bar.style.left) + parseFloat(bar.style.width)])"""
+"""Where bars begin and end, in percent of the scale."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -174,6 +182,7 @@ async def test_what_a_guard_withheld_is_shown_as_withheld(
     await browser.wait_for("document.querySelector('.answer .withheld')")
     (withheld,) = await browser.run_script(build_texts_script(".answer .withheld"))
     assert withheld.startswith("withheld by the rule no-names: ")
+    assert withheld.endswith("Readers get instead: (Not said.)")
     assert "Example" not in await browser.run_script("document.body.textContent")
     await browser.trigger_click(".answer .withheld a")
     opened = await browser.wait_for("document.querySelector('.detail pre')?.textContent")
@@ -206,3 +215,52 @@ async def test_a_long_text_is_folded_until_it_is_unfolded_and_then_stays_so(
     assert await browser.run_script(expanded) == "true"
     assert await browser.run_script("document.activeElement.className") == "quiet unfold"
     assert await browser.run_script(build_texts_script(".reply .unfold")) == ["show less"]
+
+
+async def test_the_timeline_of_a_turn_shows_where_its_time_went(
+    platform: AgentService, browser: Browser
+) -> None:
+    session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
+    platform.shop.failing_tools = ["look"]
+    requests = (("shop_look", {"what": "hammer"}), ("shop_pay", {"what": "hammer"}))
+    platform.provider.queue_behaviours(
+        answer_with_tool_calls(*requests), answer_with_text("It is yours.")
+    )
+    await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "A hammer."})
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}/turns/1")
+    await browser.wait_for("document.querySelector('.span.kind-approval.lasting .bar')")
+    assert "so far" in await browser.run_script(
+        "document.querySelector('.timeline h2').textContent"
+    )
+    await browser.wait_for(build_click_script(".work .use button", "Approve"))
+    await browser.wait_for(
+        "document.querySelectorAll('.span.kind-call:not(.lasting)').length === 2"
+    )
+    await browser.wait_for(
+        "document.querySelector('.timeline h2 .figures').textContent.endsWith('completed')"
+    )
+    found = await platform.fetch_json(f"/v1/sessions/{session}/turns/1/timeline")
+    names = build_texts_script(".span:not(.scale):not(.kind-preparing) .what > :first-child")
+    rows = ["until a worker took it", "call 1.1 converse", "approval 1", "shop_look", "shop_pay"]
+    wanted = ",".join(sorted([*rows, LAST_CALL]))
+    await browser.wait_for(f"{names}.sort().join() === {json.dumps(wanted)}")
+    calls = {call["call"]: call for call in await platform.list_calls(session)}
+    spans = {span["call"]: span for span in found["spans"] if span["kind"] == "call"}
+    lengths = {call: span["length_ms"] for call, span in spans.items()}
+    assert lengths == {name: call["times"]["total_ms"] for name, call in calls.items()}
+    shown = await browser.run_script(build_texts_script(".kind-call .what .figures"))
+    assert shown == [format_duration(length) for length in lengths.values()]
+    (failed,) = await browser.run_script(build_texts_script(".span.faulty .what .figures"))
+    assert failed.endswith(" · failed")
+    places = await browser.run_script(BAR_PLACES)
+    assert all(0 <= left <= right <= 101 for left, right in places)
+    # A bar leads to its event in the record, a name to the prompt of its call.
+    await browser.trigger_click(".span.faulty .bar")
+    opened = await browser.wait_for("document.querySelector('.detail pre')?.textContent")
+    assert '"turnlog.tool-returned.v1"' in opened
+    await browser.trigger_click(".turn .turn-link")
+    await browser.trigger_click(".span.kind-call .what a")
+    await browser.wait_for(f"{ANSWER}?.includes('2 tool calls')")
+    assert "the shelf is locked" in await browser.run_script(
+        "document.querySelector('.answer .use.failed summary').textContent"
+    )

@@ -11,6 +11,7 @@ from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.session_history import TurnStatus
 from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
+from turnlog.projections.read_models.turn_spans import TurnSpan
 from turnlog.services.api.payload_models import ResponseModel
 
 
@@ -160,6 +161,25 @@ class HistoryView(ResponseModel):
     """The turns in order."""
     stays: tuple[PhaseVisit, ...] = ()
     """The phase visits in order; empty without phases."""
+
+
+class TurnTimelineView(ResponseModel):
+    """Where the time of a turn went."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence that the response reflects."""
+    turn: int
+    """The turn number."""
+    begun_at: str
+    """When it was submitted; the offsets of the spans count from here."""
+    length_ms: int | None
+    """Milliseconds until it ended; null while it is open."""
+    elapsed_ms: int
+    """Milliseconds until it ended, or until this response."""
+    spans: tuple[TurnSpan, ...]
+    """What the time was spent on, by begin; spans of one call overlap."""
 
 
 class QuestionStatus(ResponseModel):

@@ -36,6 +36,7 @@ from turnlog.projections.read_models.turn_activity import (
     collect_activity,
     withhold_texts,
 )
+from turnlog.projections.read_models.turn_spans import collect_turn_spans, count_elapsed
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.api.requests import OpenSessionRequest, QuestionRequest, SubmitTurnRequest
@@ -47,6 +48,7 @@ from turnlog.services.api.turn_payloads import (
     RequestedApproval,
     SettledTurnView,
     SubmittedTurn,
+    TurnTimelineView,
     TurnView,
     UndecidedTurnView,
 )
@@ -64,7 +66,11 @@ from turnlog.services.gateway.http.request_checks import AtSequence, TurnPath
 from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
 from turnlog.services.gateway.routes.session_routes import find_or_open_session
 from turnlog.services.gateway.streaming.turn_cursor import create_cursor_refusal
-from turnlog.services.gateway.streaming.turn_stream import open_new_turn_stream, open_turn_stream
+from turnlog.services.gateway.streaming.turn_stream import (
+    load_turn_events,
+    open_new_turn_stream,
+    open_turn_stream,
+)
 from turnlog.services.gateway.streaming.turn_wait import (
     SettledTurn,
     UndecidedTurn,
@@ -315,6 +321,30 @@ async def stream_turn(
     last_event_id = get_last_event_id(request)
     return await open_turn_stream(
         deps, tenant, session, turn, after if last_event_id is None else last_event_id
+    )
+
+
+@router.get(
+    "/v1/sessions/{session}/turns/{turn}/timeline", summary="Show where the time of a turn went"
+)
+async def show_turn_timeline(
+    session: str, turn: TurnPath, tenant: RequestTenant, deps: Dependencies, response: Response
+) -> TurnTimelineView:
+    """Return the calls, attempts, tools and waits of a turn as spans on one scale."""
+    state = await deps.command_handler.require_state(tenant, session)
+    events = await load_turn_events(deps, state, turn)
+    found = collect_turn_spans(events, turn)
+    if found is None:
+        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    set_etag(response, events[-1].sequence)
+    return TurnTimelineView(
+        session=session,
+        sequence=events[-1].sequence,
+        turn=turn,
+        begun_at=found.begun_at,
+        length_ms=found.length_ms,
+        elapsed_ms=count_elapsed(found, deps.command_handler.clock()),
+        spans=found.spans,
     )
 
 

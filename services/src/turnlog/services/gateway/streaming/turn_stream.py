@@ -68,7 +68,7 @@ async def open_turn_stream(
     state = await deps.command_handler.load_state(tenant, session, leader=True)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
-    past = await _load_turn_events(deps, state, _find_turn_text(state, turn))
+    past = await load_turn_events(deps, state, turn)
     record = apply_log_events(ReplyRecord(turn), past)
     at = resume_cursor(
         TurnCursor(turn) if after is None else parse_turn_cursor(after, turn), record
@@ -100,10 +100,14 @@ def _find_turn_text(state: SessionState, turn: int) -> TextRef | None:
     return settled.text if isinstance(settled, SettledTurnRef) else None
 
 
-async def _load_turn_events(
-    deps: GatewayDependencies, state: SessionState, turn_text: TextRef | None
+async def load_turn_events(
+    deps: GatewayDependencies, state: SessionState, turn: int
 ) -> Sequence[RecordedEvent]:
-    """Return the session's events from a text to the head; all of them without a text."""
+    """Return the session's events from the turn's text to the head; all if it has no text.
+
+    Raises `Refused` if there is no such turn.
+    """
+    turn_text = _find_turn_text(state, turn)
     places = [state.head.stream_sequence, *([turn_text.place] if turn_text else [])]
     last, *first = await deps.log.read_events_at(state.tenant, places)
     before = first[0].head if first else None

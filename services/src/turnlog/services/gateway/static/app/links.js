@@ -8,6 +8,7 @@
 //   #/sessions/ID/calls/3.1/why            the causes of each part of that prompt
 //   #/sessions/ID/calls/3.1/diff/4.1       the differences to another call; ?other=ID of another session
 //   #/sessions/ID/what-if?budget=500&model=M&all=yes   its calls under a hypothetical change; all=yes for all sessions
+//   #/sessions/ID/turns/3       where the time of a turn went
 //   #/sessions/ID/growth        the tokens of its calls by component
 //   #/sessions/ID/proof         the result of verifying it
 //   #/sessions/ID/version       its blueprint version, and other sessions with that version
@@ -36,6 +37,7 @@ export const linkToSession = (session) => linkTo(["sessions", session]);
 export const linkToEvent = (session, sequence) => linkTo(["sessions", session, "events", sequence]);
 export const linkToCall = (session, call) => linkTo(["sessions", session, "calls", call]);
 export const linkToPast = (session, sequence) => linkTo(["sessions", session, "at", sequence]);
+export const linkToTimeline = (session, turn) => linkTo(["sessions", session, "turns", turn]);
 export const linkToWhy = (session, call) => linkTo(["sessions", session, "calls", call, "why"]);
 export const linkToWhatIf = (session, change = {}) => linkTo(["sessions", session, "what-if"], change);
 export const linkToGrowth = (session) => linkTo(["sessions", session, "growth"]);

@@ -5,6 +5,7 @@ import { renderTurnActions } from "../actions/turn_actions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { renderFoldedText } from "../app/folding.js";
 import { readContent } from "../app/formatting.js";
+import { linkToTimeline } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { formatEventName } from "../events/event_sentences.js";
 import { renderCallLines } from "../turn/call_figures.js";
@@ -114,7 +115,7 @@ export function createConversation(session) {
   }
 
   function renderFooter(turn) {
-    const parts = [createElement("span", { class: "faint" }, `turn ${turn.turn}`)];
+    const parts = [createElement("a", { class: "turn-link", href: linkToTimeline(session, turn.turn), title: "Where the time of this turn went" }, `turn ${turn.turn}`)];
     if (turn.status !== "completed") parts.push(createElement("span", { class: `badge ${turn.status}` }, turn.status));
     if (turn.excluded) parts.push(createElement("span", { class: "badge excluded" }, "excluded"));
     if (turn.purged) parts.push(createElement("span", { class: "badge excluded" }, "purged"));
@@ -126,6 +127,7 @@ export function createConversation(session) {
   return {
     element, load: loadHistory, apply: applyEvent,
     listPhases: () => [...new Set(visits.flatMap(({ phase, shared = [], hidden = [] }) => [phase, ...shared, ...hidden]))],
+    listTurns: () => [...turns.keys()],
     findTurn: (number) => turns.get(number),
     title: () => turns.values().next().value?.text,
     setCalls: (calls) => {

@@ -3,11 +3,11 @@
 
 import { createElement, setChildren } from "../app/dom.js";
 import { makeScrollersFocusable } from "../app/kept_place.js";
-import { linkToCall, linkToDiff, linkToGrowth, linkToPast, linkToSession, linkToVerification, linkToVersion, linkToWhatIf, linkToWhy } from "../app/links.js";
+import { linkToCall, linkToDiff, linkToGrowth, linkToPast, linkToSession, linkToTimeline, linkToVerification, linkToVersion, linkToWhatIf, linkToWhy } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 
 // The views of a whole session that an address can name.
-export const SESSION_VIEWS = ["growth", "proof", "what-if", "version"];
+export const SESSION_VIEWS = ["turns", "growth", "proof", "what-if", "version"];
 export const PANEL = "session-view";
 
 export function createSessionTabs(session) {
@@ -15,12 +15,17 @@ export function createSessionTabs(session) {
   const tabs = new Map();
   let recordAddress = linkToSession(session);
   let selectedCall = null;
+  let selectedTurn = null;
 
-  function drawTabs(path, other, calls, sequence) {
+  // `lastTurn` is null before the first turn.
+  function drawTabs(path, other, calls, sequence, lastTurn) {
     const [view, item, mode, otherItem] = path;
     const call = view === "calls" ? item : null;
     selectedCall = (otherItem && !other ? otherItem : call) ?? selectedCall;
     const shownCall = selectedCall ?? calls.at(-1)?.call;
+    if (view === "turns") selectedTurn = item;
+    else if (call) [selectedTurn] = call.split(".");
+    const shownTurn = selectedTurn ?? lastTurn;
     const place = calls.findIndex((each) => each.call === shownCall);
     const before = mode === "diff" ? call : calls[Math.max(0, place - 1)]?.call;
     const isRecord = !call && view !== "at" && !SESSION_VIEWS.includes(view);
@@ -28,6 +33,7 @@ export function createSessionTabs(session) {
     showTabs([
       ["Record", recordAddress, isRecord],
       shownCall && ["Prompts", linkToCall(session, shownCall), call && !mode],
+      shownTurn && ["Timeline", linkToTimeline(session, shownTurn), view === "turns"],
       shownCall && ["Why", linkToWhy(session, shownCall), mode === "why"],
       calls.length > 1 && ["Difference", mode === "diff" ? location.hash : linkToDiff(session, before, shownCall), mode === "diff"],
       ["Past", linkToPast(session, sequence), view === "at"],

@@ -16,6 +16,7 @@ import { createWhatIfView } from "../audit/what_if_view.js";
 import { createWhyView } from "../audit/why_view.js";
 import { formatEventName } from "../events/event_sentences.js";
 import { createEventTable } from "../events/event_table.js";
+import { createTimelineView } from "../turn/timeline_view.js";
 import { createTurnEvents } from "../turn/turn_events.js";
 import { createAnnouncer } from "./announcements.js";
 import { createConversation } from "./conversation.js";
@@ -37,6 +38,7 @@ export function createSessionView(session) {
   const eventTable = createEventTable(session);
   const timeTravel = createTimeTravel(session);
   const prompt = createPromptView(session, loadTurn);
+  const timeline = createTimelineView(session, conversation.findTurn, conversation.listTurns);
   const turnEvents = createTurnEvents(session);
   const why = createWhyView(session);
   const diff = createDiffView(session);
@@ -85,7 +87,7 @@ export function createSessionView(session) {
     if (CALL_EVENTS.includes(name)) refreshCalls(envelope.sequence);
     header.showUnverified();
     drawHeader();
-    if (path[0] === "calls" && envelope.data.turn === Number.parseInt(path[1], 10)) drawSidePane();
+    if (["calls", "turns"].includes(path[0]) && envelope.data.turn === Number.parseInt(path[1], 10)) drawSidePane();
   }
 
   async function loadTurn(number) {
@@ -122,15 +124,16 @@ export function createSessionView(session) {
     const call = view === "calls" ? item : null;
     const at = view === "at" ? Number(item) : null;
     const other = query.get("other");
-    tabs.draw(path, other, calls, facts.sequence);
+    tabs.draw(path, other, calls, facts.sequence, conversation.listTurns().at(-1) ?? null);
     drawConversation(at);
-    const pane = { why, diff }[call && mode] ?? (call ? prompt : { growth, proof: verification, version, "what-if": whatIf }[view] ?? eventTable);
+    const pane = { why, diff }[call && mode] ?? (call ? prompt : { turns: timeline, growth, proof: verification, version, "what-if": whatIf }[view] ?? eventTable);
     const isSwitched = pane.element.parentNode !== side;
     if (isSwitched) switchPane(pane.element);
     tabs.labelPanel(pane.element);
     if (pane === diff) diff.show(call, otherItem, other, calls);
     else if (pane === why) why.show(call);
     else if (pane === prompt) prompt.show(call, calls);
+    else if (pane === timeline) timeline.show(Number(item), calls);
     else if (pane === growth) growth.show(calls);
     else if (pane === verification && isSwitched) verification.show(facts.sequence);
     else if (pane === version) version.show(facts);

@@ -23,10 +23,11 @@ export function renderTurnActivity(session, turn, isLive = false) {
 export function renderToolUse(session, use, turn) {
   const isWaiting = Boolean(use.approval) && !use.approval.decision && !use.outcome;
   const key = `${session} tool ${use.call} ${use.id}`;
+  const reason = findFailureReason(use);
   return renderDetails(key, isWaiting, { class: `use ${use.outcome ?? "open"}` },
     createElement("summary", {}, createElement("a", { href: linkToCall(session, use.call), title: `The prompt of call ${use.call}, which used the tool` }, use.tool),
       createElement("code", {}, formatOneLine(use.arguments)), renderFigures(listToolFigures(use, isWaiting), { class: "faint" }),
-      use.detail ? createElement("span", { class: "reason" }, formatOneLine(use.detail.split("\n")[0])) : null),
+      reason ? createElement("span", { class: "reason" }, formatOneLine(reason.split("\n")[0])) : null),
     isWaiting && turn !== null ? renderApprovalActions(session, turn, use) : null,
     renderToolTexts(key, use, isWaiting),
     use.condensed && use.text ? renderWholeResult(session, use, key) : null);
@@ -57,11 +58,18 @@ function renderWholeResult(session, use, key) {
   return place;
 }
 
+// Why a tool did not answer. A server that answered with an error said so in its result, which follows
+// the request in the text for prompts.
+export function findFailureReason({ outcome, detail, text }) {
+  if (!["failed", "lost", "refused"].includes(outcome)) return "";
+  return detail || (text ?? "").split("\n").slice(1).join("\n").trim().replace(/^failed: /, "");
+}
+
 // The arguments as the model wrote them, and what prompts say of the result.
 function renderToolTexts(key, use, isWaiting) {
   const section = (name, text) => [isWaiting ? null : createElement("h4", {}, name), renderFoldedText(`${key} ${name}`, text, {}, "pre")];
   return [
-    use.detail?.includes("\n") ? section("what failed", use.detail) : null,
+    (use.detail ?? "").includes("\n") ? section("what failed", use.detail) : null,
     use.arguments ? section("arguments", use.arguments) : null,
     use.outcome ? section("result", use.text ?? "(not in prompts)") : null,
   ];

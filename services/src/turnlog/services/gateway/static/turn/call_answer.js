@@ -31,7 +31,7 @@ export function renderCallAnswer(session, call, turn, events) {
     renderFinish(call, completed, ends),
     renderRatings(ends),
     redaction ? renderRedaction(session, redaction) : null,
-    renderAnswerText(session, call, completed, reply, events),
+    renderAnswerText(session, call, completed, reply, events, Boolean(redaction)),
     uses.length ? createElement("div", { class: "asked-tools" }, createElement("h3", {}, formatCount(uses.length, "tool call")), uses.map((use) => renderToolUse(session, use, null))) : null,
     renderAttempts(session, call, ends));
 }
@@ -71,21 +71,20 @@ function renderRatings(ends) {
 }
 
 function renderRedaction(session, { sequence, data }) {
-  const by = data.rule === "operator" ? "by an operator" : `by the rule ${data.rule}`;
-  return createElement("div", { class: "withheld" }, createElement("strong", {}, `withheld ${by}`), `: ${data.reason} `,
+  const isGuard = data.rule !== "operator";
+  return createElement("div", { class: "withheld" }, createElement("strong", {}, isGuard ? `withheld by the rule ${data.rule}` : "withheld by an operator"), `: ${data.reason} `,
     createElement("a", { href: linkToEvent(session, sequence) }, `event ${sequence}`),
-    createElement("p", { class: "faint" }, "What the turn wrote is on no page. An auditor with the log reads it with ",
-      createElement("code", {}, `turnlog withheld`), "."));
+    isGuard ? createElement("p", { class: "faint" }, "What the model wrote is on no page; ", createElement("code", {}, `turnlog withheld ${session} ${data.turn}`), " reads it from the log.") : null,
+    createElement("p", {}, "Readers get instead: ", createElement("em", {}, readContent(data.replacement))));
 }
 
 // The text of a call that the turn goes on from is in the call's own event, that of a reply in the turn's.
-function renderAnswerText(session, call, completed, reply, events) {
+function renderAnswerText(session, call, completed, reply, events, isWithheld) {
   const content = completed?.data.text ?? reply?.data.text;
-  if (!content) return completed && !reply ? createElement("p", { class: "faint" }, describeLackingText(completed)) : null;
+  if (!content) return completed && !isWithheld ? createElement("p", { class: "faint" }, describeLackingText(completed)) : null;
   const key = `${session} call ${call.call} answer`;
-  const isWithheld = Boolean((completed?.data.text ? completed : reply).withheldby);
+  if (isWithheld) return null;
   const text = readContent(content);
-  if (isWithheld) return createElement("div", { class: "answer-text redacted" }, renderFoldedText(key, text));
   const [plan] = findEvents(events, "plan-made", { call: call.call });
   const value = reply?.data.structured || plan ? parseJson(text) : null;
   if (value === null) return text ? createElement("div", { class: "answer-text" }, renderFoldedText(key, text)) : createElement("p", { class: "faint" }, "no text");
@@ -112,7 +111,7 @@ function renderAttempts(session, call, ends) {
 
 function renderAttempt(session, call, attempt, end) {
   const { outcome, waited_ms: waited, total_ms: total } = attempt;
-  const partial = readContent(end?.data.partial);
+  const partial = end?.withheldby ? "" : readContent(end?.data.partial);
   return createElement("article", { class: `attempt ${outcome ?? "open"}` },
     createElement("p", {}, end ? createElement("a", { href: linkToEvent(session, end.sequence) }, `attempt ${attempt.attempt}`) : `attempt ${attempt.attempt}`, " ",
       createElement("strong", {}, outcome ?? "is running"), " ",
