@@ -32,6 +32,8 @@ VIEWS = {
     "#/sessions/seen/growth": ".ledger .strip",
     "#/sessions/seen/proof": ".promises",
     "#/sessions/seen/version": ".version .plain",
+    "#/sessions/seen/turns/4": ".span .bar",
+    "#/sessions/seen/calls/4.1": ".answer .failure",
 }
 """The address of each view, and what is there once it is drawn."""
 

@@ -65,12 +65,16 @@ def record_moments(moments: Sequence[Moment]) -> Sequence[RecordedEvent]:
 
 
 def build_envelope(sequence: int, seconds: float, event: KnownEvent) -> Envelope:
-    return Envelope.model_construct(
+    return Envelope(
         id=f"e{sequence}",
+        source="/test",
         type=event.type,
-        sequence=sequence,
         subject="s",
         time=format_time(seconds),
+        tenant="t",
+        sequence=sequence,
+        actor="client",
+        data={},
     )
 
 

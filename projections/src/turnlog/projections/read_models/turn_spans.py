@@ -174,8 +174,8 @@ def _apply_event(found: _TurnEvents, recorded: RecordedEvent) -> None:
             found.spans.append(_build_tool_span(found, recorded, returned))
             found.resting_points.append(_read_time(recorded))
         case ApprovalRequested(call=call, id=id_) as asked:
-            offset, number = _count_offset(found, recorded), str(asked.approval)
-            span = TurnSpan("approval", recorded.sequence, offset, None, call, number)
+            offset, name = _count_offset(found, recorded), str(asked.approval)
+            span = TurnSpan("approval", recorded.sequence, offset, None, call, name)
             found.requested[call, id_] = span
         case ApprovalDecided() as decided if (decided.call, decided.id) in found.requested:
             span = found.requested.pop((decided.call, decided.id))
