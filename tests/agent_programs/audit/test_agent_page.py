@@ -232,7 +232,8 @@ async def test_the_timeline_of_a_turn_shows_where_its_time_went(
     assert "so far" in await browser.run_script(
         "document.querySelector('.timeline h2').textContent"
     )
-    await browser.wait_for(build_click_script(".work .use button", "Approve"))
+    approval = f"/v1/sessions/{session}/turns/1/approvals/1"
+    assert (await platform.http.post(approval, json={"decision": "approve"})).status_code == 200
     await browser.wait_for(
         "document.querySelectorAll('.span.kind-call:not(.lasting)').length === 2"
     )
