@@ -11,6 +11,7 @@ import pytest
 from tests.agent_programs.agent_harness import build_agent_blueprint
 from turnlog.projections.blueprint.schema.blueprint_model import encode_blueprint
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
+from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders, list_read_faults
 
 MOOD = {"type": "object", "required": ["mood"]}
@@ -19,7 +20,12 @@ FAULTY: dict[str, tuple[str, Any, str]] = {
     "not there": ("plan", "mod.json", "there is no `mod.json` beside the blueprint"),
     "no JSON": ("plan", "broken.json", "broken.json: it is not JSON"),
     "no object": ("plan", "list.json", "list.json: it is not a JSON object"),
-    "no schema": ("plan", {"type": "thing"}, "type is no JSON Schema"),
+    "no schema": (
+        "plan",
+        {"type": "thing"},
+        "type is no JSON Schema: 'thing' is not one of ['array'",
+    ),
+    "no list": ("plan", {"required": "mood"}, "required is no JSON Schema: 'mood' is not of type"),
     "leading elsewhere": (
         "synthesise",
         {"$ref": "file:///etc/passwd"},
@@ -69,3 +75,57 @@ def _get_output_schema(library: BlueprintFolders) -> object:
     output = library.load_blueprint("agent").calls["plan"].output
     assert isinstance(output, OutputSpec)
     return output.schema_
+
+
+def test_a_word_that_json_schema_does_not_know_is_warned_of_and_the_blueprint_can_be_used(
+    tmp_path: Path,
+) -> None:
+    schema = {
+        "type": "object",
+        "x-note": "for people",
+        "properties": {
+            "score": {"type": "integer", "minimum": 1, "max": 5},
+            "max": {"enum": [{"maxx": 1}], "wholly": 1},
+        },
+    }
+    warned = check_blueprint_folder(write_blueprint(tmp_path, "plan", schema))
+    found = {
+        (each.path, each.what): (each.severity, each.fix)
+        for each in warned
+        if "JSON Schema" in each.what
+    }
+    path, effect = "calls.plan.output.schema", "is no word of JSON Schema and has no effect"
+    assert found == {
+        (path, f"`max` {effect}"): ("warning", "write `maximum`"),
+        (path, f"`wholly` {effect}"): ("warning", "leave it out, or begin it with `x-`"),
+    }
+
+
+QUIZ = """\
+blueprint: quiz
+version: 1
+attributes:
+  role: {type: id, enum: [cook, pilot], required: true}
+layers:
+  questions: {file: "questions/{role}.md", keep: always}
+calls:
+  reply: {messages: [{system: [questions]}, {user: [input]}]}
+profiles:
+  chat: {default: true, call: reply}
+"""
+
+
+def test_a_value_that_is_allowed_and_has_no_required_file_is_warned_of(tmp_path: Path) -> None:
+    home = tmp_path / "quiz"
+    (home / "questions").mkdir(parents=True)
+    (home / "blueprint.yaml").write_text(QUIZ)
+    (none_at_all, *_) = check_blueprint_folder(home)
+    assert (none_at_all.severity, none_at_all.path) == ("error", "layers.questions.file")
+    assert none_at_all.what.endswith("no file matches")
+    (home / "questions/cook.md").write_text("What is a roux?")
+    (missing,) = check_blueprint_folder(home)
+    assert (missing.severity, missing.path, missing.line) == ("warning", "attributes.role.enum", 4)
+    assert "role is 'pilot'; there are: cook" in missing.what
+    assert "add questions/pilot.md to quiz" in missing.fix
+    (home / "questions/pilot.md").write_text("What is a stall?")
+    assert check_blueprint_folder(home) == ()

@@ -62,7 +62,10 @@ def find_schema_fault(schema: Mapping[str, JsonValue]) -> str | None:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        return f"{'.'.join(map(str, error.absolute_path)) or 'it'} is no JSON Schema"
+        # A type is one word of a list or several: the error for one word lists those there are.
+        listing = next((each for each in error.context or () if each.validator == "enum"), error)
+        place = ".".join(map(str, error.absolute_path)) or "it"
+        return f"{place} is no JSON Schema: {listing.message[:_MAX_RULE_CHARACTERS]}"
     if fault := _find_pattern_fault(dict(schema)):
         return fault
     external_references = [

@@ -8,9 +8,11 @@ warns of what only some providers refuse.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
+
+from pydantic import JsonValue
 
 from turnlog.events.errors import Refused, TurnlogError
 from turnlog.projections.blueprint.loading.cartridge_source import load_cartridge_source
@@ -26,8 +28,10 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     BlueprintFinding,
     FaultyBlueprint,
+    find_near_word,
 )
 from turnlog.projections.blueprint.validation.blueprint_faults import DocumentPath as Place
+from turnlog.projections.structured_output.schema_words import SCHEMA_WORDS, iterate_unknown_words
 from turnlog.services.blueprints.blueprint_files import BlueprintFiles, read_data_file
 from turnlog.services.blueprints.blueprint_folders import read_folder
 from turnlog.services.blueprints.folder_files import DiskFolder
@@ -38,6 +42,9 @@ from turnlog.services.extensions.plugins import (
     load_step,
     load_tool,
 )
+
+ATTRIBUTE_FIELD: Final = "attributes."
+"""The field of a refusal that concerns an attribute begins so."""
 
 _SLOT_PATTERN: Final = re.compile(r"\{[^}]*\}")
 
@@ -51,12 +58,17 @@ def check_blueprint_folder(
     except FaultyBlueprint as faulty:
         return faulty.faults
     source = BlueprintFiles(DiskFolder(folder), configured).read_blueprint_source()
-    findings = (*_check_plugins(blueprint), *_check_cartridge_exists(folder, blueprint))
+    findings = (
+        *_check_plugins(blueprint),
+        *_check_cartridge_exists(folder, blueprint),
+        *_check_choice_files(folder, blueprint),
+    )
+    warnings = (*_find_missing_choices(folder, blueprint), *_find_unknown_schema_words(blueprint))
     return (
         *map(source.build_fault, findings),
         *_check_cartridges(folder, blueprint),
         *_check_memory_policy(folder, blueprint),
-        *source.list_warnings(),
+        *source.list_warnings(warnings),
     )
 
 
@@ -72,6 +84,53 @@ def _check_cartridge_exists(folder: Path, blueprint: Blueprint) -> Iterator[Blue
     spec = blueprint.cartridge
     if spec is not None and not list_cartridges(folder, blueprint):
         yield BlueprintFinding(("cartridge", "file"), f"no file matches `{spec.file}`", "add one")
+
+
+def _check_choice_files(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintFinding]:
+    """Yield a required prompt file that no value of its attributes names."""
+    refused = _refuse_choice(folder, blueprint, {})
+    if refused is not None and not (refused.field or "").startswith(ATTRIBUTE_FIELD):
+        path = tuple((refused.field or "").split("."))
+        yield BlueprintFinding(path, f"{refused.detail}: no file matches", "add one")
+
+
+def _find_missing_choices(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintFinding]:
+    """Yield allowed values of attributes for which a required prompt file is missing."""
+    given = {
+        name: spec.enum[0] if spec.enum else spec.default
+        for name, spec in blueprint.attributes.items()
+        if spec.enum or spec.default is not None
+    }
+    for name, spec in blueprint.attributes.items():
+        for value in spec.enum or ():
+            refused = _refuse_choice(folder, blueprint, given | {name: value})
+            if refused is not None and refused.field == f"{ATTRIBUTE_FIELD}{name}":
+                path = ("attributes", name, "enum")
+                yield BlueprintFinding(path, refused.detail, refused.fix)
+
+
+def _refuse_choice(
+    folder: Path, blueprint: Blueprint, attributes: Mapping[str, JsonValue]
+) -> Refused | None:
+    """Return why no session can be opened with these attributes, if a prompt file is missing."""
+    try:
+        BlueprintFiles(DiskFolder(folder)).check_chosen_files(blueprint, attributes)
+    except Refused as refused:
+        return refused
+    return None
+
+
+def _find_unknown_schema_words(blueprint: Blueprint) -> Iterator[BlueprintFinding]:
+    for name, call in blueprint.calls.items():
+        schema = call.output.schema_ if call.output else None
+        if isinstance(schema, dict):
+            for word in dict.fromkeys(iterate_unknown_words(schema)):
+                near = find_near_word(word, sorted(SCHEMA_WORDS))
+                yield BlueprintFinding(
+                    ("calls", name, "output", "schema"),
+                    f"`{word}` is no word of JSON Schema and has no effect",
+                    f"write `{near}`" if near else "leave it out, or begin it with `x-`",
+                )
 
 
 def _check_cartridges(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintFault]:

@@ -7,6 +7,7 @@ that every name one part uses is defined by another.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -43,9 +44,10 @@ class BlueprintSource:
         """Add the line of a finding."""
         return locate_finding(self.file, self.lines, finding)
 
-    def list_warnings(self) -> tuple[BlueprintFault, ...]:
-        """Return what can be used, but which some providers refuse, or which works otherwise."""
-        findings = chain(find_order_warnings(self.blueprint), find_summary_warnings(self.blueprint))
+    def list_warnings(self, more: Iterable[BlueprintFinding] = ()) -> tuple[BlueprintFault, ...]:
+        """Return what some providers refuse, what works otherwise than it seems, and `more`."""
+        checked = find_order_warnings(self.blueprint), find_summary_warnings(self.blueprint)
+        findings = chain(*checked, more)
         return tuple(
             locate_finding(self.file, self.lines, finding, "warning") for finding in findings
         )
