@@ -99,7 +99,7 @@ def test_a_reader_of_a_directory_without_keys_says_which_password_it_replaced(
     assert not (data_dir / "snapshot-key").exists()
 
 
-def test_blueprints_are_listed_without_a_service_and_nothing_is_started(
+def test_blueprints_are_listed_and_shown_without_a_service_and_nothing_is_started(
     turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -112,6 +112,14 @@ def test_blueprints_are_listed_without_a_service_and_nothing_is_started(
     ):
         names = {each["blueprint"] for each in ran.json["blueprints"]}
         assert {"mine", "assistant"} <= names
+    shown = turnlog("blueprint", "show", "mine", "--blueprints", own, "-o", "json")
+    assert (shown.json["blueprint"], "language" in shown.json["attributes"]["properties"]) == (
+        "mine",
+        True,
+    )
+    assert "assistant v1" in turnlog("blueprint", "show", "assistant").out
+    unknown = turnlog("blueprint", "show", "asistant")
+    assert (unknown.code, "write `assistant`" in unknown.err) == (3, True)
     hidden = {"TURNLOG_SHIPPED_BLUEPRINTS": "off"}
     ran = set_and_run(turnlog, monkeypatch, hidden)
     assert [each["blueprint"] for each in ran.json["blueprints"]] == ["mine"]

@@ -10,12 +10,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from turnlog.events.content import SHA256_PATTERN, Digest
+from turnlog.projections.blueprint.ladder_words import describe_ladders
 from turnlog.projections.blueprint.schema.blueprint_model import (
     Blueprint,
     compute_blueprint_digest,
 )
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
+from turnlog.projections.blueprint.validation.input_values import build_values_schema
 from turnlog.projections.store.read.pinned_versions import PinKind
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
@@ -89,6 +91,16 @@ class BlueprintSchemas(BlueprintView):
     """The JSON Schema of the inputs of a turn."""
     ladders: tuple[str, ...]
     """Each limit of its budgets and what happens above it, in order, for people."""
+
+
+def create_blueprint_schemas(blueprint: Blueprint) -> BlueprintSchemas:
+    """Return what is shown of a blueprint, with the schemas of its values and its ladders."""
+    return BlueprintSchemas(
+        **create_blueprint_view(blueprint).model_dump(),
+        attributes=build_values_schema(blueprint.attributes),
+        inputs=build_values_schema(blueprint.inputs),
+        ladders=describe_ladders(blueprint),
+    )
 
 
 class ComponentHealth(ResponseModel):

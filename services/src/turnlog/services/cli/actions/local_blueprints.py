@@ -22,7 +22,11 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     FaultyBlueprint,
 )
-from turnlog.services.api.service_payloads import BlueprintList, create_blueprint_list
+from turnlog.services.api.service_payloads import (
+    BlueprintList,
+    create_blueprint_list,
+    create_blueprint_schemas,
+)
 from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
 from turnlog.services.blueprints.blueprint_folders import (
     SHIPPED_BLUEPRINTS,
@@ -42,6 +46,7 @@ from turnlog.services.cli.console import (
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.options import ReadTarget
 from turnlog.services.cli.views.blueprint_view import (
+    render_blueprint,
     render_blueprint_faults,
     render_blueprints,
     render_checked_servers,
@@ -102,9 +107,31 @@ async def print_blueprint_list(
     print_answer(found, render_blueprints(found), output)
 
 
+async def print_blueprint(
+    name: str,
+    target: ReadTarget,
+    folders: Sequence[Path],
+    environ: Mapping[str, str],
+    output: OutputFormat,
+) -> None:
+    """Print a blueprint of the running service; without one, of the folders here."""
+    running = None if folders else find_service(target.url, target.data_dir)
+    if running is not None:
+        async with create_client(running.url) as reached:
+            found = await ServiceReader(reached).fetch_blueprint(name)
+    else:
+        local = _open_local_folders(folders, environ)
+        found = create_blueprint_schemas(local.load_offered_blueprint(name))
+    print_answer(found, render_blueprint(found), output)
+
+
 def _list_local_blueprints(folders: Sequence[Path], environ: Mapping[str, str]) -> BlueprintList:
+    return create_blueprint_list(_open_local_folders(folders, environ))
+
+
+def _open_local_folders(folders: Sequence[Path], environ: Mapping[str, str]) -> BlueprintFolders:
     settings = read_settings(GatewaySettings, environ, {"blueprints": tuple(folders) or None})
-    return create_blueprint_list(create_blueprint_folders(settings))
+    return create_blueprint_folders(settings)
 
 
 def check_blueprint_folders(

@@ -113,9 +113,16 @@ def show_blueprint(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a blueprint.")],
     *,
     target: ReadTarget,
+    blueprints: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Look in the folders here and not in those of a service."),
+    ] = None,
     output: OutputOption = "table",
 ) -> None:
-    """Show a blueprint with the attributes and inputs that it accepts."""
-    from turnlog.services.cli.views.blueprint_view import render_blueprint
+    """Show a blueprint with the attributes and inputs that it accepts.
 
-    show_answer(target, lambda reader: reader.fetch_blueprint(name), render_blueprint, output)
+    It is that of a running service; without one, that which `turnlog up` would have.
+    """
+    from turnlog.services.cli.actions.local_blueprints import print_blueprint
+
+    run_async(print_blueprint(name, target, blueprints or [], os.environ, output))

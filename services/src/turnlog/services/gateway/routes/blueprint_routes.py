@@ -15,7 +15,6 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef
-from turnlog.projections.blueprint.ladder_words import describe_ladders
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.schema.blueprint_model import (
     Blueprint,
@@ -28,7 +27,6 @@ from turnlog.projections.blueprint.template_slots import find_slots
 from turnlog.projections.blueprint.validation.blueprint_checks import PROVIDER_SLOT
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 from turnlog.projections.blueprint.validation.input_values import (
-    build_values_schema,
     check_recorded_values,
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -45,7 +43,7 @@ from turnlog.services.api.service_payloads import (
     PinnedTextList,
     PinnedTextView,
     create_blueprint_list,
-    create_blueprint_view,
+    create_blueprint_schemas,
 )
 from turnlog.services.extensions.plugins import check_plugins_registered
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
@@ -69,13 +67,7 @@ async def show_blueprint(
 ) -> BlueprintSchemas:
     """Return a blueprint with the JSON Schemas of its attributes and inputs, and its ladders."""
     del tenant
-    found = deps.blueprint_folders.load_offered_blueprint(blueprint)
-    return BlueprintSchemas(
-        **create_blueprint_view(found).model_dump(),
-        attributes=build_values_schema(found.attributes),
-        inputs=build_values_schema(found.inputs),
-        ladders=describe_ladders(found),
-    )
+    return create_blueprint_schemas(deps.blueprint_folders.load_offered_blueprint(blueprint))
 
 
 @router.get("/v1/pins", summary="List the texts that open sessions are pinned to")
