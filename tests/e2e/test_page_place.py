@@ -83,3 +83,15 @@ async def test_the_focus_stays_in_a_turn_that_is_drawn_again(
     await browser.wait_for("document.querySelector('.turn.excluded') !== null")
     assert await browser.run_script("document.getElementById('drawn-before')") is None
     assert await browser.run_script("document.activeElement.textContent") == "call 8.1"
+
+
+async def test_a_link_to_a_view_shows_it_in_a_narrow_window(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    session = await stand.open_session("assistant")
+    await stand.submit_and_answer(session, "A question", "An answer.")
+    await browser.show_as("light", 390, 844)
+    await browser.open_page(f"{stand.address}/#/sessions/{session}/calls/1.1")
+    await browser.wait_for("document.querySelector('.prompt .verdict') !== null")
+    await browser.wait_for("document.querySelector('.tabs').getBoundingClientRect().top < 200")
+    await browser.show_as_opened()

@@ -154,6 +154,11 @@ export function createSessionView(session) {
     else restoreScroll(pane);
   }
 
+  // In a narrow window the views are below the conversation, out of sight of who follows a link to one.
+  function revealSide() {
+    if (path.length && side.getBoundingClientRect().top > innerHeight / 2) side.scrollIntoView();
+  }
+
   function drawConversation(at) {
     const pane = at ? timeTravel : conversation;
     if (pane.element.parentNode !== panes) switchConversation(pane.element);
@@ -183,7 +188,11 @@ export function createSessionView(session) {
     go: (steps, newQuery) => {
       path = steps;
       query = newQuery;
-      opening.then(() => facts && drawSidePane());
+      opening.then(() => {
+        if (!facts) return;
+        drawSidePane();
+        revealSide();
+      });
     },
   };
 }
