@@ -6,6 +6,7 @@ import json
 from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from structlog.testing import capture_logs
@@ -163,6 +164,7 @@ async def test_a_refusal_that_ends_the_turn_is_an_error_in_the_log_that_names_mo
     (line,) = [each for each in log_lines if each["event"] == "attempt-failed"]
     assert (line["log_level"], line["code"], line["session"]) == ("error", "unauthorised", session)
     assert line["why"].startswith("HTTP 401")
+    assert line["address"] == urlsplit(platform.provider.url).netloc
     assert line["model"] in {each["model"] for each in await platform.list_calls(session)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from typing import Literal
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -139,7 +140,10 @@ async def test_a_server_that_is_not_there_is_a_disconnection(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
     await server.__aexit__(None, None, None)
-    assert (await expect_failure(model, build_request(name))).code == "disconnected"
+    failure = await expect_failure(model, build_request(name))
+    assert failure.code == "disconnected"
+    assert failure.address == urlsplit(server.url).netloc
+    assert failure.address not in failure.detail
 
 
 async def test_a_missing_key_is_for_the_operator(

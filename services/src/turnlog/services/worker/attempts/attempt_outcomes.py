@@ -265,7 +265,7 @@ class OutcomeRecorder:
         seconds = compute_retry_delay(
             active.context.prior_attempts, failure, retries, self.jitter()
         )
-        _log_failed_attempt(active, fault, seconds)
+        _log_failed_attempt(active, failure, fault, seconds)
         return AttemptFailed(fault, seconds, is_from_call=is_from_call)
 
     async def _compute_spent(
@@ -293,9 +293,13 @@ class OutcomeRecorder:
         return AttemptUsage(usage, cost, timings, end.response_id, end.ratings)
 
 
-def _log_failed_attempt(active: ActiveAttempt, fault: AttemptFault, next_in: float | None) -> None:
+def _log_failed_attempt(
+    active: ActiveAttempt, failure: AttemptFailure, fault: AttemptFault, next_in: float | None
+) -> None:
     """Log why an attempt failed; it is an error where no other attempt follows."""
     described = {**describe_attempt(active), "model": active.request.model}
+    if isinstance(failure, ModelFailure) and failure.address:
+        described["address"] = failure.address
     why = fault.detail.partition("\n")[0]
     if next_in is None:
         _log.error("attempt-failed", code=fault.code, why=why, **described)

@@ -69,12 +69,19 @@ class ModelFailure(TurnlogError):
     """A failed attempt; `retry_after` is the provider's requested delay in seconds, if any."""
 
     def __init__(
-        self, code: FailureCode, detail: str = "", *, retry_after: float | None = None
+        self,
+        code: FailureCode,
+        detail: str = "",
+        *,
+        retry_after: float | None = None,
+        address: str = "",
     ) -> None:
         super().__init__(f"{code}: {detail}" if detail else code)
         self.code: FailureCode = code
         self.detail = detail
         self.retry_after = retry_after
+        self.address = address
+        """Host and port that the request was for, for the worker's log; never recorded."""
 
     @property
     def retryable(self) -> bool:

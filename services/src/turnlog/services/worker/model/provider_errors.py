@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import cast
 
@@ -78,7 +79,7 @@ def map_error(error: BaseException, *, accepted: bool, now: float) -> ModelFailu
     )
     if code == "bad_request" and _RESPONSE_FORMAT_WORDS.search(str(links[0])):
         code = "response_format_refused"
-    return ModelFailure(code, type(links[-1]).__name__)
+    return ModelFailure(code, type(links[-1]).__name__, address=_find_address(links))
 
 
 def _map_response(
@@ -98,7 +99,17 @@ def _map_response(
         _read_error_message(links, response)
     ):
         code = "response_format_refused"
-    return ModelFailure(code, detail, retry_after=parse_retry_after(response.headers, now))
+    retry_after = parse_retry_after(response.headers, now)
+    return ModelFailure(code, detail, retry_after=retry_after, address=_find_address(links))
+
+
+def _find_address(links: tuple[BaseException, ...]) -> str:
+    """Return the host and port of the request that failed, if an error of httpx has it."""
+    for link in links:
+        if isinstance(link, httpx.RequestError | httpx.HTTPStatusError):
+            with suppress(RuntimeError):  # an error may have been raised without its request
+                return link.request.url.netloc.rpartition(b"@")[2].decode()
+    return ""
 
 
 def _find_class_code(links: tuple[BaseException, ...]) -> FailureCode | None:
