@@ -61,8 +61,8 @@ with the same key returns the failed turn; to try again, submit it with another 
 whether the same text may succeed. A call that a code of the tables above refused, such as
 `over-budget`, fails with that code.
 
-| code | meaning |
-|---|---|
+| code | meaning | what to do |
+|---|---|---|
 """  # noqa: E501 - text of the page
 
 TABLE = """
@@ -75,7 +75,9 @@ TABLE = """
 
 def format_page() -> str:
     """Return the text of the page."""
-    failures = (f"| `{code}` | {meaning} |\n" for code, meaning in TURN_FAILURES.items())
+    failures = (
+        f"| `{code}` | {text.meaning} | {text.action} |\n" for code, text in TURN_FAILURES.items()
+    )
     return "".join(
         (
             HEAD,

@@ -155,3 +155,9 @@ def test_the_page_is_fresh() -> None:
     generator = runpy.run_path(str(ROOT / "docs/generate/error_codes.py"))
     written = Path(ROOT / "docs/reference/errors.md").read_text()
     assert generator["format_page"]() == written, "it is stale: run `make docs`"
+
+
+def test_what_the_web_page_says_of_failures_is_fresh() -> None:
+    generator = runpy.run_path(str(ROOT / "docs/generate/failure_catalogue.py"))
+    written: str = generator["TARGET"].read_text()
+    assert generator["build_failure_catalogue"]() == written, "it is stale: run `make docs`"

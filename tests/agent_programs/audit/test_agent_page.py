@@ -24,8 +24,9 @@ from tests.e2e.browser import (
     build_texts_script,
     run_browser,
 )
-from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
 from turnlog.events.model.tool_events import ToolStarted
+from turnlog.services.api.published_errors.turn_failures import TURN_FAILURES
 from turnlog.services.cli.views.text_format import format_duration
 
 pytestmark = [
@@ -253,15 +254,43 @@ async def test_the_timeline_of_a_turn_shows_where_its_time_went(
     assert shown == [format_duration(length) for length in lengths.values()]
     (failed,) = await browser.run_script(build_texts_script(".span.faulty .what .figures"))
     assert failed.endswith(" · failed")
+    assert await browser.run_script(build_texts_script(".why-failed")) == ["the shelf is locked"]
     places = await browser.run_script(BAR_PLACES)
     assert all(0 <= left <= right <= 101 for left, right in places)
     # A bar leads to its event in the record, a name to the prompt of its call.
     await browser.trigger_click(".span.faulty .bar")
     opened = await browser.wait_for("document.querySelector('.detail pre')?.textContent")
     assert '"turnlog.tool-returned.v1"' in opened
+    links = await browser.run_script(build_texts_script(".detail .links a"))
+    assert links[1:] == ["call 1.1", "timeline of turn 1"]
     await browser.trigger_click(".turn .turn-link")
     await browser.trigger_click(".span.kind-call .what a")
     await browser.wait_for(f"{ANSWER}?.includes('2 tool calls')")
     assert "the shelf is locked" in await browser.run_script(
         "document.querySelector('.answer .use.failed summary').textContent"
     )
+
+
+async def test_a_failure_is_told_in_words_with_its_cause_and_what_to_do(
+    platform: AgentService, browser: Browser
+) -> None:
+    session = await platform.open_session(build_loop_blueprint())
+    refused = await platform.submit_turn(session, ModelRefusal(401, message="secret words"))
+    assert refused["status"] == "failed"
+    address = f"{platform.gateway.address}/#/sessions/{session}"
+    text = TURN_FAILURES["unauthorised"]
+    for place in (".bubble.fault", ".answer .attempt"):
+        await browser.open_page(f"{address}/calls/1.1")
+        shown = await browser.wait_for(f"document.querySelector('{place} .failure')?.textContent")
+        for words in (text.meaning, text.action, "unauthorised", "cause HTTP 401"):
+            assert words[1:] in shown, (place, words)
+    await browser.trigger_click(".turn .turn-link")
+    reasons = build_texts_script(".why-failed")
+    assert text.meaning[1:] in (await browser.wait_for(f"{reasons}.length && {reasons}"))[0]
+    # An attempt that was made again has its cause, and there is nothing to do about it.
+    await platform.complete_turn(session, ModelRefusal(500), answer_with_text("Done."))
+    await browser.open_page(f"{address}/calls/2.1")
+    failed = "document.querySelector('.answer .attempt.failed .failure')?.textContent"
+    shown = await browser.wait_for(failed)
+    assert "cause HTTP 500" in shown
+    assert "what to do" not in shown

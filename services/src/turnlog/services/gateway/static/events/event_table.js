@@ -6,7 +6,7 @@ import { renderFoldedText } from "../app/folding.js";
 import { formatCount, formatDateTime, formatNumber, formatTime } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { restoreScroll } from "../app/kept_place.js";
-import { linkTo, linkToPast } from "../app/links.js";
+import { linkTo, linkToCall, linkToPast, linkToTimeline } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { EVENT_TEMPLATES } from "./event_catalogue.js";
 import { createEventFilters, hasFilters, matchEvent, readEventFilters } from "./event_filters.js";
@@ -134,7 +134,7 @@ export function createEventTable(session) {
     const { line, envelope } = row;
     const detail = createElement("tr", { class: "detail" },
       createElement("td", { colspan: columns.length },
-        createElement("p", { class: "links" }, createElement("a", { href: linkToPast(session, sequence) }, "the conversation as it was after this event")),
+        createElement("p", { class: "links" }, createElement("a", { href: linkToPast(session, sequence) }, "the conversation as it was after this event"), renderTurnLinks(session, envelope.data)),
         renderFoldedText(`${session} event ${sequence}`, JSON.stringify(envelope, null, 2), {}, "pre")));
     line.after(detail);
     line.classList.add("open");
@@ -172,4 +172,13 @@ export function createEventTable(session) {
       if (isAtEnd && !opened) scrollToEnd();
     },
   };
+}
+
+// Where else the turn and the call of an event are shown.
+function renderTurnLinks(session, { turn, call }) {
+  const isCall = typeof call === "string" && call.includes(".");
+  return [
+    isCall ? [" · ", createElement("a", { href: linkToCall(session, call) }, `call ${call}`)] : null,
+    Number.isInteger(turn) ? [" · ", createElement("a", { href: linkToTimeline(session, turn) }, `timeline of turn ${turn}`)] : null,
+  ];
 }

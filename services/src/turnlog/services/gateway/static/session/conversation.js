@@ -9,6 +9,7 @@ import { linkToTimeline } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { formatEventName } from "../events/event_sentences.js";
 import { renderCallLines } from "../turn/call_figures.js";
+import { describeCancel, describeFailure, renderFailure } from "../turn/failures.js";
 import { createComposer } from "./composer.js";
 import { buildPhaseVisit, drawInOrder, renderPhaseDivider } from "./phase_dividers.js";
 import { ACTIVITY_FOLDS, renderTurnActivity } from "./turn_activity.js";
@@ -120,6 +121,7 @@ export function createConversation(session) {
     if (turn.excluded) parts.push(createElement("span", { class: "badge excluded" }, "excluded"));
     if (turn.purged) parts.push(createElement("span", { class: "badge excluded" }, "purged"));
     if (turn.redacted) parts.push(createElement("span", { class: "badge redacted", title: turn.reason }, "redacted"));
+    if (turn.fallback) parts.push(createElement("span", { class: "badge failed", title: describeFailure(turn.fallback) }, "no model's"), createElement("span", { class: "faint" }, describeFailure(turn.fallback)));
     if (turn.finish === "length") parts.push(createElement("span", { class: "badge length" }, "cut at the model's limit"));
     return createElement("footer", {}, parts, renderCallLines(session, turn, markedCall), renderTurnActions(session, turn));
   }
@@ -155,7 +157,7 @@ const FOLDS = {
   "turn-submitted": (data) => ({ turn: data.turn, role: data.role ?? "user", status: "open", text: readContent(data.text), reply: null }),
   "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), reply: null }),
   "turn-released": () => ({ status: "open" }),
-  "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), finish: data.finish }),
+  "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), finish: data.finish, fallback: data.fallback?.code }),
   "turn-failed": (data) => ({ status: "failed", reason: data.code, detail: data.detail }),
   "turn-cancelled": (data) => ({ status: "cancelled", reason: data.reason }),
   "turn-excluded": () => ({ excluded: true }),
@@ -172,8 +174,8 @@ export function renderReply(session, turn, stream) {
   if (turn.role === "system") return createElement("div", { class: "faint" }, "system");
   switch (turn.status) {
     case "completed": return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} reply`, turn.reply ?? "(sealed)"));
-    case "failed": return createElement("div", { class: "bubble reply fault" }, [turn.reason, turn.detail].filter(Boolean).join(": "));
-    case "cancelled": return createElement("div", { class: "bubble reply given-up" }, `cancelled: ${turn.reason}`);
+    case "failed": return createElement("div", { class: "bubble reply fault" }, renderFailure(`${session} turn ${turn.turn}`, turn.reason, turn.detail));
+    case "cancelled": return createElement("div", { class: "bubble reply given-up" }, describeCancel(turn.reason));
     default: return stream?.element ?? createElement("div", { class: "bubble reply waiting" }, "waits");
   }
 }

@@ -116,6 +116,7 @@ function renderAttempt(session, call, attempt, end) {
     createElement("p", {}, end ? createElement("a", { href: linkToEvent(session, end.sequence) }, `attempt ${attempt.attempt}`) : `attempt ${attempt.attempt}`, " ",
       createElement("strong", {}, outcome ?? "is running"), " ",
       renderFigures([waited ? `after ${formatDuration(waited)} waiting` : null, total === null ? null : formatDuration(total), attempt.worker], { class: "faint" })),
-    attempt.fault ? renderFailure(attempt.fault, end?.data.fault?.detail) : null,
+    outcome === "lost" ? createElement("p", {}, "Its worker was silent for too long, so another one took the turn. What the provider counted is not known.") : null,
+    attempt.fault ? renderFailure(`${session} call ${call.call} attempt ${attempt.attempt}`, attempt.fault, end?.data.fault?.detail, call.finish !== null) : null,
     partial ? [createElement("p", { class: "faint" }, "what it wrote before it ended; no prompt includes it"), renderFoldedText(`${session} call ${call.call} attempt ${attempt.attempt}`, partial, { class: "answer-text partial" })] : null);
 }

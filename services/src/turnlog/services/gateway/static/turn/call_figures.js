@@ -5,6 +5,7 @@ import { createElement } from "../app/dom.js";
 import { renderDetails } from "../app/folding.js";
 import { formatCost, formatCount, formatDuration, formatNumber } from "../app/formatting.js";
 import { linkToCall } from "../app/links.js";
+import { describeFailure } from "./failures.js";
 
 // A turn with more calls shows how many they are, and lists them on request.
 const MAX_LISTED_CALLS = 4;
@@ -39,5 +40,5 @@ export function formatTimes({ times, attempts }) {
 function formatAttempt({ attempt, outcome, fault, total_ms: total, waited_ms: waited }) {
   const taken = total === null ? null : formatDuration(total);
   const before = waited ? `after waiting ${formatDuration(waited)}` : null;
-  return [`attempt ${attempt} ${outcome ?? "is running"}${fault ? ` (${fault})` : ""}`, [taken, before].filter(Boolean).join(" ")].filter(Boolean).join(" · ");
+  return [`attempt ${attempt} ${outcome ?? "is running"}${fault ? `: ${describeFailure(fault)}` : ""}`, [taken, before].filter(Boolean).join(" ")].filter(Boolean).join(" · ");
 }

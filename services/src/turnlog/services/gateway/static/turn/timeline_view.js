@@ -3,9 +3,11 @@
 
 import { createElement, setChildren } from "../app/dom.js";
 import { renderFigures } from "../app/figures.js";
-import { formatDateTime, formatDuration } from "../app/formatting.js";
+import { formatDateTime, formatDuration, formatOneLine } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToCall, linkToEvent, linkToTimeline } from "../app/links.js";
+import { findFailureReason } from "../session/turn_activity.js";
+import { describeFailure } from "./failures.js";
 
 const REFRESH_MS = 2000;
 const TICKS = 4;
@@ -57,7 +59,7 @@ function renderTimeline(session, timeline, turn, calls) {
   return [
     createElement("h2", {}, timeline.length_ms === null ? `${formatDuration(timeline.elapsed_ms)} so far` : formatDuration(timeline.length_ms), " ",
       renderFigures([`from ${formatDateTime(timeline.begun_at)}`, turn?.status], { class: "faint" })),
-    createElement("div", { class: "spans", role: "list" }, renderScale(scale), groupSpans(timeline.spans).map((row) => renderSpan(session, row, scale, calls))),
+    createElement("div", { class: "spans", role: "list" }, renderScale(scale), groupSpans(timeline.spans).map((row) => renderSpan(session, row, scale, calls, turn))),
     renderKey(timeline.spans),
   ];
 }
@@ -77,8 +79,9 @@ function groupSpans(spans) {
     const parts = spans.filter((each) => each.call === call.call && each.kind !== "call");
     const attempts = parts.filter((each) => each.kind === "attempt");
     rows.push(...parts.filter((each) => each.kind === "preparing").map((each) => ({ ...each, depth: 0 })));
-    rows.push({ ...call, depth: 0, step: parts.find((each) => each.step !== null)?.step ?? null, fault: attempts.at(-1)?.fault ?? null });
-    rows.push(...parts.filter((each) => each.kind !== "preparing" && (attempts.length > 1 || !["attempt", "waiting"].includes(each.kind))).map((each) => ({ ...each, depth: 1 })));
+    rows.push({ ...call, depth: 0, step: parts.find((each) => each.step !== null)?.step ?? null });
+    const hasStory = attempts.length > 1 || attempts.some((each) => each.fault);
+    rows.push(...parts.filter((each) => each.kind !== "preparing" && (hasStory || !["attempt", "waiting"].includes(each.kind))).map((each) => ({ ...each, depth: 1 })));
   }
   return rows;
 }
@@ -91,10 +94,11 @@ const KIND_TITLES = {
   call: "from its first request to the end of its last attempt", attempt: "from the request to its end", waiting: "between two attempts", tool: "as its server took", approval: "for a person's decision",
 };
 
-function renderSpan(session, span, scale, calls) {
+function renderSpan(session, span, scale, calls, turn) {
   const name = formatSpanName(span, calls);
   const time = formatSpanTime(span);
-  const outcome = ["answered", "accepted", "approved", null].includes(span.outcome) ? null : `${span.outcome}${span.fault ? ` (${span.fault})` : ""}`;
+  const outcome = ["answered", "accepted", "approved", null].includes(span.outcome) ? null : span.outcome;
+  const reason = span.kind === "call" ? null : findReason(span, turn);
   const bar = createElement("a", { class: "bar", href: linkToEvent(session, span.sequence), "aria-label": `${name}: event ${span.sequence} in the record`,
     title: `${KIND_TITLES[span.kind]} · from ${formatDuration(span.offset_ms)} · event ${span.sequence}` });
   const isLasting = span.length_ms === null && span.outcome === null;
@@ -104,7 +108,16 @@ function renderSpan(session, span, scale, calls) {
   return createElement("div", { class: `span kind-${span.kind} depth-${span.depth}${isLasting ? " lasting" : ""}${outcome ? " faulty" : ""}`, role: "listitem" },
     createElement("span", { class: "what" }, span.call === null ? createElement("span", {}, name) : createElement("a", { href: linkToCall(session, span.call), title: `The prompt of call ${span.call}, and what it answered` }, name),
       renderFigures([time, outcome], { class: "faint" })),
-    createElement("span", { class: "track" }, bar));
+    createElement("span", { class: "track" }, bar),
+    reason ? createElement("span", { class: "why-failed" }, reason) : null);
+}
+
+// Why an attempt or a tool failed; the call of a failed attempt has it in its attempts.
+function findReason(span, turn) {
+  if (span.fault) return describeFailure(span.fault);
+  if (span.kind !== "tool") return null;
+  const use = (turn?.tools ?? []).find((each) => each.call === span.call && each.tool === span.name && each.outcome === span.outcome);
+  return use ? formatOneLine(findFailureReason(use).split("\n")[0]) : null;
 }
 
 function formatSpanName(span, calls) {
