@@ -260,3 +260,13 @@ def test_a_time_is_kept_in_utc_to_the_microsecond() -> None:
     at = replace(build_submission("x"), at=datetime(2026, 11, 21, 11, 30, 0, 7, tzinfo=east))
     (message,) = encode_batch(TENANT, SESSION, None, [at]).messages
     assert decode_event(message.payload, 1).envelope.time == "2026-11-21T09:30:00.000007Z"
+
+
+@pytest.mark.parametrize("name", build_samples())
+def test_what_a_writer_has_is_what_its_bytes_say(name: str) -> None:
+    draft = make_draft(build_samples()[name], 1)
+    (message,) = encode_batch(TENANT, SESSION, None, [draft]).messages
+    assert message.envelope is not None
+    recorded = message.record_at(7)
+    assert recorded == decode_event(message.payload, 7)
+    assert recorded.event is draft.event

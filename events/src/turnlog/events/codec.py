@@ -7,10 +7,10 @@ implemented yet; all content is stored as plain text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol, cast
+from typing import Final
 
 from pydantic import ValidationError, create_model
 
@@ -58,6 +58,20 @@ class EventDraft:
     traceparent: str | None = None
 
 
+class TypedEnvelope(EventHeader):
+    """An envelope whose data is an event."""
+
+    data: KnownEvent
+
+
+_FORMS: Final[Mapping[str, type[TypedEnvelope]]] = {
+    wire_type: create_model(f"{kind.__name__}Envelope", __base__=TypedEnvelope, data=(kind, ...))
+    for wire_type, kind in EVENT_TYPES.items()
+    if wire_type not in UPCASTERS
+}
+"""Envelopes by type, which are read in one pass, without plain values in between."""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchMessage:
     """Encoded bytes for the log; a retry sends exactly these bytes again."""
@@ -65,6 +79,14 @@ class BatchMessage:
     subject: str
     sequence: int
     payload: bytes
+    envelope: TypedEnvelope | None = None
+    """What was encoded, if it is what `decode_event` makes of the bytes."""
+
+    def record_at(self, stream_sequence: int) -> RecordedEvent:
+        """Return the event as stored there; its writer does not decode it."""
+        if self.envelope is None:
+            return decode_event(self.payload, stream_sequence)
+        return RecordedEvent(self.envelope, self.envelope.data, stream_sequence, self.payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +124,25 @@ def encode_batch(
     for draft in drafts:
         sequence += 1
         place = after.stream_sequence if after and not messages else None
-        payload = _encode_event(tenant, session, sequence, place, previous, draft)
+        header = _build_header(tenant, session, sequence, place, previous, draft)
+        payload = _encode_event(header, draft.event)
         previous = compute_digest(payload)
-        messages.append(
-            BatchMessage(kind.build_subject(tenant, session, draft.event.leaf), sequence, payload)
-        )
+        subject = kind.build_subject(tenant, session, draft.event.leaf)
+        envelope = header if isinstance(header, TypedEnvelope) else None
+        messages.append(BatchMessage(subject, sequence, payload, envelope))
     return EventBatch(tenant, session, after, tuple(messages), subjects)
 
 
-def _encode_event(
+def _build_header(
     tenant: str,
     session: str,
     sequence: int,
     prevstreamseq: int | None,
     prevhash: Digest | None,
     draft: EventDraft,
-) -> bytes:
-    header = EventHeader(
+) -> EventHeader:
+    form = _FORMS.get(draft.event.type)
+    return (form or EventHeader)(
         id=draft.id,
         source=draft.source,
         type=draft.event.type,
@@ -134,31 +158,22 @@ def _encode_event(
         commandkey=draft.command.key if draft.command else None,
         commandhash=draft.command.hash if draft.command else None,
         traceparent=draft.traceparent,
+        **({"data": draft.event} if form else {}),
     )
-    data = draft.event.model_dump_json(exclude_defaults=True)
-    payload = f'{header.model_dump_json(exclude_none=True)[:-1]},"data":{data}}}'.encode()
+
+
+def _encode_event(header: EventHeader, event: KnownEvent | LibraryEvent) -> bytes:
+    start = header.model_dump_json(exclude_none=True, exclude={"data"})[:-1]
+    payload = f'{start},"data":{event.model_dump_json(exclude_defaults=True)}}}'.encode()
     if len(payload) > MAX_EVENT_BYTES:
         raise TooLarge("event", len(payload), MAX_EVENT_BYTES)
     return payload
 
 
-class _TypedEnvelope(Protocol):
-    """An envelope whose data is an event."""
-
-    data: KnownEvent
-
-
-def _build_reader(kind: type[KnownEvent]) -> Callable[[bytes], EventHeader]:
-    """Return what reads an event of one type in one pass, without plain values in between."""
-    form = create_model(f"{kind.__name__}Envelope", __base__=EventHeader, data=(kind, ...))
-    # Call the validator directly: `model_validate_json` first checks options not used here.
-    return form.__pydantic_validator__.validate_json
-
-
 _READERS: Final = {
-    wire_type.encode(): _build_reader(kind)
-    for wire_type, kind in EVENT_TYPES.items()
-    if wire_type not in UPCASTERS
+    # Call the validator directly: `model_validate_json` first checks options not used here.
+    wire_type.encode(): form.__pydantic_validator__.validate_json
+    for wire_type, form in _FORMS.items()
 }
 """Readers by the type that stored bytes begin with; all others are read by way of plain values."""
 
@@ -170,10 +185,10 @@ def decode_event(stored: bytes, stream_sequence: int) -> RecordedEvent:
     try:
         if reader is None:
             return _decode_plain_values(stored, stream_sequence)
-        envelope = reader(stored)
+        envelope: TypedEnvelope = reader(stored)
     except ValidationError as error:
         raise _describe_invalid(f"stream sequence {stream_sequence}", error) from None
-    event = cast("_TypedEnvelope", envelope).data
+    event = envelope.data
     if envelope.type != event.type:
         raise Corrupt(f"stream sequence {stream_sequence}", "it has two types")
     return RecordedEvent(envelope, event, stream_sequence, stored)

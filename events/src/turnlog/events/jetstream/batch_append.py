@@ -180,7 +180,7 @@ async def append_batch(
         found: LookupOutcome | None = None
         match answer:
             case PublishAccepted(last):
-                return BatchAppended(_decode_batch(batch, last))
+                return BatchAppended(_record_batch(batch, last))
             case StreamFull(detail):
                 return LogUnreachable(detail, ambiguous=doubt)
             case PublishUnconfirmed():
@@ -209,11 +209,9 @@ async def _publish_if_allowed(
     return await publish_batch(connection, batch)
 
 
-def _decode_batch(batch: EventBatch, last: int) -> tuple[RecordedEvent, ...]:
+def _record_batch(batch: EventBatch, last: int) -> tuple[RecordedEvent, ...]:
     first = last - len(batch.messages) + 1
-    return tuple(
-        decode_event(message.payload, first + n) for n, message in enumerate(batch.messages)
-    )
+    return tuple(message.record_at(place) for place, message in enumerate(batch.messages, first))
 
 
 async def _look_up_batch(
@@ -253,4 +251,4 @@ async def _read_stored_batch(
     rest = [await get_message_at_leader(connection, stream, place) for place in places]
     if [message.payload for message in rest if message] != payloads[1:]:
         return ()
-    return _decode_batch(batch, places.stop - 1)
+    return _record_batch(batch, places.stop - 1)

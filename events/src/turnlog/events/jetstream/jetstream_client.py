@@ -321,6 +321,10 @@ class JetStreamLog:
                 if ours:
                     yield ours
 
+    def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
+        """See `EventLog.decode_event`."""
+        return self.feed.decode_stored(stored, stream_sequence)
+
     def open_session_watch(
         self, tenant: str, session: str, after: int, wake: asyncio.Event
     ) -> AbstractAsyncContextManager[JetStreamSessionWatch]:

@@ -93,6 +93,7 @@ class MemoryLog:
         if stored := [self._read_event(p) for p in places[behind : behind + len(batch.messages)]]:
             same = [event.stored for event in stored] == [m.payload for m in batch.messages]
             return BatchAlreadyStored(tuple(stored)) if same else BatchConflict(len(places))
+        first = len(self.stored) + 1
         for message in batch.messages:
             self.stored.append(RawEvent(message.subject, len(self.stored) + 1, message.payload))
             places.append(len(self.stored))
@@ -100,7 +101,13 @@ class MemoryLog:
             self.grown.notify_all()
         for wake in self.wakes:
             wake.set()
-        return BatchAppended(tuple(self._read_event(place) for place in places[behind:]))
+        return BatchAppended(
+            tuple(message.record_at(place) for place, message in enumerate(batch.messages, first))
+        )
+
+    def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
+        """See `EventLog.decode_event`."""
+        return decode_event(stored, stream_sequence)
 
     def drop_event(self, place: int) -> None:
         """Remove the event at a stream sequence, as a damaged store would."""

@@ -174,6 +174,13 @@ class EventLog(Protocol):
         """
         ...
 
+    def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
+        """Return the event in stored bytes; what this process appended or watches has it already.
+
+        Raises `Corrupt`.
+        """
+        ...
+
     def open_session_watch(
         self, tenant: str, session: str, after: int, wake: asyncio.Event
     ) -> AbstractAsyncContextManager[Watch[RecordedEvent]]:

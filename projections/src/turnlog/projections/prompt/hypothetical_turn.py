@@ -79,7 +79,7 @@ def _decide_unrecorded(
         for number, event in enumerate(decide(state, command, at))
     ]
     batch = codec.encode_batch(tenant, session, state.head if state else None, drafts)
-    return [codec.decode_event(each.payload, UNRECORDED_POSITION) for each in batch.messages]
+    return [each.record_at(UNRECORDED_POSITION) for each in batch.messages]
 
 
 def replace_budget(material: SessionMaterial, kind: str, tokens: int) -> SessionMaterial:

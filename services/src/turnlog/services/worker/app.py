@@ -21,7 +21,6 @@ from nats import errors
 from nats.js.api import ConsumerConfig
 
 from turnlog.events.async_tasks import cancel_tasks
-from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt, TurnlogError
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.registry import ClaimableEvent
@@ -136,7 +135,8 @@ def _parse_delivery(
     message: NatsMessage, answering: TurnRunner, hold: DeliveryLease
 ) -> TurnDelivery:
     metadata = message.raw_message.metadata
-    recorded = decode_event(message.raw_message.data, metadata.sequence.stream)
+    log = answering.sessions.log
+    recorded = log.decode_event(message.raw_message.data, metadata.sequence.stream)
     if not isinstance(recorded.event, ClaimableEvent):
         raise Corrupt(message.raw_message.subject, "it is not a turn to be answered")
     answering.sessions.apply_observed_event(recorded)
