@@ -29,9 +29,9 @@ class RequestFailed(Exception):
         fix: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        is_named = field is None or detail.startswith(f"{field}: ")
-        place = "" if is_named else f"{field}: "
-        super().__init__(f"{code}: {place}{detail}" + (f"; {fix}" if fix else ""))
+        place = f"{field}: " if field and not detail.startswith(f"{field}: ") else ""
+        way_out = f"; {fix}" if fix and not detail.endswith(f"; {fix}") else ""
+        super().__init__(f"{code}: {place}{detail}{way_out}")
         self.detail = detail
         self.status = status
         """The HTTP status; None if there was no answer."""
