@@ -43,6 +43,22 @@ def turnlog(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return run
 
 
+TYPED_BLUEPRINT = """
+blueprint: typed
+version: 1
+inputs:
+  name: {type: text}
+  count: {type: int, min: 1, max: 9}
+layers:
+  persona: {text: "You are terse.", keep: always}
+  name: {input: name}
+calls:
+  reply: {messages: [{system: [persona, name]}, {user: [input]}]}
+profiles:
+  chat: {default: true, call: reply}
+"""
+
+
 @dataclass(frozen=True)
 class RecordedSession:
     """A service with a session of three turns: one plain, one redacted, one excluded."""
@@ -60,8 +76,11 @@ SESSION_QUESTIONS = ("Hello!", "What does the log hold?", "And how is it proven?
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedSession]:
+    folder = tmp_path_factory.mktemp("played")
+    (folder / "typed").mkdir()
+    (folder / "typed" / "blueprint.yaml").write_text(TYPED_BLUEPRINT)
     with (
-        run_blocking_turnlog_up(tmp_path_factory.mktemp("played") / "data") as up,
+        run_blocking_turnlog_up(folder / "data", "--blueprints", str(folder)) as up,
         httpx.Client(base_url=up.http, timeout=100) as client,
     ):
         yield RecordedSession(up, record_session(client))

@@ -55,6 +55,22 @@ def test_an_attribute_on_the_command_line_is_read_by_its_type(
     assert "attributes.charting" in refused.err
 
 
+def test_an_input_on_the_command_line_is_read_by_its_type(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    opened = httpx.post(f"{played.up.http}/v1/sessions", json={"blueprint": "typed"}).json()
+    for command in (("window", opened["session"]), ("assemble", "typed")):
+        preview = (*command, "--text", "Hi", "-o", "json", *played.here)
+        for text in ("5", "true", "null", '{"a": 1}', "Ada"):
+            shown = turnlog(*preview, "--input", f"name={text}", "--input", "count=5")
+            assert shown.code == 0, shown.err
+            assert shown.json["messages"][0]["content"].endswith(text)
+        refused = turnlog(*preview, "--input", "count=few")
+        told = " ".join(refused.err.split())
+        assert "inputs.count" in told
+        assert '"few" is not a whole number from 1 to 9' in told
+
+
 def test_sessions_are_sought_by_what_was_said(turnlog: RunCommand, played: RecordedSession) -> None:
     found = turnlog("sessions", "-q", "HELLO", "-o", "json", *played.here).json["sessions"]
     missed = turnlog("sessions", "-q", "goodbye", "-o", "json", *played.here).json["sessions"]

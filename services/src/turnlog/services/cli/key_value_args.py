@@ -15,11 +15,6 @@ def parse_pairs(pairs: Iterable[str], option: str) -> dict[str, JsonValue]:
     return dict(_split_pair(word, option) for word in pairs)
 
 
-def parse_json_pairs(pairs: Iterable[str], option: str) -> dict[str, JsonValue]:
-    """Parse `first_turn=true` arguments; a value that is not JSON is a string."""
-    return {name: _parse_json_value(text) for name, text in parse_pairs(pairs, option).items()}
-
-
 def parse_typed_pairs(
     pairs: Iterable[str], option: str, schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:

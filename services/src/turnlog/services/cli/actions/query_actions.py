@@ -29,7 +29,7 @@ from turnlog.services.cli.console import (
     dump_answer,
     print_json,
 )
-from turnlog.services.cli.key_value_args import parse_json_pairs, parse_typed_pairs
+from turnlog.services.cli.key_value_args import parse_typed_pairs
 from turnlog.services.cli.views.diff_view import render_diff
 from turnlog.services.cli.views.event_view import render_event_line
 from turnlog.services.cli.views.session_view import (
@@ -78,7 +78,7 @@ def build_preview_request(
     call: str | None,
     *,
     text: str | None,
-    inputs: Sequence[str] | None,
+    inputs: Mapping[str, JsonValue],
     budget: int | None,
     model: str | None,
 ) -> WindowPreviewRequest:
@@ -89,9 +89,8 @@ def build_preview_request(
             raise Refused(
                 "bad-option", "a preview shows the session as it is now", field=name, fix=fix
             )
-    input_values = parse_json_pairs(inputs or (), "--input")
     return WindowPreviewRequest(
-        text=text, inputs=input_values, call=call, budget=budget, model=model
+        text=text, inputs=dict(inputs), call=call, budget=budget, model=model
     )
 
 
@@ -108,6 +107,25 @@ async def parse_attributes(
     return parse_typed_pairs(pairs, "--attribute", schemas.attributes)
 
 
+async def parse_inputs(
+    reader: ServiceReader, blueprint: str, pairs: Sequence[str] | None
+) -> dict[str, JsonValue]:
+    """Parse inputs by the types that a blueprint gives them; raises as `parse_attributes`."""
+    if not pairs:
+        return {}
+    schemas = await reader.fetch_blueprint(blueprint)
+    return parse_typed_pairs(pairs, "--input", schemas.inputs)
+
+
+async def parse_session_inputs(
+    reader: ServiceReader, session: str, pairs: Sequence[str] | None
+) -> dict[str, JsonValue]:
+    """Parse inputs by the types that the blueprint of a session gives them."""
+    if not pairs:
+        return {}
+    return await parse_inputs(reader, (await reader.fetch_session(session)).blueprint, pairs)
+
+
 def build_assemble_request(
     blueprint: str,
     attributes: Mapping[str, JsonValue],
@@ -115,7 +133,7 @@ def build_assemble_request(
     call: str | None,
     *,
     text: str | None,
-    inputs: Sequence[str] | None,
+    inputs: Mapping[str, JsonValue],
     budget: int | None,
     model: str | None,
 ) -> AssembleRequest:
@@ -126,7 +144,7 @@ def build_assemble_request(
         profile=profile,
         call=call,
         text=text,
-        inputs=parse_json_pairs(inputs or (), "--input"),
+        inputs=dict(inputs),
         budget=budget,
         model=model,
     )

@@ -17,7 +17,7 @@ from turnlog.services.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.services.api.prompt_payloads import AssembledPromptView
+    from turnlog.services.api.prompt_payloads import AssembledPromptView, WindowView
     from turnlog.services.cli.client.service_reader import ServiceReader
 
 
@@ -67,7 +67,11 @@ class PreviewOptions:
     ] = None
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="NAME=JSON", help="An input of that turn."),
+        typer.Option(
+            "--input",
+            metavar="NAME=VALUE",
+            help="An input of that turn.",
+        ),
     ] = None
     budget: Annotated[
         int | None, typer.Option(metavar="TOKENS", min=1, help="Another token budget.")
@@ -147,7 +151,10 @@ def show_window(
     With --text it is the prompt of a turn that does not exist yet. Nothing is written, and no
     model is called.
     """
-    from turnlog.services.cli.actions.query_actions import build_preview_request
+    from turnlog.services.cli.actions.query_actions import (
+        build_preview_request,
+        parse_session_inputs,
+    )
     from turnlog.services.cli.views.prompt_view import render_window
 
     if preview == PreviewOptions():
@@ -158,8 +165,14 @@ def show_window(
             output,
         )
         return
-    form = build_preview_request(at, clock, call, **asdict(preview))
-    show_answer(target, lambda reader: reader.preview_window(session, form), render_window, output)
+
+    async def preview_window(reader: ServiceReader) -> WindowView:
+        inputs = await parse_session_inputs(reader, session, preview.inputs)
+        options = {**asdict(preview), "inputs": inputs}
+        form = build_preview_request(at, clock, call, **options)
+        return await reader.preview_window(session, form)
+
+    show_answer(target, preview_window, render_window, output)
 
 
 def assemble_prompt(
@@ -186,12 +199,18 @@ def assemble_prompt(
     It is the first call that a new session with these attributes would make for its first turn,
     with the segments of the library and the prompt files as they are now. No model is called.
     """
-    from turnlog.services.cli.actions.query_actions import build_assemble_request, parse_attributes
+    from turnlog.services.cli.actions.query_actions import (
+        build_assemble_request,
+        parse_attributes,
+        parse_inputs,
+    )
     from turnlog.services.cli.views.prompt_view import render_assembled_prompt
 
     async def assemble(reader: ServiceReader) -> AssembledPromptView:
         values = await parse_attributes(reader, blueprint, attribute or ())
-        form = build_assemble_request(blueprint, values, profile, call, **asdict(preview))
+        inputs = await parse_inputs(reader, blueprint, preview.inputs)
+        options = {**asdict(preview), "inputs": inputs}
+        form = build_assemble_request(blueprint, values, profile, call, **options)
         return await reader.assemble_prompt(form)
 
     show_answer(
