@@ -6,7 +6,15 @@ import httpx
 import pytest
 from rich.console import Console
 
-from turnlog.events.errors import Conflict, Corrupt, Refused, TooLarge, TurnlogError, Unavailable
+from turnlog.events.errors import (
+    Conflict,
+    Corrupt,
+    LaterRelease,
+    Refused,
+    TooLarge,
+    TurnlogError,
+    Unavailable,
+)
 from turnlog.services.api.published_errors.error_catalogue import ERROR_CODES
 from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.cli.client.http_responses import require_success
@@ -42,6 +50,14 @@ def test_an_error_has_the_same_exit_code_here_and_over_http(
     with pytest.raises(TurnlogError) as raised:
         require_success(build_problem_response(error))
     assert describe_error(raised.value).exit_code == code
+
+
+def test_data_of_a_later_release_is_not_damaged() -> None:
+    shown = describe_error(LaterRelease("database schema", "made by a later release"))
+    assert (shown.exit_code, shown.fix.split(",")[0]) == (
+        ExitCode.ERROR,
+        "run the release that wrote it",
+    )
 
 
 def test_every_conflict_of_the_gateway_is_one_at_the_terminal() -> None:

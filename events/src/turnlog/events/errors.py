@@ -6,6 +6,7 @@
     ├── Conflict     the caller: read again, decide again
     ├── Unavailable  nobody: wait and repeat the same request
     └── Corrupt      the operator: stored data is not what it should be
+        ├── LaterRelease   run the release that wrote it, or a later one
         ├── LogRolledBack  the log lacks events that were read from it
         ├── AlteredBlob  restore the blob: its digest is not that of its bytes
         └── StreamHole   restore the stream: it passed sequences that have no message
@@ -73,6 +74,10 @@ class Corrupt(TurnlogError):
         super().__init__(f"{where}: {detail}")
         self.where = where
         self.detail = detail
+
+
+class LaterRelease(Corrupt):
+    """Stored data that a later release wrote, and this one does not know."""
 
 
 class LogRolledBack(Corrupt):

@@ -13,7 +13,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
+from turnlog.events.errors import (
+    Conflict,
+    Corrupt,
+    LaterRelease,
+    Refused,
+    TurnlogError,
+    Unavailable,
+)
 from turnlog.services.api.published_errors.error_catalogue import get_error_code
 from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.cli.views.text_format import escape_controls
@@ -62,6 +69,9 @@ def describe_error(error: TurnlogError | OSError) -> DisplayedError:
         case Unavailable(retry_after=seconds):
             fix = f"try again in {seconds:g} s; `turnlog doctor` says what is missing"
             return DisplayedError(f"{error.what} is unavailable", error.detail, fix, ExitCode.ERROR)
+        case LaterRelease():
+            fix = "run the release that wrote it, or a later one; its data stays as it is"
+            return DisplayedError(error.where, error.detail, fix, ExitCode.ERROR)
         case Corrupt():
             fix = "`turnlog verify` names the first bad event; keep the data as it is"
             return DisplayedError(error.where, error.detail, fix, ExitCode.VERIFICATION_FAILED)

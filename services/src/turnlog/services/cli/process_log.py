@@ -8,6 +8,8 @@ standard library goes to the same stream in the same format, with the name of it
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
+from functools import partial
 from typing import Literal, TextIO
 
 import structlog
@@ -16,9 +18,16 @@ from turnlog.services.platform.process_settings import LogLevel
 
 
 def configure_log(
-    stream: TextIO, log_format: Literal["console", "json"], *, minimum_level: LogLevel
+    stream: TextIO,
+    log_format: Literal["console", "json"],
+    *,
+    minimum_level: LogLevel,
+    shown_events: Collection[str] = (),
 ) -> None:
-    """Send the log of this process to a stream, at `minimum_level` and above."""
+    """Send the log of this process to a stream, at `minimum_level` and above.
+
+    `shown_events` are told to a person in another form: of these only warnings are logged.
+    """
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if log_format == "json"
@@ -27,6 +36,7 @@ def configure_log(
     add_time = structlog.processors.TimeStamper(fmt="iso", utc=True)
     structlog.configure(
         processors=[
+            partial(_drop_shown_events, frozenset(shown_events)),
             structlog.processors.add_log_level,
             add_time,
             structlog.processors.format_exc_info,
@@ -51,3 +61,12 @@ def configure_log(
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+def _drop_shown_events(
+    shown: frozenset[str], logger: object, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    del logger
+    if method == "info" and event["event"] in shown:
+        raise structlog.DropEvent
+    return event

@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import LaterRelease
 from turnlog.projections.store.engine import ReadModelStore
 
 SCHEMA_REVISION: Final = "0006"
@@ -29,7 +29,7 @@ _MIGRATION_LOCK: Final = 0x7475726E
 
 
 async def prepare_schema(store: ReadModelStore) -> None:
-    """Bring the schema up to date; raises `Corrupt` if a later release created it."""
+    """Bring the schema up to date; raises `LaterRelease` if a later release created it."""
     if await read_schema_revision(store) == SCHEMA_REVISION:
         return
     for name in _ALEMBIC_MODULES:
@@ -70,4 +70,4 @@ def _run_migrations(connection: Connection) -> None:
     try:
         command.upgrade(config, SCHEMA_REVISION)
     except CommandError as error:
-        raise Corrupt("database schema", f"made by a later release ({error})") from error
+        raise LaterRelease("database schema", f"made by a later release ({error})") from error

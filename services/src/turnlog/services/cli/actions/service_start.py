@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, assert_never
 
+from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.all_in_one import ServiceAddresses, run_all_in_one
+from turnlog.services.caches.session_snapshots import KEY_FILE
 from turnlog.services.cli.console import create_error_console
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
-from turnlog.services.cli.views.theme import GOOD
+from turnlog.services.cli.views.theme import GOOD, MUTED
 from turnlog.services.platform.gc_control import freeze_live_objects
+from turnlog.services.platform.nats_server import NatsConfig
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,
     GatewaySettings,
@@ -37,6 +42,19 @@ _SETTINGS: Final[Mapping[ServiceRole, type[RoleSettings]]] = {
     "projector": ProjectorSettings,
 }
 
+SHOWN_EVENTS: Final = frozenset(
+    {
+        "durable-made",
+        "gateway-listening",
+        "model-library-loaded",
+        "model-library-loading",
+        "nats-password-created",
+        "projector-started",
+        "snapshot-key-created",
+    }
+)
+"""What the log says of a start, and a person at a terminal sees in the block at its end."""
+
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 
 StartedT = TypeVar("StartedT")
@@ -45,12 +63,30 @@ StartedT = TypeVar("StartedT")
 async def run_all_services(overrides: Mapping[str, Any]) -> None:
     """Start all services, print their address, and stop them on a signal."""
     settings = _read_settings(AllInOneSettings, overrides)
+    console = create_error_console()
+    has_screen = console.is_terminal and settings.log_format == "console"
+    if has_screen:
+        configure_log(
+            sys.stderr,
+            settings.log_format,
+            minimum_level=settings.log_level,
+            shown_events=SHOWN_EVENTS if settings.log_level != "debug" else (),
+        )
+    keys = (NatsConfig(settings.data_dir).credentials_file, settings.data_dir / KEY_FILE)
+    new_keys = tuple(file for file in keys if not file.exists())
     ending = Shutdown()
     ending.handle_signals()
     service = _run_with_probe(
         run_all_in_one(settings, ending), "all-in-one", settings.otlp_endpoint
     )
-    await ending.run_until_end(service, _show_addresses)
+
+    def show_addresses(addresses: ServiceAddresses) -> None:
+        console.print(_render_head(addresses))
+        if has_screen:
+            console.print(render_first_screen(addresses, settings.model, new_keys))
+        freeze_live_objects()
+
+    await ending.run_until_end(service, show_addresses)
 
 
 @asynccontextmanager
@@ -61,10 +97,33 @@ async def _run_with_probe(
         yield started
 
 
-def _show_addresses(addresses: ServiceAddresses) -> None:
+def _render_head(addresses: ServiceAddresses) -> Text:
     ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
-    create_error_console().print(ready.append(f"  data in {addresses.data_dir}"))
-    freeze_live_objects()
+    return ready.append(f"  data in {addresses.data_dir}")
+
+
+def render_first_screen(
+    addresses: ServiceAddresses, model: str, new_keys: Sequence[Path]
+) -> RenderableType:
+    """Render what a person at a terminal has to know of a service that started."""
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style=MUTED, justify="right")
+    rows.add_column(overflow="fold")
+    rows.add_row("page", f"{addresses.http}/")
+    rows.add_row("model", _describe_model(model))
+    if new_keys:
+        rows.add_row("keys", f"new, in {' and '.join(map(str, new_keys))}")
+    rows.add_row("next", "turnlog chat, in another terminal")
+    rows.add_row("", Text("Ctrl-C ends it.", MUTED))
+    return rows
+
+
+def _describe_model(model: str) -> str:
+    if model == "off":
+        return "off: no model is called"
+    if model.startswith("scripted/"):
+        return f"{model}, which recites; another one: --model NAME"
+    return f"{model}; the first reply waits for its library to load"
 
 
 async def run_service_role(role: ServiceRole) -> None:

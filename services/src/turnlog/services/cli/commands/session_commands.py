@@ -168,8 +168,15 @@ def show_window(
 
     async def preview_window(reader: ServiceReader) -> WindowView:
         inputs = await parse_session_inputs(reader, session, preview.inputs)
-        options = {**asdict(preview), "inputs": inputs}
-        form = build_preview_request(at, clock, call, **options)
+        form = build_preview_request(
+            at,
+            clock,
+            call,
+            text=preview.text,
+            inputs=inputs,
+            budget=preview.budget,
+            model=preview.model,
+        )
         return await reader.preview_window(session, form)
 
     show_answer(target, preview_window, render_window, output)
@@ -209,8 +216,16 @@ def assemble_prompt(
     async def assemble(reader: ServiceReader) -> AssembledPromptView:
         values = await parse_attributes(reader, blueprint, attribute or ())
         inputs = await parse_inputs(reader, blueprint, preview.inputs)
-        options = {**asdict(preview), "inputs": inputs}
-        form = build_assemble_request(blueprint, values, profile, call, **options)
+        form = build_assemble_request(
+            blueprint,
+            values,
+            profile,
+            call,
+            text=preview.text,
+            inputs=inputs,
+            budget=preview.budget,
+            model=preview.model,
+        )
         return await reader.assemble_prompt(form)
 
     show_answer(
