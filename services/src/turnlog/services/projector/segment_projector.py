@@ -30,6 +30,7 @@ from turnlog.projections.store.write.segment_projection import (
     read_segments_position,
     write_segments,
 )
+from turnlog.services.projector.outage_log import OutageLog
 
 _MISMATCH_FIX: Final = "restore that log, or run `turnlog rebuild` to build rows from this one"
 
@@ -50,17 +51,16 @@ class SegmentProjector:
 
     async def run(self) -> None:
         """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
-        failures = 0
+        outage = OutageLog()
         while True:
             try:
                 await self._run_round()
             except Unavailable as error:
-                failures += 1
-                _log.warning("projector-waits", what=error.what, detail=error.detail)
+                outage.record_failure(error)
             except Corrupt as error:
                 _log.error("projector-stopped", where=error.where, detail=error.detail)
                 raise
-            await wait_backoff(failures)
+            await wait_backoff(outage.failures)
 
     async def rebuild_segments(self) -> int:
         """Rewrite the rows in one transaction; return the stream sequence they are folded to."""

@@ -26,6 +26,7 @@ from turnlog.projections.store.write.projection_positions import (
     ProjectionPosition,
 )
 from turnlog.services.projector.log_fold import LIVE_BATCH_EVENTS, LogFolder, rebuild_rows
+from turnlog.services.projector.outage_log import OutageLog
 
 PAUSE_SECONDS: Final = 0.05
 """Seconds between transactions while following live events, because a turn's events come singly."""
@@ -43,7 +44,7 @@ class SessionProjector:
 
     async def run(self) -> None:
         """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
-        failures, is_checked = 0, False
+        outage, is_checked = OutageLog(), False
         while True:
             try:
                 if not is_checked:
@@ -52,19 +53,18 @@ class SessionProjector:
                 async with aclosing(self._run_round()) as steps:
                     before = 0
                     async for at in steps:
-                        failures = 0
+                        outage.record_success()
                         self.signal.notify_readers()
                         await asyncio.sleep(
                             PAUSE_SECONDS if at.position - before < LIVE_BATCH_EVENTS else 0
                         )
                         before = at.position
             except Unavailable as error:
-                failures += 1
-                _log.warning("projector-waits", what=error.what, detail=error.detail)
+                outage.record_failure(error)
             except Corrupt as error:
                 _log.error("projector-stopped", where=error.where, detail=error.detail)
                 raise
-            await wait_backoff(failures)
+            await wait_backoff(outage.failures)
 
     async def _run_round(self) -> AsyncGenerator[ProjectionPosition]:
         """Fold until another process moves the position."""

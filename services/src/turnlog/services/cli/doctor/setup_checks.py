@@ -82,7 +82,8 @@ async def check_database(url: str) -> CheckFinding:
         finally:
             await store.close()
     except TurnlogError as error:
-        return report_failure(what, f"{address}: {error}", "start it, or correct its address")
+        fix = "start it, create it, or correct TURNLOG_DATABASE_URL"
+        return report_failure(what, f"{address}: {error}", fix)
     if revision is None:
         return report_good(
             what, f"{address}: none yet; this release makes schema {SCHEMA_REVISION}"
