@@ -39,6 +39,8 @@ def test_a_blueprint_is_shown_with_what_its_values_may_be(
     assert "a whole number from 1 to 1000000" in lines["inputs.token_budget"]
     assert "true or false" in lines["inputs.first_turn"]
     assert "a list of npc: text matching" in lines["inputs.npcs"]
+    words = " ".join(ran.out.split())
+    assert "the whole prompt above 8,000 (or inputs.token_budget) tokens: trim input to" in words
     nearest = turnlog("blueprint", "show", "gamemaster", *played.here)
     assert "write `game-master`" in nearest.err
 

@@ -18,7 +18,11 @@ SMALL = [sys.executable, "-I", "-S", str(Path(tests.support.servers.mcp_stdio_se
 
 
 def write_blueprint(folder: Path, **servers: dict[str, Any]) -> Path:
-    kind = build_loop_blueprint(tools={"servers": servers})
+    return write_loop(folder, tools={"servers": servers})
+
+
+def write_loop(folder: Path, **changes: Any) -> Path:  # noqa: ANN401 - pieces of a blueprint
+    kind = build_loop_blueprint(**changes)
     file = folder / kind.blueprint / BLUEPRINT_FILE
     file.parent.mkdir(parents=True)
     file.write_bytes(encode_blueprint(kind))
@@ -49,6 +53,24 @@ def test_the_check_lists_the_tools_of_a_server_and_which_may_run_again(
     shown = turnlog("tools", "check", folder)
     assert "✓ small  6 tools, about" in shown.out
     assert "left out: among `except`" in shown.out
+
+
+def test_the_check_names_tools_that_no_call_has_room_for(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    plain = build_loop_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    ladder = [{"condense_results": {"layer": "tool_results", "to": "digest"}}]
+    folder = write_loop(
+        tmp_path,
+        calls={"converse": {**plain["calls"]["converse"], "budget": "window"}},
+        budget={"window": {"tokens": 25, "counter": {"chars_per_token": 4}, "ladder": ladder}},
+        tools={"servers": {"small": {"command": SMALL}}},
+    )
+    (server,) = turnlog("tools", "check", folder, "-o", "json").json
+    for tool in server["tools"]:
+        reason = f"its description has {tool['tokens']} tokens, and a call has room for 25"
+        assert tool["left_out"] == (reason if tool["tokens"] > 25 else None)
+    assert {tool["left_out"] is None for tool in server["tools"]} == {True, False}
 
 
 def test_the_check_says_what_is_wrong_with_each_server(turnlog: RunCommand, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     FaultyBlueprint,
 )
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.services.api.service_payloads import (
     BlueprintList,
     create_blueprint_list,
@@ -52,6 +53,7 @@ from turnlog.services.cli.views.blueprint_view import (
     render_checked_servers,
 )
 from turnlog.services.cli.views.theme import MUTED
+from turnlog.services.extensions.plugins import collect_installed
 from turnlog.services.extensions.tools_file import (
     FaultyToolsFile,
     load_tools_file,
@@ -162,13 +164,14 @@ async def check_blueprint_tools(
     """Print what each tool server of a blueprint offers; return whether nothing is wrong."""
     tools = load_tools_file(tools_file) if tools_file else None
     try:
-        spec = read_folder(_find_folder(blueprint), tools.servers if tools else None).tools
+        found = read_folder(_find_folder(blueprint), tools.servers if tools else None)
     except FaultyBlueprint as faulty:
         _print_faults({blueprint: faulty.faults}, output)
         return False
     servers = WorkerToolServers(McpToolServers(tools=tools))
     try:
-        checked = await check_servers(spec, servers) if spec else ()
+        vocabularies = collect_installed().vocabularies
+        checked = await check_servers(SessionMaterial(found, vocabularies=vocabularies), servers)
     finally:
         await servers.close()
     if output == "json":

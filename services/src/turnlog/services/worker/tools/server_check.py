@@ -13,7 +13,14 @@ from typing import Literal
 from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS, ToolsSpec
 from turnlog.projections.blueprint.token_counters import build_call_counter
-from turnlog.projections.tools.tool_catalog import ToolOffer, build_tool_catalog, format_definition
+from turnlog.projections.prompt.budget.fixed_limits import find_definition_limit
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.tools.tool_catalog import (
+    DefinitionLimit,
+    ToolOffer,
+    build_tool_catalog,
+    format_definition,
+)
 from turnlog.services.worker.tools.tool_runner import list_server_offers
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure, ToolServers
 
@@ -55,19 +62,35 @@ class CheckedServer:
         return self.code is None and not self.unknown
 
 
-async def check_servers(spec: ToolsSpec, servers: ToolServers) -> tuple[CheckedServer, ...]:
+async def check_servers(
+    material: SessionMaterial, servers: ToolServers
+) -> tuple[CheckedServer, ...]:
     """Start all servers of a blueprint and return what each offers or why it cannot be used."""
+    spec, limit = material.blueprint.tools, _find_widest_limit(material)
+    if spec is None:
+        return ()
     return tuple(
-        await asyncio.gather(*(_check_server(spec, servers, name) for name in spec.servers))
+        await asyncio.gather(*(_check_server(spec, servers, name, limit) for name in spec.servers))
     )
 
 
-async def _check_server(spec: ToolsSpec, servers: ToolServers, name: str) -> CheckedServer:
+def _find_widest_limit(material: SessionMaterial) -> DefinitionLimit | None:
+    """Return how large a tool may be, so that some profile offers it; None without a limit."""
+    profiles = material.blueprint.profiles
+    offering = [name for name, each in profiles.items() if each.program != "chat"]
+    limits = [find_definition_limit(material, name) for name in offering]
+    known = [limit for limit in limits if limit is not None]
+    return max(known, key=lambda each: each.tokens) if known and len(known) == len(limits) else None
+
+
+async def _check_server(
+    spec: ToolsSpec, servers: ToolServers, name: str, limit: DefinitionLimit | None
+) -> CheckedServer:
     try:
         offers = await list_server_offers(servers, name, spec)
     except ToolServerFailure as failure:
         return CheckedServer(name, code=failure.code, detail=failure.detail)
-    left_out = build_tool_catalog("", spec, {name: offers}).event.left_out
+    left_out = build_tool_catalog("", spec, {name: offers}, limit).event.left_out
     tools = tuple(_check_offer(spec, name, each, left_out) for each in offers)
     options = spec.servers[name]
     lists = (options.only or (), options.except_, options.idempotent, options.approve)
