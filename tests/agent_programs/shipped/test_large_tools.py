@@ -5,6 +5,7 @@ The tool server is that of the tests, with offers of its own.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -80,8 +81,8 @@ async def test_u12_the_tools_of_a_later_step_are_cut_to_what_its_call_has_room_f
     steps = await platform.load_events(session, StepPlanned)
     assert [[*each.tools] for each in steps] == [["harbour_look"], [*small, "harbour_charter"]]
     (repair,) = await list_plan_repairs(platform, session)
-    assert repair.startswith("steps.1: harbour_ferry with 4")
-    assert " tokens left out, a call of the step has room for 7" in repair
+    left_out = r"steps\.1: harbour_ferry with 4\d{3} tokens left out"
+    assert re.fullmatch(rf"{left_out}, a call of the step has room for \d{{4}}", repair)
     prompt = await platform.fetch_prompt(session, "1.3")
     assert list_offered(prompt) == [*small, "harbour_charter"]
     assert prompt["verified"]
