@@ -6,7 +6,7 @@ import { renderFoldedText } from "../app/folding.js";
 import { formatCount, formatDateTime, formatNumber, formatTime } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { restoreScroll } from "../app/kept_place.js";
-import { linkTo, linkToCall, linkToPast, linkToTimeline } from "../app/links.js";
+import { linkTo, linkToCall, linkToPast, linkToTimeline, readLocation } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { EVENT_TEMPLATES } from "./event_catalogue.js";
 import { createEventFilters, hasFilters, matchEvent, readEventFilters } from "./event_filters.js";
@@ -59,7 +59,7 @@ export function createEventTable(session) {
 
   // Typing changes the address in place; a choice is a step that the back button undoes.
   function goToFilters(wanted, isTyping) {
-    const address = opened ? linkTo(["sessions", session, "events", opened.sequence], wanted) : linkTo(["sessions", session], wanted);
+    const address = linkTo(readLocation().steps, wanted);
     if (!isTyping) location.hash = address;
     else {
       history.replaceState(null, "", address);

@@ -154,9 +154,12 @@ export function createSessionView(session) {
     else restoreScroll(pane);
   }
 
-  // In a narrow window the views are below the conversation, out of sight of who follows a link to one.
-  function revealSide() {
-    if (path.length && side.getBoundingClientRect().top > innerHeight / 2) side.scrollIntoView();
+  // In a narrow window the views are below the conversation, out of sight of who follows a link to one; an
+  // earlier conversation is above them.
+  function revealPane() {
+    const pane = path[0] === "at" ? panes.firstChild : side;
+    const { top, bottom } = pane.getBoundingClientRect();
+    if (path.length && (top > innerHeight / 2 || bottom < innerHeight / 2)) pane.scrollIntoView();
   }
 
   function drawConversation(at) {
@@ -191,7 +194,7 @@ export function createSessionView(session) {
       opening.then(() => {
         if (!facts) return;
         drawSidePane();
-        revealSide();
+        revealPane();
       });
     },
   };
