@@ -93,6 +93,29 @@ async def test_what_is_typed_becomes_a_turn(stand: RunningGateway, browser: Brow
     assert [turn["text"] for turn in history["turns"]] == ["Write this down"]
 
 
+async def test_what_is_sent_again_after_a_lost_answer_becomes_one_turn(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    session = await stand.open_session("assistant")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}")
+    await browser.wait_for("document.querySelector('.composer textarea') !== null")
+    await browser.run_script(
+        "(() => { const send = fetch; window.fetch = async (...request) => {"
+        " const answer = await send(...request);"
+        " if (request[1].method !== 'POST') return answer;"
+        " window.fetch = send; throw new TypeError('the answer was lost'); } })()"
+    )
+    await browser.run_script("document.querySelector('.composer textarea').value = 'Only once'")
+    await browser.trigger_click(".composer button[type=submit]")
+    fault = "document.querySelector('.composer .fault')"
+    await browser.wait_for(f"{fault}.textContent === 'the answer was lost'")
+    await browser.trigger_click(".composer button[type=submit]")
+    await browser.wait_for(f"{fault}.hidden")
+    await browser.wait_for(f"{LAST_REPLY} === 'ok'")
+    history = await stand.fetch_json(f"/v1/sessions/{session}/history")
+    assert [turn["text"] for turn in history["turns"]] == ["Only once"]
+
+
 async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
     stand: RunningGateway, browser: Browser
 ) -> None:

@@ -77,6 +77,10 @@ async def test_events_are_filtered_and_opened_among_the_filtered(
     assert await browser.run_script(EVENTS) == [*turn, "call-completed", "turn-completed"]
     await browser.wait_for(choose_option(".filters [name=family]", "turn"))
     await browser.wait_for(f"{EVENTS}.join() === 'turn-submitted,turn-completed'")
+    links = "[...document.querySelectorAll('.event:not([hidden]) .event-name')]"
+    await browser.run_script(f"{links}.at(-1).focus()")
+    await browser.press_key("ArrowUp")
+    assert await browser.run_script(f"{links}.indexOf(document.activeElement)") == 0
     await browser.trigger_click(".event:not([hidden]) .event-name")
     await browser.wait_for("document.querySelector('.detail pre') !== null")
     assert await browser.run_script("location.hash") == f"{address}/events/9?family=turn&turn=2"

@@ -25,10 +25,6 @@ export async function fetchJson(path, query = {}) {
   return readResponse(await fetch(address, { headers: { accept: "application/json" } }));
 }
 
-export async function postJson(path, body) {
-  return readResponse(await sendPost(path, body));
-}
-
 // Returns a function that sends commands, each press under an idempotency key of its own. The same command
 // keeps its key until it is answered, so that pressing again after a lost answer carries nothing out twice.
 export function createKeyedSender() {

@@ -11,7 +11,7 @@ export function makeFocusRove(container, itemSelector, { startsAtEnd = false, ho
   const keys = [...(horizontal ? HORIZONTAL : VERTICAL), "Home", "End"];
   let current = null;
 
-  const listItems = () => [...container.querySelectorAll(itemSelector)].filter((item) => listStops(item).length);
+  const listItems = () => [...container.querySelectorAll(itemSelector)].filter((item) => !item.hidden && listStops(item).length);
 
   function updateStops() {
     const items = listItems();
@@ -38,13 +38,13 @@ export function makeFocusRove(container, itemSelector, { startsAtEnd = false, ho
     event.preventDefault();
     if (!next) return;
     selectItem(next);
-    const found = listStops(next);
-    (found[stops.indexOf(event.target)] ?? found[0]).focus();
+    const found = listStops(next).filter((stop) => stop.checkVisibility());
+    (found[stops.indexOf(event.target)] ?? found[0])?.focus();
   }
 
   container.addEventListener("focusin", (event) => selectItem(event.target.closest(itemSelector)));
   container.addEventListener("keydown", moveByKey);
-  new MutationObserver(updateStops).observe(container, { childList: true, subtree: true });
+  new MutationObserver(updateStops).observe(container, { childList: true, subtree: true, attributeFilter: ["hidden"] });
   updateStops();
 }
 

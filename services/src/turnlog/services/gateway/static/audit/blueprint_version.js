@@ -3,14 +3,15 @@
 
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCount, formatDigest, formatNumber } from "../app/formatting.js";
-import { buildSessionPath, fetchJson, postJson } from "../app/http_client.js";
+import { buildSessionPath, createKeyedSender, describeProblem, fetchJson } from "../app/http_client.js";
 import { linkTo } from "../app/links.js";
 
 const VERDICT_TEXTS = { true: ["good", "the same"], false: ["wary", "otherwise"], null: ["faint", "it depends"] };
 
 export function createVersionView(session) {
   const element = createElement("div", { class: "audit scroll version" });
-  const message = createElement("p");
+  const message = createElement("p", { role: "status" });
+  const sendKeyed = createKeyedSender();
   let shown = null;
   let requests = 0;
 
@@ -54,12 +55,12 @@ export function createVersionView(session) {
   async function moveSession(facts, wanted) {
     setChildren(message, "moving …");
     try {
-      const result = await postJson(buildSessionPath(session, "blueprint"), { digest: wanted });
+      const result = await sendKeyed("POST", buildSessionPath(session, "blueprint"), { digest: wanted });
       refresh({ ...facts, sequence: result.sequence, version: result.version, digest: result.digest });
       setChildren(message, result.moved ? `✓ uses v${result.version} from its next call on, event ${result.sequence}` : "it already uses these files");
       message.className = "verdict good";
     } catch (problem) {
-      setChildren(message, [problem.message, problem.fix].filter(Boolean).join(" · "));
+      setChildren(message, describeProblem(problem));
       message.className = "fault";
     }
   }

@@ -3,22 +3,23 @@
 
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCount } from "../app/formatting.js";
-import { buildSessionPath, fetchJson, postJson } from "../app/http_client.js";
+import { buildSessionPath, createKeyedSender, describeProblem, fetchJson } from "../app/http_client.js";
 import { linkTo, linkToPast, linkToSession } from "../app/links.js";
 
 const MAX_FORKS = 500;
 
 export function createForkButton(session, sequence) {
   const button = createElement("button", { class: "quiet fork", type: "button", title: "A new session that continues from here; this one does not change", on: { click: forkSession } }, "fork here");
-  const error = createElement("span", { class: "fault" });
+  const error = createElement("span", { class: "fault", role: "alert" });
+  const sendKeyed = createKeyedSender();
 
   async function forkSession() {
     button.disabled = true;
     try {
-      const created = await postJson(buildSessionPath(session, "fork"), { at: sequence() });
+      const created = await sendKeyed("POST", buildSessionPath(session, "fork"), { at: sequence() });
       location.hash = linkToSession(created.session);
     } catch (problem) {
-      setChildren(error, [problem.message, problem.fix].filter(Boolean).join(" · "));
+      setChildren(error, describeProblem(problem));
     }
     button.disabled = false;
   }
