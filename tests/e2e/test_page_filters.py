@@ -97,3 +97,6 @@ async def test_events_are_filtered_and_opened_among_the_filtered(
     assert await browser.run_script("location.hash") == f"{address}?text=APPLES"
     found = "document.querySelector('.filters [role=status]').textContent"
     assert await browser.run_script(found) == "1 of 20 events"
+    await stand.submit_and_answer(session, "And figs?", "Dried.")
+    await browser.wait_for(f"{build_texts_script('.why')}.length === 4")
+    assert await browser.run_script(EVENTS) == ["turn-submitted"]

@@ -118,9 +118,9 @@ export function createEventTable(session) {
     line.hidden = !isShown(rows.get(sequence).envelope);
   }
 
-  async function openEvent(sequence, query) {
+  async function openEvent(sequence) {
     wantedSequence = sequence;
-    applyFilters(readEventFilters(query));
+    applyFilters(readEventFilters(readLocation().query));
     if (opened?.sequence === sequence) return;
     closeEvent();
     if (sequence !== null && sequence < first && first !== Infinity) await loadFrom(sequence);

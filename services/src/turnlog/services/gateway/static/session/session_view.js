@@ -138,7 +138,7 @@ export function createSessionView(session) {
     else if (pane === verification && isSwitched) verification.show(facts.sequence);
     else if (pane === version) version.show(facts);
     else if (pane === whatIf) whatIf.show(query);
-    else if (pane === eventTable) eventTable.open(view === "events" ? Number(item) : at, query);
+    else if (pane === eventTable) eventTable.open(view === "events" ? Number(item) : at);
     conversation.markCall(otherItem ?? call);
   }
 
