@@ -58,6 +58,8 @@ BROKEN_FIGURES = """[...document.querySelectorAll('.figure, .legend li')]
 """Figures that stand on two lines, or that are cut."""
 
 
+PLAIN_PROFILE = {"default": True, "call": "converse"}
+
 LAST_CALL = "call 1.2 converse"
 
 BAR_PLACES = """[...document.querySelectorAll('.span .bar')].map((bar) =>
@@ -185,9 +187,33 @@ async def test_what_a_guard_withheld_is_shown_as_withheld(
     assert withheld.startswith("withheld by the rule no-names: ")
     assert withheld.endswith("Readers get instead: (Not said.)")
     assert "Example" not in await browser.run_script("document.body.textContent")
+    # A reply that is redacted while somebody reads it goes from the answer, as from everywhere.
+    body = {"turn": 2, "reason": "it names a place", "replacement": "(Not here.)"}
+    await platform.complete_turn(session, answer_with_text("It was in Elsewhere."))
+    await browser.run_script("location.hash = location.hash.replace('1.1', '2.1')")
+    await browser.wait_for(f"{ANSWER}?.includes('Elsewhere')")
+    await platform.http.post(f"/v1/sessions/{session}/redactions", json=body)
+    await browser.wait_for(f"{ANSWER}?.includes('withheld by an operator: it names a place')")
+    assert "Elsewhere" not in await browser.run_script(ANSWER)
     await browser.trigger_click(".answer .withheld a")
     opened = await browser.wait_for("document.querySelector('.detail pre')?.textContent")
     assert '"turnlog.reply-redacted.v1"' in opened
+
+
+async def test_a_structured_answer_is_shown_as_the_value_that_it_is(
+    platform: AgentService, browser: Browser
+) -> None:
+    schema = {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]}
+    messages = [{"system": ["rules"]}, {"user": ["input"]}]
+    call = {"messages": messages, "output": {"schema": schema}}
+    session = await platform.open_session(
+        build_loop_blueprint(calls={"converse": call}, profiles={"agent": PLAIN_PROFILE})
+    )
+    await platform.complete_turn(session, answer_with_text('{"town":', '"Holm"}'))
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}/calls/1.1")
+    await browser.wait_for(f"{ANSWER}?.includes('structured output')")
+    (shown,) = await browser.run_script(build_texts_script(".answer-text"))
+    assert shown == json.dumps({"town": "Holm"}, indent=2)
 
 
 async def test_a_long_text_is_folded_until_it_is_unfolded_and_then_stays_so(
@@ -195,8 +221,11 @@ async def test_a_long_text_is_folded_until_it_is_unfolded_and_then_stays_so(
 ) -> None:
     session = await platform.open_session(build_loop_blueprint())
     text = "\n".join(f"line {number}" for number in range(40))
-    await platform.complete_turn(session, answer_with_text(text))
+    look = answer_with_tool_calls(("shop_look", {"what": "hammer"}))
+    await platform.complete_turn(session, look, answer_with_text(text))
     await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}")
+    await browser.trigger_click(".work .use summary")
+    await browser.wait_for("document.querySelector('.work .use[open]')")
     await browser.wait_for("document.querySelector('.reply .unfold')")
     height = "document.querySelector('.bubble.reply').offsetHeight"
     folded = await browser.run_script(height)
@@ -214,6 +243,7 @@ async def test_a_long_text_is_folded_until_it_is_unfolded_and_then_stays_so(
     await platform.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
     await browser.wait_for("document.querySelector('.turn.excluded')")
     assert await browser.run_script(expanded) == "true"
+    assert await browser.run_script("document.querySelector('.work .use[open]') !== null")
     assert await browser.run_script("document.activeElement.className") == "quiet unfold"
     assert await browser.run_script(build_texts_script(".reply .unfold")) == ["show less"]
 

@@ -2,6 +2,7 @@
 // with the savings of each rule.
 
 import { createElement, setChildren } from "../app/dom.js";
+import { renderFigures } from "../app/figures.js";
 import { formatCostSum, formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
 import { linkToCall } from "../app/links.js";
@@ -36,17 +37,16 @@ function renderGrowth({ calls, groups: [whole], history_growth: rate }, session)
   const largest = Math.max(...calls.map((call) => call.tokens), 1);
   const sum = components.reduce((all, [, tokens]) => all + tokens, 0);
   return createElement("section", { class: "ledger" },
-    createElement("h2", {}, formatCount(whole.calls, "call"), createElement("span", { class: "faint" }, formatSummary(whole, rate))),
+    createElement("h2", {}, formatCount(whole.calls, "call"), " ", renderFigures(listSummaryFigures(whole, rate), { class: "faint" })),
     createElement("ul", { class: "legend" }, components.map(([name, tokens]) => createElement("li", { class: hues[name] }, createElement("b", {}),
       formatComponent(name), createElement("span", { class: "faint" }, ` ${formatNumber(tokens)} · ${formatPercent(tokens / sum)}`)))),
     createElement("table", { class: "plain" }, createElement("tbody", {}, calls.map((call) => renderCall(call, session, hues, largest)))));
 }
 
-function formatSummary({ tokens, savings_estimate: saved, cut_turns: cut, cost }, rate) {
-  const texts = [formatCostSum(cost), saved ? `${formatNumber(saved)} tokens saved, ${formatPercent(saved / (tokens + saved))}` : null,
+function listSummaryFigures({ tokens, savings_estimate: saved, cut_turns: cut, cost }, rate) {
+  return [formatCostSum(cost), saved ? `${formatNumber(saved)} tokens saved, ${formatPercent(saved / (tokens + saved))}` : null,
     cut ? `${formatCount(cut, "turn")} cut` : null,
     rate === null ? null : `history grows by ${formatNumber(rate)} tokens a turn`];
-  return texts.filter(Boolean).map((each) => ` · ${each}`).join("");
 }
 
 function renderCall(call, session, hues, largest) {
