@@ -269,7 +269,7 @@ async def test_the_timeline_of_a_turn_shows_where_its_time_went(
         "document.querySelectorAll('.span.kind-call:not(.lasting)').length === 2"
     )
     await browser.wait_for(
-        "document.querySelector('.timeline h2 .figures').textContent.endsWith('completed')"
+        "document.querySelector('.timeline h2 .figures')?.textContent.endsWith('completed')"
     )
     found = await platform.fetch_json(f"/v1/sessions/{session}/turns/1/timeline")
     names = build_texts_script(".span:not(.scale):not(.kind-preparing) .what > :first-child")
