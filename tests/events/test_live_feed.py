@@ -68,6 +68,23 @@ def test_what_this_process_stored_is_not_decoded_and_comes_once() -> None:
     assert decoded == [7]
 
 
+def test_what_this_process_is_storing_is_not_decoded_when_it_arrives() -> None:
+    decoded: list[int] = []
+    feed = build_feed(decoded)
+    with feed.open_queue("session.t.s", asyncio.Event()) as queue:
+        with feed.expect_messages({b"x": lambda sequence: f"the writer's at {sequence}"}):
+            feed.add_frame(build_frame(7))
+        feed.add_decoded("session.t.s", 7, b"x", "the writer's again")
+        feed.add_frame(build_frame(8, payload=b"x"))
+        first, second = queue.take_message(), queue.take_message()
+        assert first
+        assert second
+        assert feed.decode_message(first) == "the writer's at 7"
+        assert feed.decode_message(second) == "x"
+        assert queue.take_message() is None
+    assert decoded == [8]
+
+
 def test_a_watcher_that_begins_late_gets_the_latest_messages() -> None:
     feed = build_feed()
     many = RECENT_BYTES // (1 + MESSAGE_OVERHEAD_BYTES) + 10

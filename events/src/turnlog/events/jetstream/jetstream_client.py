@@ -212,9 +212,11 @@ class JetStreamLog:
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         """See `EventLog.append_batch`."""
         stream = self.kind.find_stream(batch.tenant)
-        outcome = await batch_append.append_batch(
-            self.connection, stream, batch, self.patience, self.append_guard
-        )
+        own = {message.payload: message.record_at for message in batch.messages}
+        with self.feed.expect_messages(own):
+            outcome = await batch_append.append_batch(
+                self.connection, stream, batch, self.patience, self.append_guard
+            )
         if isinstance(outcome, BatchAppended | BatchAlreadyStored):
             key = batch.subjects.removesuffix(".>")
             for event in outcome.events:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
@@ -116,6 +116,10 @@ class LiveFeed(Generic[ItemT]):
     decode: Callable[[bytes, int], ItemT]
     """Returns what stored bytes at a stream sequence say; may raise `Corrupt`."""
     is_open: bool = False
+    _expected: dict[bytes, Callable[[int], ItemT]] = field(
+        default_factory=dict[bytes, Callable[[int], ItemT]]
+    )
+    """What this process is about to store: from the bytes to what they say at a stream sequence."""
     _queues: dict[str, list[LiveQueue[ItemT]]] = field(
         default_factory=dict[str, "list[LiveQueue[ItemT]]"]
     )
@@ -170,6 +174,19 @@ class LiveFeed(Generic[ItemT]):
             return self.decode(stored, stream_sequence)
         return self.decode_message(message)
 
+    @contextmanager
+    def expect_messages(self, messages: Mapping[bytes, Callable[[int], ItemT]]) -> Generator[None]:
+        """Do not decode these bytes while the body stores them.
+
+        They may arrive here before their acknowledgement does.
+        """
+        self._expected.update(messages)
+        try:
+            yield
+        finally:
+            for stored in messages:
+                self._expected.pop(stored, None)
+
     def add_frame(self, frame: RawFrame) -> None:
         """Hand a message of the subscription to its watchers."""
         sequence = _find_number(frame.headers, b"\r\nNats-Sequence: ")
@@ -180,7 +197,9 @@ class LiveFeed(Generic[ItemT]):
             words = frame.subject.decode().split(".", self.key_words + 1)
             previous = _find_number(frame.headers, b"\r\nNats-Last-Sequence: ") or 0
             key = ".".join(words[1 : self.key_words + 1])
-            self._add_message(LiveMessage(key, sequence, previous, frame.payload))
+            make = self._expected.get(frame.payload)
+            item = make(sequence) if make else None
+            self._add_message(LiveMessage(key, sequence, previous, frame.payload, item))
 
     def add_decoded(self, key: str, stream_sequence: int, stored: bytes, item: ItemT) -> None:
         """Hand a message that this process stored to its watchers, with what it says."""
