@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
 from typing import Any
@@ -224,6 +225,36 @@ async def test_a_program_that_runs_a_turn_is_told_at_once_that_it_waits_for_a_pe
     assert isinstance(end, DoneEvent)
     assert isinstance(end.data, ReplyDone)
     assert (end.data.turn, end.data.finish) == (1, "stop")
+
+
+async def test_each_prompt_says_when_its_turn_began_or_went_on_after_an_approval(
+    platform: AgentService,
+) -> None:
+    messages = [{"system": ["today"]}, {"user": ["input"]}]
+    blueprint = build_loop_blueprint(
+        tools=GUARDED_TOOLS,
+        layers={"today": {"now": "It is {weekday}, {date}, {time}."}},
+        calls={"converse": {"messages": messages, "tools": ["all"]}},
+    )
+    session = await platform.open_session(blueprint)
+    platform.provider.queue_behaviours(PAY, answer_with_text("It is yours."))
+    path = f"/v1/sessions/{session}/turns?wait=300"
+    await platform.http.post(path, json={"text": "A hammer, please."})
+    await decide(platform, session)
+    await wait_for_end(platform, session)
+    events = (await platform.fetch_json(f"/v1/sessions/{session}/events"))["events"]
+    times = [
+        datetime.fromisoformat(each["time"])
+        for name in ("turn-submitted", "approval-decided")
+        for each in events
+        if f".{name}." in each["type"]
+    ]
+    for call, time in enumerate(times, 1):
+        prompt = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.{call}/prompt")
+        said = time.astimezone(UTC).strftime("It is %A, %Y-%m-%d, %H:%M.")
+        assert prompt["messages"][0]["content"] == said
+    verified = await platform.fetch_json(f"/v1/sessions/{session}/verify")
+    assert verified["findings"] == []
 
 
 async def test_a_terminal_shows_what_waits(platform: AgentService) -> None:

@@ -134,6 +134,7 @@ def test_all_faults_are_named_at_once_in_the_order_of_their_lines() -> None:
         ("call: reply", "call: repl", "25: profiles.chat.call: there is no call `repl`; write `re"),
         ("Be {tone}.", "Be {tne}.", "8: layers.tone.text: there is no attribute `tne`; write `to"),
         ("{attribute: city}", "{attribute: town}", "9: layers.city.attribute: there is no attribu"),
+        ("{attribute: city}", '{now: "{year}"}', "9: layers.city.now: there is no slot `year`"),
         ("file: persona.md", 'file: "{cty}.md"', "7: layers.persona.file: there is no attribute `"),
         ("default: dry", "default: 7", "5: attributes.tone.default: the default is not text; writ"),
         ("{type: id, req", "{type: idd, req", "4: attributes.city.type: `idd` means nothing here"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -75,6 +76,17 @@ def build_session(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> 
 
 def compute_needs(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> PromptNeeds:
     return find_prompt_needs(SessionMaterial(blueprint), session.opened_state, REPLY_CALL)
+
+
+def test_the_date_is_that_of_the_recorded_turn_and_of_no_clock() -> None:
+    city, now = 'text: "The city is {city}."', 'now: "{weekday} {date} {time}"'
+    blueprint = parse_blueprint(TEXT.replace(city, now))
+    session = build_session(blueprint=blueprint)
+    submitted = datetime.fromisoformat(session.events[-1].envelope.time)
+    assert submitted != datetime.fromisoformat(REPLY_CALL.at)
+    found = assemble_next_prompt(session, blueprint, FILES)
+    said = submitted.astimezone(UTC).strftime("%A %Y-%m-%d %H:%M")
+    assert found.request.messages[0].content.splitlines()[-1] == said
 
 
 def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:

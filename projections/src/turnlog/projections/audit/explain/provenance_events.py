@@ -32,6 +32,7 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.segment_events import SegmentsAdded, SegmentsEdited
 from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
 from turnlog.events.model.tool_events import (
+    ApprovalDecided,
     SchemasRequested,
     ToolCalled,
     ToolReturned,
@@ -224,6 +225,11 @@ def find_value_events(path: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
         case ["session", "choices"]:
             events = side.log_before_call.events
             yield from (each for each in events if isinstance(each.event, ChoiceRecorded))
+        case ["turn", "time"]:
+            begun = side.timeline.begun
+            after = side.log_before_call.iterate_from(begun.sequence)
+            decisions = [each for each in after if isinstance(each.event, ApprovalDecided)]
+            yield decisions[-1] if decisions else begun
         case ["inputs", *_]:
             yield side.timeline.begun
         case ["attributes", *name]:
@@ -240,6 +246,8 @@ def get_path_value(path: str, side: CallSnapshot) -> JsonValue:
             return state.phase
         case ["session", "choices"]:
             return [made.label for made in state.choices if made.label]
+        case ["turn", "time"]:
+            return state.open.released_at if state.open else None
         case ["attributes", name]:
             return state.attributes.get(name)
         case ["cartridge", _]:

@@ -173,6 +173,21 @@ class TextLayer(_LayerBase):
     """The text, with slots."""
 
 
+NOW_SLOTS: Final = ("date", "time", "weekday")
+"""What a layer may say of the time of the turn."""
+
+
+class NowLayer(_LayerBase):
+    """The time of the turn in UTC: when it was begun, or went on after a person's approval.
+
+    It is the recorded time of that event, the same in all calls until then, so that each prompt
+    can be assembled again.
+    """
+
+    now: Annotated[str, Field(min_length=1)]
+    """The text, with the slots `{date}` (2026-11-23), `{time}` (14:05) and `{weekday}`."""
+
+
 class AttributeLayer(_LayerBase):
     """The value of an attribute given when the session opened."""
 
@@ -304,6 +319,7 @@ LayerSpec = Annotated[
     | Annotated[FileLayer, Tag("(file)")]
     | Annotated[OverrideLayer, Tag("(override)")]
     | Annotated[TextLayer, Tag("(text)")]
+    | Annotated[NowLayer, Tag("(now)")]
     | Annotated[AttributeLayer, Tag("(attribute)")]
     | Annotated[InputLayer, Tag("(input)")]
     | Annotated[FieldsLayer, Tag("(fields)")]
@@ -318,14 +334,24 @@ LayerSpec = Annotated[
     Discriminator(
         build_discriminator(
             # `carry` comes first because a carry layer has a `text` field too.
-            *("carry", "segments", "file", "override", "text", "attribute", "input"),
-            *("fields", "each", "resolved", "source", "tools", "prompts", "step", "results"),
+            *("carry", "segments", "file", "override", "text", "now", "attribute"),
+            *(
+                "input",
+                "fields",
+                "each",
+                "resolved",
+                "source",
+                "tools",
+                "prompts",
+                "step",
+                "results",
+            ),
         ),
         custom_error_type="layer_source",
         custom_error_message=(
-            "a layer needs one of: `segments`, `file`, `override`, `text`, `attribute`, `input`, "
-            "`fields`, `each`, `resolved`, `source`, `tools`, `prompts`, `step`, `results`, "
-            "`carry`"
+            "a layer needs one of: `segments`, `file`, `override`, `text`, `now`, `attribute`, "
+            "`input`, `fields`, `each`, `resolved`, `source`, `tools`, `prompts`, `step`, "
+            "`results`, `carry`"
         ),
     ),
 ]

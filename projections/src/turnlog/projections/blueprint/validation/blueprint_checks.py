@@ -22,6 +22,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
     INPUT_LAYER,
+    NOW_SLOTS,
     OUTPUT_LAYER,
     TOOL_CALLS_LAYER,
     TOOL_RESULTS_LAYER,
@@ -32,6 +33,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     FileLayer,
     InputLayer,
     LayerSpec,
+    NowLayer,
     OverrideLayer,
     PromptsLayer,
     ResolvedLayer,
@@ -161,6 +163,9 @@ def _check_layer_source(
                 yield from check_known_name(
                     (*path, "text"), "attribute", slot, blueprint.attributes
                 )
+        case NowLayer(now=text):
+            for slot in find_slots(text):
+                yield from check_known_name((*path, "now"), "slot", slot, NOW_SLOTS)
         case AttributeLayer(attribute=attribute):
             yield from check_known_name(
                 (*path, "attribute"), "attribute", attribute, blueprint.attributes

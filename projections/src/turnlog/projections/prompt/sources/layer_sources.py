@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final, assert_never
+
+from pydantic import JsonValue
 
 from turnlog.events.model.manifest import (
     BlobSource,
@@ -28,6 +31,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     InputLayer,
     LayerCondition,
     LayerSpec,
+    NowLayer,
     OverrideLayer,
     PromptsLayer,
     ResolvedLayer,
@@ -85,6 +89,11 @@ EMPTY_RULE: Final = "nothing to say"
 DISTIL_RULE: Final = "distil"
 """The rule of a text that condenses a longer tool result."""
 
+
+_WEEKDAYS: Final = (
+    *("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+)
+"""Not those of the machine's locale, which would change recorded prompts."""
 
 SourcedText = tuple[PartSource | None, str]
 """A text and where it comes from."""
@@ -246,6 +255,9 @@ def _resolve_known_text(layer: LayerSpec, sources: LayerSources) -> SourcedText:
         case TextLayer(text=text):
             of = tuple(f"attributes.{slot}" for slot in find_slots(text))
             return _build_literal(fill_slots(text, state.attributes), of)
+        case NowLayer(now=text):
+            values = _list_now_values(state.open.released_at if state.open else call.at)
+            return _build_literal(fill_slots(text, values), ("turn.time",))
         case AttributeLayer(attribute=attribute):
             source = EventTextSource(sequence=state.attributes_in, field=f"attributes.{attribute}")
             return source, format_prompt_value(state.attributes.get(attribute))
@@ -268,6 +280,13 @@ def _resolve_known_text(layer: LayerSpec, sources: LayerSources) -> SourcedText:
             return _build_literal(text, ("session.choices",))
         case _:
             raise TypeError(layer)
+
+
+def _list_now_values(at: str) -> dict[str, JsonValue]:
+    """Return what a time says in UTC, by the slots of a layer."""
+    time = datetime.fromisoformat(at).astimezone(UTC)
+    weekday = _WEEKDAYS[time.weekday()]
+    return {"date": time.date().isoformat(), "time": f"{time:%H:%M}", "weekday": weekday}
 
 
 def _resolve_input(state: SessionState, call: PromptCall, name: str) -> SourcedText:
