@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
@@ -82,11 +81,12 @@ def test_the_date_is_that_of_the_recorded_turn_and_of_no_clock() -> None:
     city, now = 'text: "The city is {city}."', 'now: "{weekday} {date} {time}"'
     blueprint = parse_blueprint(TEXT.replace(city, now))
     session = build_session(blueprint=blueprint)
-    submitted = datetime.fromisoformat(session.events[-1].envelope.time)
-    assert submitted != datetime.fromisoformat(REPLY_CALL.at)
-    found = assemble_next_prompt(session, blueprint, FILES)
-    said = submitted.astimezone(UTC).strftime("%A %Y-%m-%d %H:%M")
-    assert found.request.messages[0].content.splitlines()[-1] == said
+    state = session.opened_state
+    assert state.open
+    later = replace(state, open=replace(state.open, released_at="2027-03-04T23:06:07.5Z"))
+    assert not REPLY_CALL.at.startswith("2027")
+    found = assemble_prompt_from(later, session.events, blueprint, FILES)
+    assert found.request.messages[0].content.splitlines()[-1] == "Thursday 2027-03-04 23:06"
 
 
 def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:
