@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from types import SimpleNamespace
 from typing import cast
 from urllib.parse import urlsplit
@@ -72,6 +73,18 @@ async def test_being_closed_by_the_server_is_told_and_leaving_is_not(nats_url: s
         oversize = b"x" * connection.nc.max_payload
         await connection.nc.publish("a", oversize, headers={"over": "the limit"})
         await connection_closed.wait()
+
+
+async def test_leaving_with_something_to_send_while_the_server_is_away_is_no_error(
+    nats_url: str,
+) -> None:
+    async with AsyncExitStack() as leaving:
+        async with run_fault_proxy(nats_url) as proxy:
+            connection = await leaving.enter_async_context(open_connection(proxy.url))
+        while connection.nc.is_connected:  # noqa: ASYNC110 - the client has no event for it
+            await asyncio.sleep(0.01)
+        await connection.nc.publish("nobody.listens", b"buffered")
+    assert connection.nc.is_closed
 
 
 async def test_answers_come_to_an_inbox_of_ones_own(nats_url: str) -> None:

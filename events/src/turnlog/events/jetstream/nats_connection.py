@@ -199,7 +199,10 @@ async def _close_client(nc: Client) -> None:
             await nc.flush(timeout=2)
     except errors.Error as error:
         await _log_warning(error)
-    await nc.close()
+    try:
+        await nc.close()
+    except OSError as error:  # The server has gone, and with it what was buffered meanwhile.
+        await _log_warning(error)
 
 
 async def _run_hook(hook: ReconnectHook, connection: NatsConnection) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, assert_never
 
@@ -110,7 +110,8 @@ async def _stop_broker(broker: NatsBroker) -> None:
     except (errors.Error, OSError) as error:
         # All subscribers have been waited for; without NATS there is no connection to drain.
         _log.warning("nats-gone", error=str(error) or type(error).__name__)
-        await (await broker.connect()).close()
+        with suppress(OSError):  # What was buffered meanwhile has nowhere to go.
+            await (await broker.connect()).close()
 
 
 async def _release_unfinished(answering: TurnRunner, seconds: float) -> None:
