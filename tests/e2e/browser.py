@@ -45,6 +45,8 @@ KEY_CODES = {
     "ArrowDown": 40,
 }
 NARROW = 600
+WAIT_LIMIT = 120.0
+"""Seconds until a wait fails and names its expression; the suite ends a test later."""
 READ_LIMIT = 64 * 1024 * 1024
 
 
@@ -100,7 +102,11 @@ class Browser:
     async def wait_for(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
         """Wait until an expression is true in the page, and return its value."""
         look = f"const look = () => {{ const it = {script}; it ? done(it) : setTimeout(look, 10) }}"
-        return await self.run_script(f"new Promise((done) => {{ {look}; look(); }})")
+        try:
+            async with asyncio.timeout(WAIT_LIMIT):
+                return await self.run_script(f"new Promise((done) => {{ {look}; look(); }})")
+        except TimeoutError:
+            raise AssertionError(f"never true in the page: {script}") from None
 
     async def trigger_click(self, selector: str) -> None:
         """Click the element of a selector, once it exists."""
