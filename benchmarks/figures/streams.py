@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import statistics
 import time
@@ -22,9 +23,10 @@ from turnlog.projections.session.commands import AttemptRef
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.worker.attempts.active_attempt import AttemptContext, SentCall, start_attempt
+from turnlog.services.worker.model.direct_model import DirectModel
 from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.model_types import ModelRequest
+from turnlog.services.worker.model.model_types import LanguageModel, ModelRequest
 
 MODEL: Final = "openai/bench"
 MESSAGES: Final = ({"role": "user", "content": "What time is it?"},)
@@ -45,9 +47,12 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         os.environ["OPENAI_API_KEY"] = "none"
         server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
         on = await stack.enter_async_context(open_client(server.url, Layout(replicas=1)))
+        direct = DirectModel(os.environ)
         await _run_bare_reply()
-        worker_capacity = await _find_capacity(lambda: _run_worker_reply(on))
+        worker_capacity = await _find_capacity(lambda: _run_worker_reply(on, LitellmModel()))
         bare_capacity = await _find_capacity(_run_bare_reply)
+        direct_capacity = await _find_capacity(lambda: _run_worker_reply(on, direct))
+        await direct.close()
     what = (
         f"most replies of {1 / SPEECH.pace:.0f} tokens/s in one process, "
         f"in steps of {STREAM_STEP}, of "
@@ -60,6 +65,18 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         ),
         Figure(
             "streams of bare litellm", f"{what}; heard, not published", "streams", (bare_capacity,)
+        ),
+        Figure(
+            "streams of one worker, direct",
+            f"{what}; a worker's attempts by the direct adapter",
+            "streams",
+            (direct_capacity,),
+        ),
+        Figure(
+            "streams, direct over bare litellm",
+            f"{what}: those of a worker by the direct adapter over those of bare litellm",
+            "x",
+            (direct_capacity / bare_capacity if bare_capacity else math.inf,),
         ),
     )
 
@@ -102,7 +119,7 @@ class DelayRecordingTokens(JetStreamTokenStream):
             self.late.extend(_measure_delays(event.text))
 
 
-async def _run_worker_reply(on: JetStreamClient) -> list[float]:
+async def _run_worker_reply(on: JetStreamClient, model: LanguageModel) -> list[float]:
     tokens = DelayRecordingTokens(on.connection)
     attempt, material = (
         AttemptRef(1, "1.1", 1),
@@ -110,5 +127,5 @@ async def _run_worker_reply(on: JetStreamClient) -> list[float]:
     )
     active = start_attempt(AttemptContext("bench", "session", attempt, material), tokens)
     sent = SentCall(attempt, ModelRequest(MODEL, MESSAGES))
-    await active.stream_answer(sent, LitellmModel())
+    await active.stream_answer(sent, model)
     return tokens.late

@@ -1,7 +1,7 @@
 """Turnlog in processes of its own, with a model that answers at once.
 
-The model is a script that litellm streams, so that a turn passes through everything a real one
-does.
+The model is a script, so that a turn passes through everything but the client of a
+real one.
 """
 
 from __future__ import annotations

@@ -384,6 +384,19 @@ def test_a_prompt_of_another_model_than_recorded_is_found() -> None:
     assert [finding.check for finding in report.findings] == ["reference", "assembly"]
 
 
+@pytest.mark.parametrize(("digest", "checks"), [(None, []), ("sha256:" + "0" * 64, ["reference"])])
+def test_a_body_that_is_not_the_one_sent_is_found(digest: Digest | None, checks: list[str]) -> None:
+    session = open_with_blueprint(BLUEPRINT, FILES).apply_steps(submit_turn("Hi"), claim_turn())
+    found = assemble_next_prompt(session, BLUEPRINT, FILES)
+    attempt, sent = get_attempt(session.opened_state), compute_digest(found.request.chat_body)
+    parameters = dict(found.request.parameters)
+    fixed = FixContext(
+        attempt, "openai/test", parameters, found.manifest, body_digest=digest or sent
+    )
+    report = verify_events(session.apply_steps(fixed).events)
+    assert [finding.check for finding in report.findings] == checks
+
+
 def rewrite_manifest(place: int, **changed: JsonValue) -> list[RecordedEvent]:
     """Give the session with another manifest at a call, the chain written anew behind it."""
     event = EVENTS[place]

@@ -19,8 +19,7 @@ from turnlog.services.worker.model.bounded_responses import (
     BoundedBody,
     FrameBounds,
 )
-from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.model_types import ModelFailure
+from turnlog.services.worker.model.model_types import LanguageModel, ModelFailure
 
 EVENTS = "text/event-stream; charset=utf-8"
 
@@ -35,7 +34,7 @@ def build_error_frame(size: int) -> bytes:
 
 @pytest.mark.parametrize("size", [MAX_FRAME_BYTES, 30_000_000])
 async def test_a_frame_that_is_too_large_ends_the_answer_with_the_reason(
-    server: OpenAIServer, model: LitellmModel, name: str, size: int
+    server: OpenAIServer, model: LanguageModel, name: str, size: int
 ) -> None:
     delta = {"choices": [{"index": 0, "delta": {"content": "x" * size}}]}
     server.queue_behaviours(RawFrames((b"data: %s\n\n" % json.dumps(delta).encode(),)))
@@ -45,14 +44,14 @@ async def test_a_frame_that_is_too_large_ends_the_answer_with_the_reason(
 
 
 async def test_a_line_without_end_ends_the_answer_with_the_reason(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(RawFrames((b"data: " + b"x" * 10_000,) + (b"y" * 100_000,) * 20))
     assert (await expect_failure(model, build_request(name))).code == "too_long"
 
 
 async def test_an_error_in_the_answer_that_is_too_large_is_not_read(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(RawFrames((build_error_frame(MAX_ERROR_BYTES),)))
     failure = await expect_failure(model, build_request(name))
@@ -62,7 +61,7 @@ async def test_an_error_in_the_answer_that_is_too_large_is_not_read(
 
 @pytest.mark.parametrize("size", [MAX_ERROR_BYTES, 30_000_000])
 async def test_a_refusal_of_any_size_keeps_its_status_and_meaning(
-    server: OpenAIServer, model: LitellmModel, name: str, size: int
+    server: OpenAIServer, model: LanguageModel, name: str, size: int
 ) -> None:
     """Read whole, the larger one keeps litellm busy for minutes."""
     words = "This model's maximum context length is 10 tokens. " + "x" * size
@@ -73,7 +72,7 @@ async def test_a_refusal_of_any_size_keeps_its_status_and_meaning(
 
 
 async def test_a_compressed_response_is_not_requested_and_not_unpacked(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelRefusal(429, headers={"content-encoding": "gzip"}))
     assert (await expect_failure(model, build_request(name))).code == "rate_limited"
@@ -81,7 +80,7 @@ async def test_a_compressed_response_is_not_requested_and_not_unpacked(
 
 
 async def test_a_large_frame_within_the_bounds_is_an_answer(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     words = ' "error": {' * 5_000
     server.queue_behaviours(ModelAnswer(tokens=(words, "y" * (MAX_FRAME_BYTES - 1_000))))

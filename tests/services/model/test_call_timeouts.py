@@ -12,7 +12,7 @@ from tests.services.model.model_requests import build_request, expect_failure, r
 from tests.support.servers.model_behaviours import AnswerBreak, ModelAnswer, ModelSilence
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.worker.model.call_timeouts import CallTimeouts
-from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import LanguageModel
 
 LONG = 60.0
 
@@ -26,7 +26,11 @@ async def wait_for_disconnects(server: OpenAIServer) -> None:
             await exchange.client_left.wait()
 
 
-async def test_a_provider_that_takes_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("timeouts", [CallTimeouts(SHORT, LONG, LONG, LONG)])
+@pytest.mark.parametrize("adapted", [("litellm", "openai/heron"), ("direct", "openai/heron")])
+async def test_a_provider_that_takes_no_connection(
+    model: LanguageModel, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         # The kernel keeps one connection for a server that accepts none; the next has to wait.
@@ -34,51 +38,53 @@ async def test_a_provider_that_takes_no_connection(monkeypatch: pytest.MonkeyPat
         queue[1].settimeout(0)
         queue[1].connect_ex(address)
         monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{address[1]}/v1")
-        failure = await expect_failure(
-            LitellmModel(CallTimeouts(SHORT, LONG, LONG, LONG)), build_request("openai/heron")
-        )
+        failure = await expect_failure(model, build_request(name))
         for waiting in queue:
             waiting.close()
     assert (failure.code, failure.retryable) == ("timeout_connect", True)
 
 
+@pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, SHORT, LONG, LONG)])
 @pytest.mark.parametrize("behaviour", [ModelSilence(), ModelAnswer(breaks=AnswerBreak(0, "stall"))])
 async def test_a_provider_that_never_begins(
-    server: OpenAIServer, name: str, behaviour: ModelSilence | ModelAnswer
+    server: OpenAIServer, model: LanguageModel, name: str, behaviour: ModelSilence | ModelAnswer
 ) -> None:
     server.queue_behaviours(behaviour)
-    failure = await expect_failure(
-        LitellmModel(CallTimeouts(LONG, SHORT, LONG, LONG)), build_request(name)
-    )
+    failure = await expect_failure(model, build_request(name))
     assert (failure.code, failure.retryable) == ("timeout_first_token", True)
     await wait_for_disconnects(server)
 
 
-async def test_a_provider_that_falls_silent(server: OpenAIServer, name: str) -> None:
+@pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, LONG, SHORT, LONG)])
+async def test_a_provider_that_falls_silent(
+    server: OpenAIServer, model: LanguageModel, name: str
+) -> None:
     server.queue_behaviours(ModelAnswer(breaks=AnswerBreak(1, "stall")))
     async with asyncio.timeout(LONG / 2):  # what ends it is not that a first token was awaited
-        failure = await expect_failure(
-            LitellmModel(CallTimeouts(LONG, LONG, SHORT, LONG)), build_request(name)
-        )
+        failure = await expect_failure(model, build_request(name))
     assert (failure.code, failure.retryable) == ("timeout_stalled", True)
     await wait_for_disconnects(server)
 
 
-async def test_a_slow_reader_is_not_a_silent_provider(server: OpenAIServer) -> None:
+@pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, LONG, stalled=2.0, total=LONG)])
+@pytest.mark.parametrize("adapted", [("litellm", "openai/heron"), ("direct", "openai/heron")])
+async def test_a_slow_reader_is_not_a_silent_provider(
+    server: OpenAIServer, model: LanguageModel, name: str
+) -> None:
     gate = asyncio.Event()
     server.queue_behaviours(ModelAnswer(tokens=("The ", "reeds."), gates={1: gate}))
-    model = LitellmModel(CallTimeouts(LONG, LONG, stalled=2.0, total=LONG))
-    async with aclosing(model.stream(build_request("openai/heron"))) as stream:
+    async with aclosing(model.stream(build_request(name))) as stream:
         await read_first_text(stream)
         await asyncio.sleep(2.1)
         asyncio.get_running_loop().call_later(0.1, gate.set)
         assert await read_first_text(stream) == "reeds."
 
 
-async def test_a_provider_that_never_ends(server: OpenAIServer, name: str) -> None:
+@pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, LONG, LONG, SHORT)])
+async def test_a_provider_that_never_ends(
+    server: OpenAIServer, model: LanguageModel, name: str
+) -> None:
     server.queue_behaviours(ModelAnswer(tokens=("on ",) * 1000 + ("and ",), pace=0.05))
-    failure = await expect_failure(
-        LitellmModel(CallTimeouts(LONG, LONG, LONG, SHORT)), build_request(name)
-    )
+    failure = await expect_failure(model, build_request(name))
     assert (failure.code, failure.retryable) == ("timeout_total", False)
     await wait_for_disconnects(server)

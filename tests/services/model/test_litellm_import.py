@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+
+import pytest
+
+from turnlog.services.platform.process_settings import ModelAdapter
+from turnlog.services.worker.model.model_router import ModelRouter
 
 PROGRAM = """
 import asyncio, gc, sys
@@ -37,3 +43,21 @@ def test_litellm_loads_on_demand_and_without_the_network() -> None:
     assert ran.returncode == 0, ran.stderr.decode()
     assert ran.stdout == b""
     assert ran.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("adapter", "model", "is_needed"),
+    [
+        ("litellm", "openai/heron", True),
+        ("direct", "openai/heron", False),
+        ("direct", "ollama_chat/heron", False),
+        ("direct", "anthropic/heron", True),
+        ("direct", "heron", True),
+        ("litellm", "scripted/demo", False),
+        ("litellm", "off", False),
+    ],
+)
+def test_litellm_is_imported_for_the_models_that_need_it(
+    adapter: ModelAdapter, model: str, *, is_needed: bool
+) -> None:
+    assert ModelRouter(adapter, os.environ).needs_litellm(model) == is_needed

@@ -18,8 +18,7 @@ from tests.support.servers.model_behaviours import (
     RawFrames,
 )
 from tests.support.servers.openai_server import OpenAIServer
-from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.model_types import FailureCode
+from turnlog.services.worker.model.model_types import FailureCode, LanguageModel
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ from turnlog.services.worker.model.model_types import FailureCode
 )
 async def test_a_refusal_is_told_by_what_it_means(
     server: OpenAIServer,
-    model: LitellmModel,
+    model: LanguageModel,
     name: str,
     refusal: ModelRefusal,
     code: FailureCode,
@@ -62,7 +61,7 @@ async def test_a_refusal_is_told_by_what_it_means(
 
 @pytest.mark.parametrize("status", [400, 429, 500])
 async def test_a_refusal_nested_too_deep_is_told_by_its_status(
-    server: OpenAIServer, model: LitellmModel, name: str, status: int
+    server: OpenAIServer, model: LanguageModel, name: str, status: int
 ) -> None:
     server.queue_behaviours(ModelRefusal(status, nesting=100_000))
     failure = await expect_failure(model, build_request(name))
@@ -72,7 +71,7 @@ async def test_a_refusal_nested_too_deep_is_told_by_its_status(
 
 
 async def test_frames_nested_too_deep_are_malformed(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     deep = "[" * 100_000 + "]" * 100_000
     server.queue_behaviours(RawFrames((f'data: {{"choices": [], "a": {deep}}}\n\n'.encode(),)))
@@ -86,7 +85,7 @@ async def test_frames_nested_too_deep_are_malformed(
 )
 async def test_a_rate_limit_says_how_long_to_wait(
     server: OpenAIServer,
-    model: LitellmModel,
+    model: LanguageModel,
     name: str,
     headers: dict[str, str],
     seconds: float | None,
@@ -106,7 +105,7 @@ async def test_a_rate_limit_says_how_long_to_wait(
 )
 async def test_an_answer_that_breaks_off_is_not_an_answer(
     server: OpenAIServer,
-    model: LitellmModel,
+    model: LanguageModel,
     name: str,
     how: Literal["disconnect", "error", "garbage"],
     code: FailureCode,
@@ -129,7 +128,7 @@ async def test_an_answer_that_breaks_off_is_not_an_answer(
     ],
 )
 async def test_an_answer_without_a_proper_end_is_not_an_answer(
-    server: OpenAIServer, model: LitellmModel, name: str, answer: ModelAnswer, code: FailureCode
+    server: OpenAIServer, model: LanguageModel, name: str, answer: ModelAnswer, code: FailureCode
 ) -> None:
     server.queue_behaviours(answer)
     failure = await expect_failure(model, build_request(name))
@@ -137,7 +136,7 @@ async def test_an_answer_without_a_proper_end_is_not_an_answer(
 
 
 async def test_a_server_that_is_not_there_is_a_disconnection(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     await server.__aexit__(None, None, None)
     failure = await expect_failure(model, build_request(name))
@@ -147,7 +146,7 @@ async def test_a_server_that_is_not_there_is_a_disconnection(
 
 
 async def test_a_missing_key_is_for_the_operator(
-    model: LitellmModel, monkeypatch: pytest.MonkeyPatch
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
@@ -155,14 +154,14 @@ async def test_a_missing_key_is_for_the_operator(
     assert (failure.code, failure.retryable) == ("unauthorised", False)
 
 
-async def test_a_model_without_a_provider_is_unknown(model: LitellmModel) -> None:
+async def test_a_model_without_a_provider_is_unknown(model: LanguageModel) -> None:
     failure = await expect_failure(model, build_request("no-such-provider/heron"))
     assert (failure.code, failure.retryable) == ("unknown_model", False)
 
 
 @pytest.mark.parametrize("parameter", ["api_base", "api_key", "extra_headers", "mock_response"])
 async def test_a_parameter_that_is_not_on_the_list_reaches_nobody(
-    server: OpenAIServer, model: LitellmModel, name: str, parameter: str
+    server: OpenAIServer, model: LanguageModel, name: str, parameter: str
 ) -> None:
     failure = await expect_failure(
         model, build_request(name, parameters={parameter: "http://127.0.0.1:9"})
@@ -184,7 +183,7 @@ async def test_a_parameter_that_is_not_on_the_list_reaches_nobody(
     ],
 )
 async def test_a_failure_repeats_neither_the_prompt_nor_the_key(
-    server: OpenAIServer, model: LitellmModel, name: str, behaviour: ModelBehaviour
+    server: OpenAIServer, model: LanguageModel, name: str, behaviour: ModelBehaviour
 ) -> None:
     server.queue_behaviours(behaviour)
     failure = await expect_failure(model, build_request(name))

@@ -9,8 +9,7 @@ import pytest
 from tests.services.model.model_requests import build_request, collect_answer, expect_failure
 from tests.support.servers.model_behaviours import RawFrames
 from tests.support.servers.openai_server import OpenAIServer
-from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.model_types import ModelUsage
+from turnlog.services.worker.model.model_types import LanguageModel, ModelUsage
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def build_stop(reason: str) -> dict[str, object]:
     }
 
 
-async def test_anthropic(anthropic: OpenAIServer, model: LitellmModel) -> None:
+async def test_anthropic(anthropic: OpenAIServer, model: LanguageModel) -> None:
     anthropic.queue_behaviours(
         encode_sse(
             *START,
@@ -84,14 +83,14 @@ async def test_anthropic(anthropic: OpenAIServer, model: LitellmModel) -> None:
     assert answered.finished.response_id == "msg_1"
 
 
-async def test_anthropic_breaking_off(anthropic: OpenAIServer, model: LitellmModel) -> None:
+async def test_anthropic_breaking_off(anthropic: OpenAIServer, model: LanguageModel) -> None:
     anthropic.queue_behaviours(encode_sse(*START, build_text_delta("The ")))
     assert (
         await expect_failure(model, build_request("anthropic/claude-heron"))
     ).code == "incomplete"
 
 
-async def test_anthropic_overloaded(anthropic: OpenAIServer, model: LitellmModel) -> None:
+async def test_anthropic_overloaded(anthropic: OpenAIServer, model: LanguageModel) -> None:
     error = {"type": "overloaded_error", "message": "Overloaded"}
     anthropic.queue_behaviours(
         encode_sse(*START, build_text_delta("The "), {"type": "error", "error": error})
@@ -106,7 +105,7 @@ async def test_anthropic_overloaded(anthropic: OpenAIServer, model: LitellmModel
     [("STOP", "stop"), ("SAFETY", "safety"), ("RECITATION", "recitation")],
 )
 async def test_gemini(
-    gemini: OpenAIServer, model: LitellmModel, reason: str, finish_reason: str
+    gemini: OpenAIServer, model: LanguageModel, reason: str, finish_reason: str
 ) -> None:
     def frame(text: str, **candidate: object) -> bytes:
         content = {"role": "model", "parts": [{"text": text}]}
@@ -123,7 +122,7 @@ async def test_gemini(
     assert answered.finished.response_id == "gem-1"
 
 
-async def test_ollama(ollama: OpenAIServer, model: LitellmModel) -> None:
+async def test_ollama(ollama: OpenAIServer, model: LanguageModel) -> None:
     def line(text: str, **more: object) -> bytes:
         message = {"role": "assistant", "content": text}
         return json.dumps({"model": "heron", "message": message, **more}).encode() + b"\n"

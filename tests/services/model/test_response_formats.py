@@ -13,6 +13,7 @@ from tests.support.servers.model_behaviours import RawFrames
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.blueprints.response_formats import ResponseFormats
 from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import LanguageModel
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -35,7 +36,7 @@ ASKED_OFFLINE = ("anthropic/", "azure/", "deepseek/", "gemini/", "mistral/", "op
 
 
 async def test_anthropic_gets_the_schema_and_no_tool_that_it_must_call(
-    server: OpenAIServer, model: LitellmModel, monkeypatch: pytest.MonkeyPatch
+    server: OpenAIServer, model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_BASE", server.root)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
@@ -71,7 +72,7 @@ async def test_anthropic_gets_the_schema_and_no_tool_that_it_must_call(
 
 
 async def test_gemini_gets_the_schema(
-    server: OpenAIServer, model: LitellmModel, monkeypatch: pytest.MonkeyPatch
+    server: OpenAIServer, model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GEMINI_API_BASE", server.root)
     monkeypatch.setenv("GEMINI_API_KEY", "gk")
@@ -103,8 +104,8 @@ def iterate_objects(value: object) -> Iterator[dict[str, Any]]:
             yield from iterate_objects(each)
 
 
-async def test_the_table_claims_no_more_than_litellm_itself(model: LitellmModel) -> None:
-    await model.load_early()
+async def test_the_table_claims_no_more_than_litellm_itself() -> None:
+    await LitellmModel().load_early()
     import litellm  # noqa: PLC0415 - after the environment of `load_early`
 
     takers = (await ResponseFormats().load_table()).takers

@@ -1,4 +1,4 @@
-"""The scripted model, called through litellm like any other."""
+"""The scripted model, which needs no library and no server."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from tests.services.model.model_requests import (
     expect_failure,
     read_first_text,
 )
-from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FailureCode, ModelUsage
-from turnlog.services.worker.model.scripted_model import ScriptFolder, choose_reply
+from turnlog.services.worker.model.scripted_model import ScriptedModel, ScriptFolder, choose_reply
 
 RIVER = """
 replies:
@@ -32,15 +31,15 @@ replies:
 
 
 @pytest.fixture
-def river(tmp_path: Path) -> LitellmModel:
+def river(tmp_path: Path) -> ScriptedModel:
     scripts = tmp_path / "scripts"
     scripts.mkdir()
     for place in (scripts / "river.yaml", tmp_path / "outside.yaml"):
         place.write_text(RIVER)
-    return LitellmModel(scripts=scripts)
+    return ScriptedModel(scripts=scripts)
 
 
-async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: LitellmModel) -> None:
+async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: ScriptedModel) -> None:
     answered = await collect_answer(river, build_request("scripted/river", "Where is the Heron?"))
     assert answered.deltas == (
         "You ",
@@ -56,7 +55,7 @@ async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: Litell
     assert answered.finished.usage == ModelUsage(input_tokens=4, output_tokens=8)
 
 
-async def test_without_a_match_replies_take_turns(river: LitellmModel) -> None:
+async def test_without_a_match_replies_take_turns(river: ScriptedModel) -> None:
     texts = ("one", "two", "three")
     replies = [
         await collect_answer(river, build_request("scripted/river", *texts[:turn]))
@@ -65,7 +64,7 @@ async def test_without_a_match_replies_take_turns(river: LitellmModel) -> None:
     assert [reply.text for reply in replies] == ["first", "second", "first"]
 
 
-async def test_the_same_request_has_the_same_answer(river: LitellmModel) -> None:
+async def test_the_same_request_has_the_same_answer(river: ScriptedModel) -> None:
     request = build_request("scripted/river", "Where is the Heron?")
     once, again = await collect_answer(river, request), await collect_answer(river, request)
     assert once.deltas == again.deltas
@@ -75,17 +74,17 @@ async def test_the_same_request_has_the_same_answer(river: LitellmModel) -> None
 async def test_it_fails_where_the_script_says_so(tmp_path: Path, code: FailureCode) -> None:
     reply = f'{{"replies": [{{"text": "It was ", "fail": "{code}", "pace": 0}}]}}'
     (tmp_path / "broken.yaml").write_text(reply)
-    model = LitellmModel(scripts=tmp_path)
+    model = ScriptedModel(scripts=tmp_path)
     async with aclosing(model.stream(build_request("scripted/broken"))) as stream:
         assert await read_first_text(stream) == "It "
     assert (await expect_failure(model, build_request("scripted/broken"))).code == code
 
 
 @pytest.mark.parametrize("safety", ["safety", "recitation"])
-async def test_its_finish_reasons_pass_through_litellm(tmp_path: Path, safety: str) -> None:
+async def test_its_finish_reasons_are_those_of_the_script(tmp_path: Path, safety: str) -> None:
     (tmp_path / "stopped.yaml").write_text(f"replies: [{{text: Once, finish: {safety}, pace: 0}}]")
     answered = await collect_answer(
-        LitellmModel(scripts=tmp_path), build_request("scripted/stopped")
+        ScriptedModel(scripts=tmp_path), build_request("scripted/stopped")
     )
     assert answered.finished.finish_reason == safety
 
@@ -94,7 +93,7 @@ async def test_two_models_with_scripts_of_one_name_do_not_meet(tmp_path: Path) -
     for side in ("left", "right"):
         (tmp_path / side).mkdir()
         (tmp_path / side / "bank.yaml").write_text(f"replies: [{{text: {side}, pace: 0}}]")
-    left, right = (LitellmModel(scripts=tmp_path / side) for side in ("left", "right"))
+    left, right = (ScriptedModel(scripts=tmp_path / side) for side in ("left", "right"))
     assert (await collect_answer(left, build_request("scripted/bank"))).text == "left"
     assert (await collect_answer(right, build_request("scripted/bank"))).text == "right"
     assert (await collect_answer(left, build_request("scripted/bank"))).text == "left"
@@ -102,7 +101,7 @@ async def test_two_models_with_scripts_of_one_name_do_not_meet(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["nowhere", "../outside", ""])
 async def test_a_script_that_is_not_there_is_an_unknown_model(
-    river: LitellmModel, name: str
+    river: ScriptedModel, name: str
 ) -> None:
     failure = await expect_failure(river, build_request(f"scripted/{name}"))
     assert (failure.code, failure.retryable) == ("unknown_model", False)
@@ -121,13 +120,13 @@ async def test_a_script_that_cannot_be_read_says_where(
     tmp_path: Path, content: str, says: str
 ) -> None:
     (tmp_path / "bad.yaml").write_text(content)
-    failure = await expect_failure(LitellmModel(scripts=tmp_path), build_request("scripted/bad"))
+    failure = await expect_failure(ScriptedModel(scripts=tmp_path), build_request("scripted/bad"))
     assert failure.code == "bad_request"
     assert says in failure.detail
 
 
 async def test_the_shipped_script_streams() -> None:
-    async with aclosing(LitellmModel().stream(build_request("scripted/demo", "Hello"))) as stream:
+    async with aclosing(ScriptedModel().stream(build_request("scripted/demo", "Hello"))) as stream:
         assert await read_first_text(stream) == "Hello! "
 
 
@@ -159,12 +158,12 @@ replies:
 
 
 @pytest.fixture
-def doorman(tmp_path: Path) -> LitellmModel:
+def doorman(tmp_path: Path) -> ScriptedModel:
     (tmp_path / "doorman.yaml").write_text(DOORMAN)
-    return LitellmModel(scripts=tmp_path)
+    return ScriptedModel(scripts=tmp_path)
 
 
-async def test_it_asks_for_tools_once_its_text_is_said(doorman: LitellmModel) -> None:
+async def test_it_asks_for_tools_once_its_text_is_said(doorman: ScriptedModel) -> None:
     answered = await collect_answer(doorman, build_request("scripted/doorman", "May I enter?"))
     calls = [(call.name, call.arguments) for call in answered.finished.tool_calls]
     assert answered.text == "Welcome."
@@ -172,13 +171,13 @@ async def test_it_asks_for_tools_once_its_text_is_said(doorman: LitellmModel) ->
     assert answered.finished.finish_reason == "tool_calls"
 
 
-async def test_it_may_ask_for_a_tool_and_say_nothing(doorman: LitellmModel) -> None:
+async def test_it_may_ask_for_a_tool_and_say_nothing(doorman: ScriptedModel) -> None:
     answered = await collect_answer(doorman, build_request("scripted/doorman", ""))
     assert answered.text == ""
     assert [call.name for call in answered.finished.tool_calls] == ["wait"]
 
 
-async def test_what_the_prompt_says_picks_a_reply_as_well(doorman: LitellmModel) -> None:
+async def test_what_the_prompt_says_picks_a_reply_as_well(doorman: ScriptedModel) -> None:
     system_message = {"role": "system", "content": "The house is CLOSED."}
     request = build_request("scripted/doorman", "May I enter?")
     answered = await collect_answer(
@@ -194,7 +193,7 @@ async def test_a_tool_result_is_answered_by_a_reply_for_results_only(tmp_path: P
         "  - {match: hammer, result: '3 in stock', text: 'There are three.', pace: 0}\n"
         "  - {text: 'I do not know.', pace: 0}\n"
     )
-    shop = LitellmModel(scripts=tmp_path)
+    shop = ScriptedModel(scripts=tmp_path)
     asked = build_request("scripted/shop", "A hammer?")
     assert [each.name for each in (await collect_answer(shop, asked)).finished.tool_calls] == [
         "look"

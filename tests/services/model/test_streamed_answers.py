@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from contextvars import Context
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +20,12 @@ from tests.services.model.model_requests import (
 from tests.support.servers.model_behaviours import ModelAnswer, RawFrames
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall, ModelUsage
+from turnlog.services.worker.model.model_types import (
+    FinishedAnswer,
+    LanguageModel,
+    ModelToolCall,
+    ModelUsage,
+)
 
 LOOK: dict[str, object] = {
     "type": "function",
@@ -29,7 +34,7 @@ LOOK: dict[str, object] = {
 
 
 async def test_text_arrives_token_by_token_and_then_the_end(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(tokens=("The ", "tide ", "turns.")))
     answered = await collect_answer(model, build_request(name))
@@ -44,7 +49,7 @@ async def test_text_arrives_token_by_token_and_then_the_end(
 
 
 async def test_an_id_that_the_provider_does_not_send_is_not_made_up(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     choices = [{"index": 0, "delta": {"content": "The tide."}, "finish_reason": "stop"}]
     chunk = {"object": "chat.completion.chunk", "created": 0, "model": "heron", "choices": choices}
@@ -56,7 +61,7 @@ async def test_an_id_that_the_provider_does_not_send_is_not_made_up(
 
 
 async def test_a_token_is_there_before_the_next_one_is_sent(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     gate = asyncio.Event()
     server.queue_behaviours(ModelAnswer(tokens=("first ", "second"), gates={1: gate}))
@@ -67,7 +72,7 @@ async def test_a_token_is_there_before_the_next_one_is_sent(
 
 
 async def test_nothing_is_accounted_for_that_nobody_asks_for(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     begun: list[str] = []
 
@@ -85,8 +90,26 @@ async def test_nothing_is_accounted_for_that_nobody_asks_for(
     assert [each for each in begun if "success_handlers" in each] == []
 
 
+@pytest.mark.usefixtures("server")
+async def test_litellm_builds_no_answer_from_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    await LitellmModel().load_early()
+    import litellm  # noqa: PLC0415 - after the environment of `load_early`
+
+    built: list[object] = []
+    build = cast("Callable[..., object]", litellm.stream_chunk_builder)
+
+    def build_and_note(*arguments: Any, **named: Any) -> object:  # noqa: ANN401
+        built.append(build(*arguments, **named))
+        return built[-1]
+
+    monkeypatch.setattr(litellm, "stream_chunk_builder", build_and_note)
+    answered = await collect_answer(LitellmModel(), build_request("openai/heron"))
+    assert answered.finished.usage == ModelUsage(input_tokens=7, output_tokens=2)
+    assert set(built) == {None}
+
+
 async def test_the_provider_gets_the_request_and_one_only(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     await collect_answer(
         model, build_request(name, tools=(LOOK,), parameters={"temperature": 0.5, "seed": 7})
@@ -105,7 +128,7 @@ async def test_the_provider_gets_the_request_and_one_only(
 
 
 async def test_tool_calls_come_whole_with_the_end(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     calls = (("look", '{"where": "the reeds"}'), ("wait", "{}"))
     server.queue_behaviours(ModelAnswer(tokens=(), tool_calls=calls, finish="tool_calls"))
@@ -129,7 +152,7 @@ async def test_tool_calls_come_whole_with_the_end(
     ],
 )
 async def test_a_finish_reason_is_told_in_our_words(
-    server: OpenAIServer, model: LitellmModel, name: str, provider_reason: str, reason: str
+    server: OpenAIServer, model: LanguageModel, name: str, provider_reason: str, reason: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(finish=provider_reason))
     answered = await collect_answer(model, build_request(name))
@@ -138,7 +161,7 @@ async def test_a_finish_reason_is_told_in_our_words(
 
 
 async def test_an_answer_filtered_before_its_first_word_says_so(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(tokens=(), finish="content_filter", usage=None))
     answered = await collect_answer(model, build_request(name))
@@ -147,14 +170,14 @@ async def test_an_answer_filtered_before_its_first_word_says_so(
 
 
 async def test_usage_that_the_provider_does_not_report_is_not_made_up(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(usage=None))
     assert (await collect_answer(model, build_request(name))).finished.usage is None
 
 
 async def test_cached_and_reasoning_tokens_are_told_apart(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     usage = {
         "prompt_tokens": 100,
@@ -170,7 +193,7 @@ async def test_cached_and_reasoning_tokens_are_told_apart(
 
 
 async def test_closing_in_the_middle_closes_the_connection_of_the_provider(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(gates={1: asyncio.Event()}))
     async with aclosing(model.stream(build_request(name))) as stream:
@@ -182,7 +205,7 @@ async def test_closing_in_the_middle_closes_the_connection_of_the_provider(
 
 
 async def test_cancelling_before_the_first_token_closes_it_too(
-    server: OpenAIServer, model: LitellmModel, name: str
+    server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(gates={0: asyncio.Event()}))
     asking = asyncio.create_task(collect_answer(model, build_request(name)))
@@ -195,7 +218,7 @@ async def test_cancelling_before_the_first_token_closes_it_too(
 
 
 async def test_a_local_server_needs_no_key(
-    server: OpenAIServer, model: LitellmModel, monkeypatch: pytest.MonkeyPatch
+    server: OpenAIServer, model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     await collect_answer(model, build_request("openai/heron"))

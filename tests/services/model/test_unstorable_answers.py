@@ -8,14 +8,14 @@ from tests.services.model.model_requests import build_request, collect_answer, e
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.worker.model.chunk_reader import MAX_ANSWER_BYTES
-from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import LanguageModel
 
 HALF = "\ud83d"
 
 
 @pytest.mark.parametrize("wrong", [HALF, "\0"], ids=["half a character", "NUL"])
 async def test_a_character_that_cannot_be_stored_is_replaced_wherever_it_stands(
-    server: OpenAIServer, model: LitellmModel, name: str, wrong: str
+    server: OpenAIServer, model: LanguageModel, name: str, wrong: str
 ) -> None:
     calls = ((f"lo{wrong}ok", f'{{"a": "{wrong}"}}'),)
     server.queue_behaviours(
@@ -29,7 +29,7 @@ async def test_a_character_that_cannot_be_stored_is_replaced_wherever_it_stands(
 
 @pytest.mark.parametrize("arguments", ['{"a":', "[" * 10_000, "\x1b[2J", "", "null", "{} {}"])
 async def test_arguments_of_a_tool_are_text_whatever_they_are(
-    server: OpenAIServer, model: LitellmModel, name: str, arguments: str
+    server: OpenAIServer, model: LanguageModel, name: str, arguments: str
 ) -> None:
     calls = (("format_disk", arguments),)
     server.queue_behaviours(ModelAnswer(tokens=(), tool_calls=calls, finish="tool_calls"))
@@ -48,7 +48,7 @@ async def test_arguments_of_a_tool_are_text_whatever_they_are(
     ids=["text", "text of two bytes a character", "text that JSON escapes", "arguments"],
 )
 async def test_an_answer_that_no_event_could_hold_fails_and_is_not_asked_for_again(
-    server: OpenAIServer, model: LitellmModel, name: str, answer: ModelAnswer
+    server: OpenAIServer, model: LanguageModel, name: str, answer: ModelAnswer
 ) -> None:
     server.queue_behaviours(answer)
     failure = await expect_failure(model, build_request(name))

@@ -313,6 +313,25 @@ async def test_a_retry_after_a_source_changed_is_a_new_call_that_names_the_old_o
     ]
 
 
+async def test_a_retry_by_an_adapter_that_writes_another_body_is_a_new_call() -> None:
+    house = SessionHarness()
+    await house.open_session(retries={"max": 2, "base_seconds": 0})
+    failure = ModelFailure("server_error")
+    house.model.scripts = [[failure], [failure], ["fine"]]
+
+    def is_early(_: str) -> bool:
+        return house.list_event_names().count("attempt-started") < 3
+
+    worker = house.build_worker()
+    worker.contexts = replace(worker.contexts, sends_body=is_early)
+    assert await house.run_turn(await house.submit_turn("Hi"), worker) == DeliverySettled()
+    fixed = [e.event for e in house.list_events() if isinstance(e.event, ContextAssembled)]
+    assert [(f.call, f.supersedes, f.body_digest is None) for f in fixed] == [
+        ("1.1", None, False),
+        ("1.2", "1.1", True),
+    ]
+
+
 @pytest.mark.parametrize("queued", [1, 5])
 async def test_queued_turns_are_answered_one_after_another_in_order(queued: int) -> None:
     house = SessionHarness()

@@ -68,9 +68,21 @@ class ModelSilence:
 
 @dataclass(frozen=True, slots=True)
 class RawFrames:
-    """A streamed body given byte for byte, for protocols other than OpenAI's."""
+    """A streamed body given byte for byte, for protocols other than OpenAI's and odd servers."""
 
-    frames: tuple[bytes, ...]
+    frames: tuple[bytes | asyncio.Event, ...]
+    """The bytes; at an event the body waits until it is set."""
+    pace: float = 0.0
+    """Seconds after each piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawResponse:
+    """A response given byte for byte; the connection closes after it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +133,9 @@ def _list_offered_tools(body: Mapping[str, object]) -> list[str]:
     return [tool["function"]["name"] for tool in tools]
 
 
-ModelBehaviour = ModelAnswer | EchoAnswer | AgentAnswer | ModelRefusal | ModelSilence | RawFrames
+ModelBehaviour = (
+    ModelAnswer | EchoAnswer | AgentAnswer | ModelRefusal | ModelSilence | RawFrames | RawResponse
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +156,13 @@ class StreamDrop:
 
 
 StreamStep = bytes | StreamWait | StreamPause | StreamDrop
+
+
+def iterate_raw_steps(raw: RawFrames) -> Iterator[StreamStep]:
+    for frame in raw.frames:
+        yield StreamWait(frame) if isinstance(frame, asyncio.Event) else frame
+        if raw.pace:
+            yield StreamPause(raw.pace)
 
 
 def iterate_steps(answer: ModelAnswer, model: str, *, with_usage: bool) -> Iterator[StreamStep]:

@@ -25,11 +25,13 @@ from tests.support.servers.model_behaviours import (
     ModelRefusal,
     ModelSilence,
     RawFrames,
+    RawResponse,
     StreamDrop,
     StreamPause,
     StreamStep,
     StreamWait,
     build_completion,
+    iterate_raw_steps,
     iterate_steps,
 )
 
@@ -51,6 +53,9 @@ class ModelExchange:
 class OpenAIServer:
     def __init__(self, otherwise: ModelBehaviour | None = None, port: int = 0) -> None:
         self.exchanges: list[ModelExchange] = []
+        self.keeps_connections = False
+        """Whether a connection serves a next request after a whole response."""
+        self.connection_count = 0
         self._default_behaviour = otherwise or ModelAnswer()
         self._queue: deque[ModelBehaviour] = deque()
         self._port = port
@@ -100,6 +105,7 @@ class OpenAIServer:
         return self.exchanges[number - 1]
 
     def _start_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connection_count += 1
         task = asyncio.create_task(self._handle_connection(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
@@ -109,6 +115,8 @@ class OpenAIServer:
     ) -> None:
         try:
             await self._serve_request(reader, writer)
+            while self.keeps_connections:
+                await self._serve_request(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -122,7 +130,8 @@ class OpenAIServer:
             self.exchanges.append(exchange)
             self._arrived.notify_all()
         behaviour = self._queue.popleft() if self._queue else self._default_behaviour
-        answering = asyncio.create_task(_send_response(behaviour, exchange, writer))
+        connection = "keep-alive" if self.keeps_connections else "close"
+        answering = asyncio.create_task(_send_response(behaviour, exchange, writer, connection))
         leaving = asyncio.create_task(reader.read(1))
         try:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -143,7 +152,10 @@ async def _read_exchange(reader: asyncio.StreamReader) -> ModelExchange:
 
 
 async def _send_response(
-    behaviour: ModelBehaviour, exchange: ModelExchange, writer: asyncio.StreamWriter
+    behaviour: ModelBehaviour,
+    exchange: ModelExchange,
+    writer: asyncio.StreamWriter,
+    connection: str,
 ) -> None:
     if isinstance(behaviour, EchoAnswer | AgentAnswer):
         behaviour = behaviour.build_answer(exchange.body)
@@ -152,10 +164,13 @@ async def _send_response(
             await asyncio.Event().wait()
         case ModelRefusal():
             _send_json(writer, behaviour.status, behaviour.encode_body(), behaviour.headers)
+        case RawResponse(status, headers, body):
+            writer.write(_format_head(status, headers) + body)
+            writer.close()
         case RawFrames():
-            await _send_stream(behaviour.frames, writer)
+            await _send_stream(iterate_raw_steps(behaviour), writer, connection)
         case ModelAnswer() if exchange.body.get("stream"):
-            await _send_stream(_list_steps(behaviour, exchange), writer)
+            await _send_stream(_list_steps(behaviour, exchange), writer, connection)
         case ModelAnswer():
             completion = build_completion(behaviour, str(exchange.body["model"]))
             _send_json(writer, 200, json.dumps(completion).encode(), {})
@@ -169,9 +184,11 @@ def _list_steps(answer: ModelAnswer, exchange: ModelExchange) -> Iterable[Stream
     return iterate_steps(answer, str(exchange.body["model"]), with_usage=with_usage)
 
 
-async def _send_stream(every: Iterable[StreamStep], writer: asyncio.StreamWriter) -> None:
+async def _send_stream(
+    every: Iterable[StreamStep], writer: asyncio.StreamWriter, connection: str
+) -> None:
     headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
-    writer.write(_format_head(200, headers))
+    writer.write(_format_head(200, headers, connection))
     for step in every:
         if isinstance(step, StreamDrop):
             return
@@ -203,8 +220,8 @@ def _send_json(
     writer.write(_format_head(status, {**plain, **headers}) + raw)
 
 
-def _format_head(status: int, headers: Mapping[str, str]) -> bytes:
-    lines = [f"{name}: {value}" for name, value in {**headers, "connection": "close"}.items()]
+def _format_head(status: int, headers: Mapping[str, str], connection: str = "close") -> bytes:
+    lines = [f"{name}: {value}" for name, value in {**headers, "connection": connection}.items()]
     return "\r\n".join([f"HTTP/1.1 {status} -", *lines, "", ""]).encode("latin-1")
 
 

@@ -116,6 +116,10 @@ class ContextAssembled(EventModel):
     """The call that this one replaces because its sources had changed."""
     profile: str | None = None
     """The session's profile; None in old logs, whose sessions never switched profile."""
+    body_digest: Digest | None = None
+    """Digest of the body that the model's server is sent, byte for byte; None where litellm writes
+    the body, as in old logs.
+    """
 
 
 AttemptResult = Literal["answered", "failed", "cancelled", "lost", "unasked"]

@@ -275,4 +275,4 @@ class Manifest(EventModel):
     prefix: CachePrefix | None = None
     """What the prompt has in common with the previous call of its kind; None for the first one."""
     digest: Digest
-    """Digest of the canonical request as passed to litellm."""
+    """Digest of the canonical request; `body_digest` of the event has that of the bytes sent."""

@@ -1,12 +1,13 @@
-"""The request that is sent through litellm, and its canonical form.
+"""The request that is sent to a model, its canonical form, and its body over OpenAI's protocol.
 
-The record promises the digest of this form. What litellm and the provider make of the request
-afterwards is outside of it.
+The record promises the digest of the canonical form. What litellm and the provider make of the
+request afterwards is outside of it. Where a server gets the request without litellm, the record
+promises the digest of the body as well, which is sent byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -108,9 +109,40 @@ class ChatRequest:
         tools = ",".join(map(encode_canonical, self.tools))
         return f'],"model":{model},"parameters":{parameters},"tools":[{tools}]}}'.encode()
 
+    @cached_property
+    def chat_body(self) -> bytes:
+        """The body that a server of OpenAI's protocol is sent, see `encode_chat_body`."""
+        messages = (message.canonical_bytes for message in self.messages)
+        return encode_chat_body(self.model, messages, self.tools, self.parameters)
+
     def _iterate_canonical(self) -> Iterator[bytes]:
         yield b'{"messages":['
         forms = [message.canonical_bytes for message in self.messages]
         for at in range(0, len(forms), _DIGEST_BATCH):
             yield (b"," if at else b"") + b",".join(forms[at : at + _DIGEST_BATCH])
         yield self.canonical_tail
+
+
+def encode_chat_body(
+    model: str,
+    messages: Iterable[bytes],
+    tools: Sequence[JsonValue],
+    parameters: Mapping[str, JsonValue],
+) -> bytes:
+    """Return the body of a streamed request over OpenAI's protocol, in canonical form.
+
+    `messages` are in canonical form. The server's name of the model is what follows the provider,
+    and the parameters are members beside it. No tools are none, since servers refuse an empty list.
+    """
+    members = {name: encode_canonical(value).encode() for name, value in parameters.items()}
+    members |= {
+        "messages": b"[" + b",".join(messages) + b"]",
+        "model": encode_canonical(model.partition("/")[2]).encode(),
+        "stream": b"true",
+        "stream_options": b'{"include_usage":true}',
+    }
+    if tools:
+        members["tools"] = b"[" + ",".join(map(encode_canonical, tools)).encode() + b"]"
+    return b"{%s}" % b",".join(
+        b'"%s":%s' % (name.encode(), members[name]) for name in sorted(members)
+    )

@@ -144,7 +144,8 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
         case HistorySummarised():
             return event.model_copy(update={"summary": instead, "inputs": WITHHELD_DIGEST})
         case ContextAssembled(manifest=manifest):
-            return event.model_copy(update={"manifest": _withhold_digests(manifest)})
+            update = {"manifest": _withhold_digests(manifest), "body_digest": None}
+            return event.model_copy(update=update)
         case ReplyRedacted(withheld=withheld) if withheld is not None:
             return event.model_copy(update={"withheld": None})
         case _:

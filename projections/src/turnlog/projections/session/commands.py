@@ -391,6 +391,8 @@ class FixContext:
     parameters: JsonObject
     manifest: Manifest
     supersedes: str | None = None
+    body_digest: Digest | None = None
+    """Digest of the body that is sent; None where litellm writes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,10 @@ class RecordedPromptView(ResponseModel):
     """The recorded manifest."""
     digest: Digest
     """The recorded digest of the canonical request."""
+    body_digest: Digest | None
+    """The recorded digest of the body that the model's server was sent; null where litellm wrote
+    the body.
+    """
     reference: ReproductionView
     """Reproduction by the references of the manifest; the source of `messages`."""
     assembly: ReproductionView

@@ -20,8 +20,8 @@ from itertools import groupby, pairwise, takewhile
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
-EXIT_FAILED = 5
-"""Exit code when something differs from the record."""
+EXIT_FAILED = 5  # Exit code when something differs from the record
+MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 Json = Any
 JsonDict = dict[str, Json]
 Messages = list[JsonDict]
@@ -159,7 +159,7 @@ def add_tool_message(messages: Messages, part: JsonDict, event: JsonDict, text: 
 
 
 def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes]) -> Messages:
-    """Rebuild the messages of a call, and compare the whole request with the recorded digest."""
+    """Rebuild the messages of a call; compare request and body with the recorded digests."""
     manifest = call["manifest"]
     messages = rebuild_messages(manifest, session, blobs)
     offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
@@ -168,6 +168,11 @@ def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes
     request = {**request_settings, "messages": messages, "tools": tools}
     if compute_digest(encode_canonical(request)) != manifest["digest"]:
         raise VerificationFailure("the request reads back as another one")
+    body = {**call["parameters"], "messages": messages, "model": call["model"].partition("/")[2]}
+    body |= {"stream": True, "stream_options": {"include_usage": True}}
+    body |= {"tools": tools} if tools else {}
+    if call.get("body_digest") not in {None, compute_digest(encode_canonical(body))}:
+        raise VerificationFailure("the body that was sent reads back as another one")
     return messages
 
 
@@ -452,9 +457,8 @@ def is_signed(message: bytes, signature: bytes, key: bytes) -> bool:
     base = decode_point((4 * pow(5, -1, PRIME) % PRIME).to_bytes(32, "little"))
     commitment, signer = decode_point(signature[:32]), decode_point(key)
     scalar = int.from_bytes(signature[32:], "little")
-    if (len(key), len(signature)) != (32, 64) or scalar >= ORDER:
-        return False
-    if base is None or commitment is None or signer is None:
+    is_formed = (len(key), len(signature)) == (32, 64) and scalar < ORDER
+    if not is_formed or base is None or commitment is None or signer is None:
         return False
     challenge = int.from_bytes(sha512(signature[:32] + key + message).digest(), "little") % ORDER
     left, right = scale_point(scalar, base), add_points(commitment, scale_point(challenge, signer))
@@ -513,11 +517,10 @@ class BundleFolder:
             raise VerificationFailure(f"event {place}: {what}") from None
 
     def check_checkpoint(self, trusted: str | None) -> str:
-        stored = (self.folder / "checkpoint.json").read_bytes()
-        signed_checkpoint = parse_object(stored, "checkpoint.json")
-        noted = signed_checkpoint["checkpoint"]
-        keys = [each["key"] for each in signed_checkpoint["signatures"]]
-        for each in signed_checkpoint["signatures"]:
+        signed = parse_object((self.folder / "checkpoint.json").read_bytes(), "checkpoint.json")
+        noted = signed["checkpoint"]
+        keys = [each["key"] for each in signed["signatures"]]
+        for each in signed["signatures"]:
             raw = (b64decode(each[part], validate=True) for part in ("signature", "key"))
             if each["algorithm"] != "ed25519" or not is_signed(encode_canonical(noted), *raw):
                 raise VerificationFailure(f"the signature is not that of {each['key']}")
@@ -534,9 +537,6 @@ class BundleFolder:
                 raise VerificationFailure(f"{where}: it is not the one noted")
         covered = sum(name in noted["sessions"] for name in self.sessions)
         return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
-
-
-MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 
 
 def describe_error(error: Exception) -> str:

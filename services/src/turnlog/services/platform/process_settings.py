@@ -79,6 +79,10 @@ ModelAnswers = Annotated[dict[str, bool], NoDecode, BeforeValidator(_split_model
 """Yes or no for each model; in an environment variable `MODEL=yes,MODEL=no`."""
 
 
+ModelAdapter = Literal["litellm", "direct"]
+"""What calls models whose servers speak OpenAI's protocol."""
+
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 """The levels of a process's own log, from the least to the most important."""
 
@@ -162,6 +166,10 @@ class WorkerSettings(ProcessSettings):
 
     model: str = "scripted/demo"
     """Model of profiles that say `default`, as litellm names it; `off` calls no model."""
+    model_adapter: ModelAdapter = "litellm"
+    """`direct` calls servers that speak OpenAI's protocol without litellm, and sends the recorded
+    request byte for byte.
+    """
     prices: Path | None = None
     """JSON file of own prices for a million tokens; they come before those that litellm ships."""
     response_format: ModelAnswers = {}

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
@@ -28,7 +29,7 @@ from turnlog.services.worker import app
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
-from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_router import ModelRouter
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.server_endpoints import check_endpoints
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
@@ -48,7 +49,7 @@ class NoOlderCommands:
 async def run_worker(
     settings: WorkerSettings, ending: Shutdown, client: JetStreamClient | None = None
 ) -> AsyncGenerator[TurnRunner]:
-    """Run turns while the body runs; litellm is imported meanwhile.
+    """Run turns while the body runs; litellm is imported meanwhile if the default model needs it.
 
     A gateway in the same process shares `client`. Raises `FaultyToolsFile` before anything is
     connected.
@@ -60,7 +61,7 @@ async def run_worker(
         guard = LogGuard(parts.log, parts.library, positions, settings.tenant)
         record = RecordWatch(parts.connection)
         guarded = replace(parts, log=replace(parts.log, append_guard=guard.check_append))
-        model = LitellmModel(scripts=settings.scripts)
+        model = ModelRouter(settings.model_adapter, os.environ, scripts=settings.scripts)
         answering = _build_turn_runner(settings, guarded, model, servers)
         identity = await parts.log.get_identity(settings.tenant)
         durable = QueueKeeper(parts.connection, identity, parts.snapshots, settings.ack_wait)
@@ -76,7 +77,7 @@ async def run_worker(
                 parts.connection, settings.tenant, settings.nats_monitor
             ).require_healthy,
             "record": record.check_record,
-            "model": model.require_loaded,
+            "model": partial(model.require_loaded, settings.model),
         }
         try:
             async with (
@@ -86,12 +87,13 @@ async def run_worker(
                 watch_log_identity(parts.connection, answering.sessions, ending),
                 app.run_broker(broker, answering, settings.grace),
                 # Not before work is accepted: the import would delay everything else.
-                run_tasks(model.load_early()),
+                run_tasks(model.load_early(settings.model)),
                 serve_health(settings.health, health_checks, settings.tenant),
             ):
                 yield answering
         finally:
             await answering.servers.close()
+            await model.close()
 
 
 def _create_tool_servers(settings: WorkerSettings) -> WorkerToolServers:
@@ -105,7 +107,7 @@ def _create_tool_servers(settings: WorkerSettings) -> WorkerToolServers:
 def _build_turn_runner(
     settings: WorkerSettings,
     parts: ProcessComponents,
-    model: LitellmModel,
+    model: ModelRouter,
     servers: WorkerToolServers,
 ) -> TurnRunner:
     sessions = parts.create_command_handler(NoOlderCommands())
@@ -121,6 +123,7 @@ def _build_turn_runner(
             library,
             parts.create_prompt_input_loader(sessions, settings.response_format),
             settings.model,
+            model.is_sent_as_recorded,
         ),
         tokens=parts.tokens,
         model=model,

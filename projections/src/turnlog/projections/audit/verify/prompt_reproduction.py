@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import ContextAssembled
@@ -133,6 +133,10 @@ def reproduce_by_reference(
     digest = request.compute_digest(other)
     if digest != call.manifest.digest:
         return ReproductionResult("failed", request, "request", f"it reads back as {digest}")
+    if call.body_digest is not None:
+        sent = compute_digest(request.chat_body)
+        if sent != call.body_digest:
+            return ReproductionResult("failed", request, "body", f"it reads back as {sent}")
     return ReproductionResult("reproduced", request)
 
 

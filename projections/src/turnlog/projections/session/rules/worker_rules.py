@@ -121,6 +121,7 @@ def record_context(state: SessionState, command: FixContext) -> NewEvents:
             manifest=command.manifest,
             supersedes=command.supersedes,
             profile=state.profile,
+            body_digest=command.body_digest,
         ),
     )
 

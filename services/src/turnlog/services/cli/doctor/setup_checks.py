@@ -43,6 +43,7 @@ from turnlog.services.platform.process_settings import (
     WorkerSettings,
 )
 from turnlog.services.platform.secret_masking import hide_credentials
+from turnlog.services.worker.model.direct_model import find_chat_endpoint, is_protocol_model
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptFolder
 from turnlog.services.worker.tools.server_endpoints import check_endpoints
@@ -192,6 +193,8 @@ def check_model(settings: WorkerSettings, environ: Mapping[str, str]) -> CheckFi
         return report_failure(what, f"no folder {settings.scripts}", "correct TURNLOG_SCRIPTS")
     if model == "off":
         return report_good(what, "off: no model is called")
+    if settings.model_adapter == "direct" and is_protocol_model(model):
+        return _check_direct_model(model, environ)
     provider, _, name = model.partition("/") if "/" in model else ("openai", "", model)
     if provider == SCRIPTED_PROVIDER:
         try:
@@ -205,3 +208,13 @@ def check_model(settings: WorkerSettings, environ: Mapping[str, str]) -> CheckFi
         return report_good(what, f"{model}, not called")
     fix = f"set {names[0]} in the environment of the worker"
     return report_warning(what, f"{model}: no {names[0]} here", fix)
+
+
+def _check_direct_model(model: str, environ: Mapping[str, str]) -> CheckFinding:
+    try:
+        address = find_chat_endpoint(model, environ)
+    except ModelFailure as failure:
+        fix = "set it in the environment of the worker"
+        return report_warning("model", f"{model}, without litellm: {failure.detail}", fix)
+    url = hide_credentials(address.url)
+    return report_good("model", f"{model}, without litellm at {url}, not called")

@@ -177,6 +177,9 @@ def render_proof(prompt: RecordedPromptView) -> RenderableType:
     for name, way in (("by reference", prompt.reference), ("by assembly", prompt.assembly)):
         ways.add_row(_render_way_mark(way), Text(name, "bold"), Text(_describe_way(way)))
     ways.add_row("", Text("recorded", "bold"), Text(prompt.digest, MUTED))
+    if prompt.body_digest:
+        what = Text(prompt.body_digest, MUTED).append(", the body byte for byte")
+        ways.add_row("", Text("sent", "bold"), what)
     return ways
 
 

@@ -327,6 +327,7 @@ def _create_recorded_prompt_view(
         tools=request.tools if request else (),
         manifest=call.manifest,
         digest=call.manifest.digest,
+        body_digest=call.body_digest,
         reference=_create_reproduction_view(reproductions.reference),
         assembly=_create_reproduction_view(reproductions.assembly),
         verified=not wrong,

@@ -325,11 +325,12 @@ def list_tool_requests(end: FinishedAnswer) -> tuple[ToolRequest, ...]:
     )
 
 
-def build_model_request(request: ChatRequest) -> ModelRequest:
+def build_model_request(request: ChatRequest, body: bytes | None) -> ModelRequest:
     """Convert an assembled request to the request type of the model layer."""
     return ModelRequest(
         model=request.model,
         messages=tuple(each.encode_plain() for each in request.messages),
         tools=request.tools,
         parameters=request.parameters,
+        body=body,
     )

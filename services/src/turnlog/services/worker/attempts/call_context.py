@@ -1,18 +1,20 @@
 """The prompt of a call: pin prompt files, assemble the prompt, record the manifest.
 
-A later attempt resends the recorded request as long as assembling it again gives the same digest.
-If something that it was made from has changed, it becomes a new call that names the one it
-supersedes. The module also loads what the call has of the previous turn and of its own work.
+A later attempt resends the recorded request as long as assembling it again gives the same digests.
+If something that it was made from has changed, or another adapter writes the body, it becomes a new
+call that names the one it supersedes. The module also loads what the call has of the previous turn
+and of its own work.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from turnlog.events.codec import format_rfc3339
+from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import Manifest
@@ -28,7 +30,6 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.token_counters import build_call_counter
 from turnlog.projections.prompt.assembly_inputs import (
-    AssembledPrompt,
     PromptCall,
     parse_provider,
 )
@@ -53,12 +54,8 @@ from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
-from turnlog.services.worker.model.model_types import ModelFailure
+from turnlog.services.worker.model.model_types import MODEL_OFF, ModelFailure
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
-
-MODEL_OFF: Final = "off"
-"""The model name of a service without a model."""
-
 
 JOINT_TOKENS: Final = 16
 """Tokens kept free where the goal of a step joins the other texts of its message."""
@@ -71,6 +68,8 @@ class PreparedCall:
     attempt: AttemptRef
     request: ChatRequest
     manifest: Manifest
+    body: bytes | None
+    """The body whose digest was recorded; None where litellm writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,8 @@ class CallContextBuilder:
     library: BlueprintFolders
     prompt_inputs: PromptInputLoader
     default_model: str
+    sends_body: Callable[[str], bool] = lambda _: False
+    """Returns whether the server of a model is sent the recorded request byte for byte."""
 
     async def prepare_call(
         self,
@@ -275,12 +276,18 @@ class CallContextBuilder:
             opened = find_claimed_turn(state, attempt) if state else None
             if state is None or opened is None:
                 raise AttemptSuperseded
-            inputs = await self._load_inputs(state, opened, material, call)
+            recorded = await self._read_recorded_context(state, opened)
+            inputs = await self._load_inputs(state, recorded, material, call)
             assembled = inputs.assemble_prompt()
-            recorded = opened.context.digest if opened.context else None
-            named = replace(attempt, call=_choose_call_id(opened, recorded, assembled))
-            prepared = PreparedCall(named, assembled.request, assembled.manifest)
-            if recorded == assembled.manifest.digest:
+            body = assembled.request.chat_body if self.sends_body(call.model) else None
+            body_digest = None if body is None else compute_digest(body)
+            digests = (assembled.manifest.digest, body_digest)
+            is_same = recorded and (recorded.manifest.digest, recorded.body_digest) == digests
+            is_other = recorded is not None and not is_same
+            call_id = f"{opened.turn}.{opened.calls + 1}" if is_other else get_call_id(opened)
+            named = replace(attempt, call=call_id)
+            prepared = PreparedCall(named, assembled.request, assembled.manifest, body)
+            if is_same:
                 return None
             return FixContext(
                 named,
@@ -288,6 +295,7 @@ class CallContextBuilder:
                 dict(assembled.request.parameters),
                 assembled.manifest,
                 supersedes=attempt.call if recorded else None,
+                body_digest=body_digest,
             )
 
         await self.sessions.handle(tenant, session, choose, by)
@@ -295,14 +303,24 @@ class CallContextBuilder:
             raise AttemptSuperseded
         return prepared
 
+    async def _read_recorded_context(
+        self, state: SessionState, opened: OpenTurn
+    ) -> ContextAssembled | None:
+        if opened.context is None:
+            return None
+        place, log = opened.context.place, self.sessions.log
+        return await read_event(log, state.tenant, place, ContextAssembled)
+
     async def _load_inputs(
-        self, state: SessionState, opened: OpenTurn, material: SessionMaterial, call: PromptCall
+        self,
+        state: SessionState,
+        recorded: ContextAssembled | None,
+        material: SessionMaterial,
+        call: PromptCall,
     ) -> PromptInputs:
         """Load what the call is recorded with, or the present inputs if it is new."""
-        if opened.context is None:
+        if recorded is None:
             return await self.prompt_inputs.load_new_call(material, state, call)
-        place, log = opened.context.place, self.sessions.log
-        recorded = await read_event(log, state.tenant, place, ContextAssembled)
         return await self.prompt_inputs.load_recorded_call(material, state, call, recorded.manifest)
 
 
@@ -317,11 +335,6 @@ async def _fetch_source_texts(
             text = await source(state.session, state.attributes)
             found |= {name: (f"source:{layer.source}", text)} if text else {}
     return found
-
-
-def _choose_call_id(opened: OpenTurn, recorded: str | None, assembled: AssembledPrompt) -> str:
-    same = recorded is None or recorded == assembled.manifest.digest
-    return get_call_id(opened) if same else f"{opened.turn}.{opened.calls + 1}"
 
 
 def list_prior_results(material: SessionMaterial, state: SessionState) -> dict[str, int]:

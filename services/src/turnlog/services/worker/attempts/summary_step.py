@@ -28,7 +28,8 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
-from turnlog.services.worker.attempts.call_context import MODEL_OFF, CallContextBuilder
+from turnlog.services.worker.attempts.call_context import CallContextBuilder
+from turnlog.services.worker.model.model_types import MODEL_OFF
 
 SUMMARY_TIME_SHARE: Final = 1 / 3
 """Share of the turn's time that a summary may take."""

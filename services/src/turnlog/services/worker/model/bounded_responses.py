@@ -1,4 +1,4 @@
-"""Bounds on what is taken of a provider's response, before litellm and its parsers see it.
+"""Bounds on what is taken of a provider's response, before a parser sees it.
 
 litellm reads error bodies and frames whole: an error of 30 MB keeps it busy on the event loop for
 minutes, one of 1 MB for seconds. So the body of an error is cut, and an answer fails where a frame
@@ -19,7 +19,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from functools import partial
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
 import httpx
 
@@ -34,7 +34,8 @@ MAX_FRAME_BYTES: Final = 256 * 1024
 MAX_BODY_BYTES: Final = 256 * 1024**2
 """Maximum size of a streamed body, three times the longest answer in frames of one token."""
 
-_PIECE_BYTES: Final = 4_096
+PIECE_BYTES: Final = 4_096
+"""Bytes that are processed before other tasks run."""
 
 _ERROR_MARK: Final = re.compile(rb'"error"\s*:\s*["{]|:exception-type')
 """How an error frame is recognised; inside a string of JSON, quotation marks are escaped."""
@@ -59,51 +60,57 @@ class FrameBounds:
         self._frame = bytearray()
         self._total = 0
 
-    def add_bytes(self, piece: bytes) -> None:
-        """Check the frames that end within a piece; raise `ModelFailure` if one is too large."""
+    def add_bytes(self, piece: bytes) -> list[bytes]:
+        """Return the frames that end within a piece; raise `ModelFailure` if one is too large."""
         searched = len(self._frame)
         self._frame += piece
         self._total += len(piece)
         if self._total > MAX_BODY_BYTES:
             raise ModelFailure("too_long", f"its frames are more than {MAX_BODY_BYTES} bytes")
         if self._has_lengths:
-            self._remove_counted_frames()
+            frames = self._remove_counted_frames()
         else:
-            self._remove_ended_frames(max(0, searched - 3))
+            frames = self._remove_ended_frames(max(0, searched - 3))
         if len(self._frame) > MAX_FRAME_BYTES:
             _refuse_frame()
+        return frames
 
-    def check_rest(self) -> None:
-        """Check what follows the last frame, once the body has ended."""
-        _check_frame(self._frame)
+    def check_rest(self) -> bytes:
+        """Return what follows the last frame, once the body has ended; the bounds apply to it."""
+        return _check_frame(self._frame)
 
-    def _remove_ended_frames(self, start: int) -> None:
+    def _remove_ended_frames(self, start: int) -> list[bytes]:
+        frames: list[bytes] = []
         begin = 0
         for found in self._frame_end.finditer(self._frame, start):
-            _check_frame(self._frame[begin : found.start()])
+            frames.append(_check_frame(self._frame[begin : found.start()]))
             begin = found.end()
         del self._frame[:begin]
+        return frames
 
-    def _remove_counted_frames(self) -> None:
+    def _remove_counted_frames(self) -> list[bytes]:
+        frames: list[bytes] = []
         while len(self._frame) >= _LENGTH_BYTES:
             length = int.from_bytes(self._frame[:_LENGTH_BYTES])
             if length > MAX_FRAME_BYTES:
                 _refuse_frame()
             if not _LENGTH_BYTES <= length <= len(self._frame):
-                return
-            _check_frame(self._frame[:length])
+                break
+            frames.append(_check_frame(self._frame[:length]))
             del self._frame[:length]
+        return frames
 
 
-def _check_frame(frame: bytes | bytearray) -> None:
+def _check_frame(frame: bytearray) -> bytes:
     if len(frame) > MAX_FRAME_BYTES:
         _refuse_frame()
     if len(frame) > MAX_ERROR_BYTES and _ERROR_MARK.search(frame):
         detail = f"an error of more than {MAX_ERROR_BYTES} bytes"
         raise ModelFailure("error_in_stream", detail)
+    return bytes(frame)
 
 
-def _refuse_frame() -> None:
+def _refuse_frame() -> NoReturn:
     raise ModelFailure("too_long", f"a frame of it is more than {MAX_FRAME_BYTES} bytes")
 
 
@@ -147,10 +154,10 @@ async def _split_pieces(body: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
     chunks = cast("AsyncGenerator[bytes]", aiter(body))
     async with aclosing(chunks):
         async for chunk in chunks:
-            for start in range(0, len(chunk), _PIECE_BYTES):
-                piece = chunk[start : start + _PIECE_BYTES]
+            for start in range(0, len(chunk), PIECE_BYTES):
+                piece = chunk[start : start + PIECE_BYTES]
                 passed += len(piece)
-                if passed >= _PIECE_BYTES:
+                if passed >= PIECE_BYTES:
                     passed = 0
                     await asyncio.sleep(0)
                 yield piece
@@ -182,7 +189,7 @@ async def _send_request(
     # Bytes that were unpacked could be a thousand times those that arrived.
     request.headers["accept-encoding"] = "identity"
     response = await send(request)
-    if _is_compressed(response.headers):
+    if is_compressed(response.headers):
         await response.aclose()
         if response.is_success:
             raise ModelFailure("malformed", "it is compressed, which was not requested")
@@ -193,5 +200,6 @@ async def _send_request(
     return response
 
 
-def _is_compressed(headers: Mapping[str, str]) -> bool:
+def is_compressed(headers: Mapping[str, str]) -> bool:
+    """Return whether a body is compressed; the headers' names are in lower case or of any case."""
     return headers.get("content-encoding", "identity").lower() != "identity"

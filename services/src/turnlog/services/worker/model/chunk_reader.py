@@ -1,9 +1,10 @@
 """Read a streamed answer chunk by chunk, and decide whether its end is an answer.
 
-litellm's chunks are loosely typed and differ between providers. This module alone reads them and
-returns plain values. What litellm makes up itself (a finish reason, usage that it counted) is
-ignored. A stream that stops is not a finished answer: without a known finish reason, or without any
-content, it is a failure, however cleanly the connection closed.
+A chunk is an object of litellm, loosely typed and different for each provider, or a JSON object of
+OpenAI's protocol as its server sent it. This module alone reads them and returns plain values. What
+litellm makes up itself (a finish reason, usage that it counted) is ignored. A stream that stops is
+not a finished answer: without a known finish reason, or without any content, it is a failure,
+however cleanly the connection closed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ MAX_ANSWER_BYTES: Final = 900_000
 MAX_RESPONSE_ID: Final = 256
 """Maximum characters of a provider's id of an answer; a longer one is not recorded."""
 
+_MAX_COUNT: Final = 10**12
+"""Maximum of a count or an index that is believed: what is stored must fit into a database."""
+
 
 class ChunkReader:
     """What has been read of one answer so far."""
@@ -39,7 +43,7 @@ class ChunkReader:
         """Some text has come."""
         self.received_id: str | None = None
         """The id that litellm got from the client below it; the chunks it adds have none."""
-        self._latest: object = None
+        self._model = ""
         self._bytes = 0
         self._calls: list[ModelToolCall] = []
         self._open: dict[int, int] = {}
@@ -47,8 +51,8 @@ class ChunkReader:
 
     @property
     def model(self) -> str | None:
-        """The model that answers, as every chunk names it."""
-        return _read_answering_model(self._latest) or None
+        """The model that answers, as the latest chunk that says so names it."""
+        return self._model or None
 
     @property
     def tool_calls(self) -> tuple[ModelToolCall, ...]:
@@ -56,7 +60,7 @@ class ChunkReader:
 
     def read_chunk(self, chunk: object) -> tuple[str, bool]:
         """Return the text of a chunk, and whether the chunk holds anything from the model."""
-        self._latest = chunk
+        self._model = _read_answering_model(chunk) or self._model
         if self.received_id is None:
             received = _read_text(_get_hidden_parameters(chunk).get("received_model_id"))
             self.received_id = received or None
@@ -66,7 +70,7 @@ class ChunkReader:
         for part in parts:
             self._join_tool_call(part)
         self.spoken = self.spoken or bool(text)
-        return text, bool(text or parts or _get_attribute(delta, "reasoning_content"))
+        return text, bool(text or parts or _has_reasoning(delta))
 
     def _count_bytes(self, text: str) -> str:
         self._bytes += len(encode_basestring(text).encode())
@@ -137,7 +141,13 @@ def _get_delta(chunk: object) -> object:
     return _get_attribute(choices[0], "delta") if choices else None
 
 
+def _has_reasoning(delta: object) -> bool:
+    return bool(_get_attribute(delta, "reasoning_content") or _get_attribute(delta, "reasoning"))
+
+
 def _get_attribute(value: object, name: str) -> object:
+    if isinstance(value, dict):
+        return cast("Mapping[str, object]", value).get(name)
     return getattr(value, name, None)
 
 
@@ -146,7 +156,7 @@ def _read_text(value: object) -> str:
 
 
 def _read_number(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and 0 <= value <= _MAX_COUNT else 0
 
 
 def _read_sequence(value: object) -> Sequence[object]:

@@ -29,7 +29,6 @@ from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.services.worker.model.bounded_responses import BoundedTransportFactory
 from turnlog.services.worker.model.model_types import ModelFailure
-from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptedProvider
 
 _ENVIRONMENT: Mapping[str, str] = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
@@ -52,7 +51,7 @@ class LitellmStream(Protocol):
     """A streamed answer of litellm."""
 
     chunks: list[object]
-    """The raw chunks, with the provider's own usage."""
+    """Where litellm keeps the raw chunks, with the provider's own usage."""
     completion_stream: object
     logging_obj: object
     """Computes usage and cost once the answer is whole."""
@@ -76,7 +75,6 @@ class LitellmParser(Protocol):
 
 
 class LitellmLibrary(Protocol):
-    custom_provider_map: list[Mapping[str, object]]
     model_cost: MutableMapping[str, Mapping[str, object]]
     suppress_debug_info: bool
 
@@ -99,9 +97,6 @@ def load_litellm() -> LitellmLibrary:
     import litellm  # noqa: PLC0415  # seconds, and only the worker needs it
 
     library = cast("LitellmLibrary", litellm)
-    library.custom_provider_map = [
-        {"provider": SCRIPTED_PROVIDER, "custom_handler": ScriptedProvider()}
-    ]
     library.suppress_debug_info = True
     _bound_responses()
     _load_lazy_parts(library)
@@ -131,12 +126,30 @@ def register_ollama_model(library: LitellmLibrary, model: str) -> None:
         library.model_cost.setdefault(model, {"litellm_provider": "ollama", "mode": "chat"})
 
 
-def stop_accounting(stream: LitellmStream) -> None:
-    """Make litellm defer its accounting for ever: it serves callbacks, and there are none.
+class ReportedUsages(list[object]):
+    """Keeps the chunks with the provider's usage aside, and is itself an empty list.
 
-    Otherwise litellm prices the whole answer on the event loop before the end of it is reported.
+    litellm keeps every chunk, and builds the whole answer from them again in a thread at its end,
+    for callbacks that nobody registers. Of no chunks it builds nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chunks: list[object] = []
+
+    def append(self, chunk: object) -> None:
+        if getattr(chunk, "usage", None) is not None:
+            self.chunks.append(chunk)
+
+
+def stop_accounting(stream: LitellmStream) -> ReportedUsages:
+    """Make litellm neither keep, build nor price the answer; return the usage that it receives.
+
+    It would price the whole answer on the event loop before the end of it is reported.
     """
     setattr(stream.logging_obj, _DEFERRED_FLAG, True)
+    stream.chunks = usages = ReportedUsages()
+    return usages
 
 
 async def attach_stream_check(stream: LitellmStream) -> RawStreamCheck | None:

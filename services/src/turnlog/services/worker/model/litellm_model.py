@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
-from pathlib import Path
+from collections.abc import AsyncGenerator
 
 import httpx
 import structlog
 
 from turnlog.events.errors import Unavailable
-from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import freeze_live_objects, pause_collection
 from turnlog.services.worker.model.call_timeouts import CallTimeouts, open_call_timer
@@ -35,22 +33,20 @@ from turnlog.services.worker.model.litellm_library import (
 )
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
-    ModelFailure,
     ModelRequest,
     TextDelta,
+    check_parameters,
     convert_to_plain,
 )
-from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptFolder
 
 _log = structlog.get_logger("turnlog.worker")
 
 
 class LitellmModel:
-    """A `LanguageModel`; `scripts` is a folder of scripts for `scripted/<name>`."""
+    """A `LanguageModel` of every provider that litellm knows; imports litellm at the first call."""
 
-    def __init__(self, timeouts: CallTimeouts | None = None, scripts: Path | None = None) -> None:
+    def __init__(self, timeouts: CallTimeouts | None = None) -> None:
         self._timeouts = timeouts or CallTimeouts()
-        self._scripts = ScriptFolder(scripts)
         self._loaded: LitellmLibrary | None = None
 
     async def load_early(self) -> None:
@@ -78,7 +74,7 @@ class LitellmModel:
         reading = ChunkReader()
         with open_call_timer(self._timeouts) as patience:
             stream = await patience.wait_for(library.acompletion(**arguments))
-            stop_accounting(stream)
+            usages = stop_accounting(stream)
             try:
                 witness = await patience.wait_for(attach_stream_check(stream))
                 has_provider_ids = is_read_by_openai_client(stream)
@@ -96,7 +92,7 @@ class LitellmModel:
         yield build_finished(
             reading,
             reason_name=find_finish_reason(stream, witness),
-            usage=read_reported_usage(stream.chunks),
+            usage=read_reported_usage(usages.chunks),
             requested_model=request.model,
             response_id=witness.response_id if witness else received_id,
             ratings=witness.ratings if witness else (),
@@ -108,7 +104,6 @@ class LitellmModel:
         return self._loaded
 
     def _build_arguments(self, request: ModelRequest) -> dict[str, object]:
-        provider, _, name = request.model.partition("/")
         arguments: dict[str, object] = {
             **{
                 key: convert_to_plain(value)
@@ -126,9 +121,7 @@ class LitellmModel:
         }
         if request.tools:
             arguments["tools"] = convert_to_plain(request.tools)
-        if provider == SCRIPTED_PROVIDER:
-            arguments["client"] = self._scripts.load_script(name)
-        elif provider == "openai" and _has_no_key():
+        if request.model.startswith("openai/") and _has_no_key():
             arguments["api_key"] = "none"
         return arguments
 
@@ -155,15 +148,3 @@ def _has_no_key() -> bool:
     """
     base_url = os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL")
     return bool(base_url) and not os.environ.get("OPENAI_API_KEY")
-
-
-def check_parameters(parameters: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the parameters; fails with `bad_request` if one is not allowed.
-
-    litellm takes addresses, keys, headers and callbacks by the same arguments as the temperature.
-    What a blueprint may not set is therefore refused here as well.
-    """
-    unknown = sorted(parameters.keys() - ALLOWED_MODEL_PARAMETERS)
-    if unknown:
-        raise ModelFailure("bad_request", f"parameters not allowed: {', '.join(unknown)}")
-    return parameters

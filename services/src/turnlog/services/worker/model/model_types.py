@@ -1,6 +1,6 @@
 """Requests to a model, the answers that stream back, and failures, as plain values.
 
-The worker, its tests and other implementations share them without litellm. A failure has a code,
+All adapters and the worker share them. A failure has a code,
 the same for all providers, and a detail that is safe to store: a provider's message is never copied
 into it, since messages repeat keys and prompts.
 """
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, cast
+from typing import Final, Literal, Protocol, cast
 
 from turnlog.events.errors import TurnlogError
 from turnlog.events.model.call_events import SafetyRating
 from turnlog.events.model.turn_events import FinishReason
+from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
 
 FailureCode = Literal[
     "rate_limited",
@@ -65,6 +66,10 @@ among them: the next one would take as long.
 """
 
 
+MODEL_OFF: Final = "off"
+"""The model name of a service without a model."""
+
+
 class ModelFailure(TurnlogError):
     """A failed attempt; `retry_after` is the provider's requested delay in seconds, if any."""
 
@@ -98,6 +103,8 @@ class ModelRequest:
     tools: tuple[Mapping[str, object], ...] = ()
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
     """Names from the blueprint's `PARAMETERS`; never addresses or keys."""
+    body: bytes | None = None
+    """The body whose digest is on the log, for an adapter that sends it as it is; or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +175,15 @@ def convert_to_plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [convert_to_plain(each) for each in cast("list[object]", value)]
     return value
+
+
+def check_parameters(parameters: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the parameters; fails with `bad_request` if one is not allowed.
+
+    litellm takes addresses, keys, headers and callbacks by the same arguments as the temperature.
+    What a blueprint may not set is therefore refused here as well.
+    """
+    unknown = sorted(parameters.keys() - ALLOWED_MODEL_PARAMETERS)
+    if unknown:
+        raise ModelFailure("bad_request", f"parameters not allowed: {', '.join(unknown)}")
+    return parameters

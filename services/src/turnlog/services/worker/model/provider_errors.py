@@ -1,4 +1,4 @@
-"""Map what litellm raises to a `ModelFailure`.
+"""Map what a provider refuses, and what litellm or aiohttp raises, to a `ModelFailure`.
 
 litellm wraps errors: the caller sees status 500 for a refused connection as well as for a missing
 key. This module therefore walks the chain of causes, and the innermost facts decide: the HTTP
@@ -13,9 +13,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import cast
 
+import aiohttp
 import httpx
 
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
@@ -43,6 +45,7 @@ _CODE_BY_ERROR_CODE: Mapping[str, FailureCode] = {
     "content_filter": "content_filtered",
     "content_policy_violation": "content_filtered",
     "context_length_exceeded": "context_overflow",
+    "exceed_context_size_error": "context_overflow",
     "model_not_found": "unknown_model",
 }
 
@@ -52,6 +55,13 @@ _RESPONSE_FORMAT_WORDS = re.compile(
     re.IGNORECASE,
 )
 """What providers and litellm call the schema of an answer in their messages."""
+
+_CONTEXT_OVERFLOW_WORDS = re.compile(
+    r"maximum context (?:length|limit)|exceed(?:s|ed)? (?:the )?(?:available |model's )?context"
+    r"|longer than the model's context|input length exceeds",
+    re.IGNORECASE,
+)
+"""What servers of OpenAI's protocol call a prompt that is too long, where they send no code."""
 
 _MAX_ERROR_BYTES = 65_536
 """Maximum bytes of an error body in which a code is searched."""
@@ -71,7 +81,13 @@ def map_error(error: BaseException, *, accepted: bool, now: float) -> ModelFailu
             return link
     response = next((e.response for e in links if isinstance(e, httpx.HTTPStatusError)), None)
     if response is not None:
-        return _map_response(links, response, now)
+        return map_refusal(
+            _read_http_refusal(response),
+            now,
+            class_code=_find_class_code(links),
+            library_words=str(links[0]),
+            address=_find_address(links),
+        )
     code = (
         _find_class_code(links)
         or _find_transport_code(links)
@@ -82,25 +98,42 @@ def map_error(error: BaseException, *, accepted: bool, now: float) -> ModelFailu
     return ModelFailure(code, type(links[-1]).__name__, address=_find_address(links))
 
 
-def _map_response(
-    links: tuple[BaseException, ...], response: httpx.Response, now: float
+@dataclass(frozen=True, slots=True)
+class ProviderRefusal:
+    """A response that is no answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case, or of any case where the mapping does not care."""
+    body: bytes
+    """The body as far as it was read."""
+
+
+def map_refusal(
+    refusal: ProviderRefusal,
+    now: float,
+    *,
+    class_code: FailureCode | None = None,
+    library_words: str = "",
+    address: str = "",
 ) -> ModelFailure:
-    status, error_code = response.status_code, _read_error_code(response)
+    """Return the failure that a refusal stands for.
+
+    `class_code` is what litellm's class for it says, and `library_words` litellm's message, which
+    is searched and never stored. `now` is Unix time.
+    """
+    status, body = refusal.status, refusal.body[:_MAX_ERROR_BYTES]
+    error_code = _parse_error_code(body)
+    words = f"{body.decode(errors='replace')} {library_words[:_MAX_ERROR_BYTES]}"
     default: FailureCode = (
         "server_error" if status >= httpx.codes.INTERNAL_SERVER_ERROR else "bad_request"
     )
-    code = (
-        _find_class_code(links)
-        or _CODE_BY_ERROR_CODE.get(error_code)
-        or _CODE_BY_STATUS.get(status, default)
-    )
+    code = class_code or _CODE_BY_ERROR_CODE.get(error_code) or _CODE_BY_STATUS.get(status, default)
+    if code == "bad_request":
+        code = _find_code_by_words(words)
     detail = f"HTTP {status} {error_code}".rstrip()
-    if code == "bad_request" and _RESPONSE_FORMAT_WORDS.search(
-        _read_error_message(links, response)
-    ):
-        code = "response_format_refused"
-    retry_after = parse_retry_after(response.headers, now)
-    return ModelFailure(code, detail, retry_after=retry_after, address=_find_address(links))
+    retry_after = parse_retry_after(refusal.headers, now)
+    return ModelFailure(code, detail, retry_after=retry_after, address=address)
 
 
 def _find_address(links: tuple[BaseException, ...]) -> str:
@@ -112,6 +145,20 @@ def _find_address(links: tuple[BaseException, ...]) -> str:
     return ""
 
 
+def _find_code_by_words(words: str) -> FailureCode:
+    if _CONTEXT_OVERFLOW_WORDS.search(words):
+        return "context_overflow"
+    return "response_format_refused" if _RESPONSE_FORMAT_WORDS.search(words) else "bad_request"
+
+
+def _read_http_refusal(response: httpx.Response) -> ProviderRefusal:
+    try:
+        body = response.content
+    except httpx.ResponseNotRead:
+        body = b""
+    return ProviderRefusal(response.status_code, response.headers, body)
+
+
 def _find_class_code(links: tuple[BaseException, ...]) -> FailureCode | None:
     names = (type(link).__name__ for link in links)
     return next((_CODE_BY_CLASS[name] for name in names if name in _CODE_BY_CLASS), None)
@@ -120,13 +167,15 @@ def _find_class_code(links: tuple[BaseException, ...]) -> FailureCode | None:
 def _find_transport_code(links: tuple[BaseException, ...]) -> FailureCode | None:
     for link in links:
         match link:
-            case httpx.ConnectTimeout() | httpx.PoolTimeout():
+            case httpx.ConnectTimeout() | httpx.PoolTimeout() | aiohttp.ConnectionTimeoutError():
                 return "timeout_connect"
-            case httpx.TimeoutException():
+            case httpx.TimeoutException() | aiohttp.ServerTimeoutError():
                 return "timeout_total"
-            case httpx.TransportError():
+            case httpx.TransportError() | aiohttp.ClientConnectionError():
                 return "disconnected"
-            case json.JSONDecodeError() | UnicodeDecodeError():
+            case aiohttp.ClientPayloadError():
+                return "disconnected"
+            case json.JSONDecodeError() | UnicodeDecodeError() | aiohttp.ClientResponseError():
                 return "malformed"
             case _:
                 continue
@@ -156,26 +205,20 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
         link = getattr(link, "original_exception", None) or link.__cause__ or link.__context__
 
 
-def _read_error_code(response: httpx.Response) -> str:
-    """Return the provider's error code or type; empty if there is none that is safe to store."""
+def _parse_error_code(body: bytes) -> str:
     try:
-        body = parse_json(response.content, max_size=_MAX_ERROR_BYTES)
-    except (InvalidJson, httpx.ResponseNotRead):
+        return read_error_code(parse_json(body))
+    except InvalidJson:
         return ""
+
+
+def read_error_code(body: object) -> str:
+    """Return the provider's error code or type; empty if there is none that is safe to store."""
     error = _get_field(body, "error")
     for value in (_get_field(error, "code"), _get_field(error, "type")):
         if isinstance(value, str) and _ERROR_CODE_FORM.fullmatch(value):
             return value
     return ""
-
-
-def _read_error_message(links: tuple[BaseException, ...], response: httpx.Response) -> str:
-    """Return what an error says; it is searched and never stored."""
-    try:
-        body = response.content[:_MAX_ERROR_BYTES].decode(errors="replace")
-    except httpx.ResponseNotRead:
-        body = ""
-    return f"{body} {str(links[0])[:_MAX_ERROR_BYTES]}"
 
 
 def _get_field(value: object, name: str) -> object:

@@ -1,4 +1,4 @@
-"""A model that answers from a script, word by word, and its form as a litellm provider.
+"""A model that answers from a script, word by word, without litellm and without a server.
 
 It decides by the request alone, so the same request always gets the same answer. A reply is chosen
 by the last user message, the system messages and the latest tool result, or else by the number of
@@ -22,7 +22,18 @@ from ruamel.yaml.error import YAMLError
 
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.linear_patterns import compile_pattern, find_pattern_fault
-from turnlog.services.worker.model.model_types import FailureCode, ModelFailure, ModelToolCall
+from turnlog.services.worker.model.call_timeouts import CallTimeouts, open_call_timer
+from turnlog.services.worker.model.chunk_reader import ChunkReader, build_finished
+from turnlog.services.worker.model.model_types import (
+    FailureCode,
+    FinishedAnswer,
+    ModelFailure,
+    ModelRequest,
+    ModelToolCall,
+    ModelUsage,
+    TextDelta,
+    check_parameters,
+)
 
 _WORD = re.compile(r"\S+\s*|\s+")
 
@@ -205,43 +216,43 @@ def _parse_script(path: Path) -> ModelScript:
 
 SCRIPTED_PROVIDER = "scripted"
 
-LitellmChunk = dict[str, object]
 
+class ScriptedModel:
+    """A `LanguageModel` for `scripted/<name>`; `scripts` is a folder of scripts."""
 
-class ScriptedProvider:
-    """What litellm calls for `scripted/...`: a custom provider that streams generic chunks.
+    def __init__(self, timeouts: CallTimeouts | None = None, scripts: Path | None = None) -> None:
+        self._timeouts = timeouts or CallTimeouts()
+        self._scripts = ScriptFolder(scripts)
 
-    litellm finds a provider in a table of the process, so the registered object holds no state. The
-    script of a call is passed as its client.
-    """
-
-    async def astreaming(
-        self, *, client: ModelScript, messages: Sequence[Mapping[str, object]], **_: object
-    ) -> AsyncGenerator[LitellmChunk, None]:
-        reply = choose_reply(client, messages)
-        async with aclosing(stream_reply(reply)) as words:
-            async for word in words:
-                yield _build_chunk(word)
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+        check_parameters(request.parameters)
+        name = request.model.partition("/")[2]
+        reply = choose_reply(self._scripts.load_script(name), request.messages)
+        reading = ChunkReader()
+        with open_call_timer(self._timeouts) as timer:
+            timer.mark_accepted()
+            async with aclosing(stream_reply(reply)) as words:
+                while (word := await timer.wait_for(anext(words, None))) is not None:
+                    text, _ = reading.read_chunk(_build_chunk({"content": word}))
+                    yield TextDelta(text)
+                    timer.mark_token()
         for index, tool in enumerate(build_tool_calls(reply)):
-            yield {**_build_chunk(""), "tool_use": _build_tool_use(tool, index)}
-        sent, received = count_sent_tokens(messages), count_tokens(reply.text)
-        counted = {"prompt_tokens": sent, "completion_tokens": received}
-        yield _build_chunk("", reply.finish, {**counted, "total_tokens": sent + received})
+            reading.read_chunk(_build_chunk({"tool_calls": [_build_tool_use(tool, index)]}))
+        sent, received = count_sent_tokens(request.messages), count_tokens(reply.text)
+        yield build_finished(
+            reading,
+            reason_name=reply.finish,
+            usage=ModelUsage(sent, received) if sent or received else None,
+            requested_model=name,
+        )
 
 
-def _build_chunk(
-    text: str, finish: str = "", usage: Mapping[str, int] | None = None
-) -> LitellmChunk:
-    return {
-        "text": text,
-        "is_finished": bool(finish),
-        "finish_reason": finish,
-        "usage": usage,
-        "index": 0,
-        "tool_use": None,
-    }
+def _build_chunk(delta: Mapping[str, object]) -> Mapping[str, object]:
+    return {"choices": [{"delta": delta}]}
 
 
-def _build_tool_use(tool: ModelToolCall, index: int) -> LitellmChunk:
+def _build_tool_use(tool: ModelToolCall, index: int) -> Mapping[str, object]:
     function = {"name": tool.name, "arguments": tool.arguments}
     return {"id": tool.id, "type": "function", "function": function, "index": index}
