@@ -141,14 +141,14 @@ async def test_a_connection_on_which_nothing_comes_is_closed_without_a_word(
 async def test_a_request_that_takes_longer_than_its_head_may_is_answered(
     bare: RunningGateway,
 ) -> None:
+    session = await bare.open_session("assistant")
     async with (
-        bare.start_another_gateway(body_seconds=0.1) as stand,
+        bare.start_another_gateway(body_seconds=1) as stand,
         open_raw_connection(stand.address) as line,
     ):
-        session = await bare.open_session("assistant")
         body = b'{"text":"Hi"}'
         await line.send_head(
-            "POST", f"/v1/sessions/{session}/turns?wait=0.4", build_length_header(body)
+            "POST", f"/v1/sessions/{session}/turns?wait=1.3", build_length_header(body)
         )
         await line.send_bytes(body)
         assert (await line.read_response()).status == 202
