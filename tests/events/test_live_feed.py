@@ -162,7 +162,7 @@ async def test_a_gap_in_a_session_is_read_from_the_log(
         assert await take_items(watched, 4, within=60) == [*lost, last]
 
 
-async def test_after_a_reconnect_every_watcher_reads_what_it_missed(
+async def test_what_a_cut_connection_lost_is_read_by_every_watcher(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     heads = {
@@ -183,6 +183,20 @@ async def test_after_a_reconnect_every_watcher_reads_what_it_missed(
         ]
         proxy.reset_faults()
         assert [*await take_items(one, 1), *await take_items(two, 1)] == later
+
+
+async def test_after_a_reconnect_every_watcher_knows_that_messages_may_be_missing(
+    jetstream: JetStreamClient, fresh_tenant: str
+) -> None:
+    wake = asyncio.Event()
+    async with jetstream.log.open_session_watch(fresh_tenant, "s", 0, wake) as watch:
+        assert await watch.take_next() is None
+        assert not watch.queue.has_missed
+        wake.clear()
+        for listener in tuple(jetstream.connection.reconnect_listeners):
+            listener()
+        assert watch.queue.has_missed
+        assert wake.is_set()
 
 
 async def test_tokens_of_a_new_turn_are_watched_without_reading_those_that_are_stored(
