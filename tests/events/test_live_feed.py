@@ -15,7 +15,7 @@ from turnlog.events.jetstream.live_feed import (
     LiveFeed,
 )
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.jetstream.subscriptions import RawFrame
+from turnlog.events.jetstream.subscriptions import RawFrame, RawParser
 from turnlog.events.tokens import Token
 
 
@@ -151,7 +151,9 @@ async def test_a_gap_in_a_session_is_read_from_the_log(
         aclosing(reader.log.watch_session(fresh_tenant, "s")) as watched,
     ):
         assert await anext(watched) == first
-        handlers = reader.connection.nc._ps.handlers  # type: ignore[attr-defined]
+        parser = vars(reader.connection.nc)["_ps"]
+        assert isinstance(parser, RawParser)
+        handlers = parser.handlers
         kept, lost_frames = dict(handlers), list[RawFrame]()
         for number in handlers:
             handlers[number] = lost_frames.append
