@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError, create_model
 
@@ -142,6 +142,7 @@ def _build_header(
     draft: EventDraft,
 ) -> EventHeader:
     form = _FORMS.get(draft.event.type)
+    data: dict[str, Any] = {"data": draft.event} if form else {}
     return (form or EventHeader)(
         id=draft.id,
         source=draft.source,
@@ -158,7 +159,7 @@ def _build_header(
         commandkey=draft.command.key if draft.command else None,
         commandhash=draft.command.hash if draft.command else None,
         traceparent=draft.traceparent,
-        **({"data": draft.event} if form else {}),
+        **data,
     )
 
 
