@@ -36,8 +36,8 @@ from turnlog.client.answers import (
     UncoveredTurnsAnswer,
     UnsettledAnswer,
 )
-from turnlog.client.events import DoneEvent, SseDecoder, SseMessage, parse_turn_event
 from turnlog.client.operations import MAX_DELAY, MAX_TRIES, compute_retry_delay
+from turnlog.client.sse_events import DoneEvent, SseDecoder, SseMessage, parse_turn_event
 
 SCHEMAS: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text())[
     "components"

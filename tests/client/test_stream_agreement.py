@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.docs.doc_pages import ROOT
-from turnlog.client.events import (
+from turnlog.client.sse_events import (
     DoneEvent,
     OtherEvent,
     SseMessage,

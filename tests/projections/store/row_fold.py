@@ -15,8 +15,8 @@ from turnlog.projections.store.read.row_filters import match_session
 from turnlog.projections.store.schema.read_model_tables import ROW_TABLES, TURNS
 from turnlog.projections.store.write import projection_positions
 from turnlog.projections.store.write.batch_apply import apply_batch
-from turnlog.projections.store.write.batch_fold import PoisonEvent, decode_raw_event
 from turnlog.projections.store.write.projection_positions import ProjectionPosition
+from turnlog.projections.store.write.quarantining_fold import PoisonEvent, decode_raw_event
 
 LOG_IDENTITY = LogIdentity("SESSIONS", "2026-01-01T00:00:00Z")
 

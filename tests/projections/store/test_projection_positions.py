@@ -30,11 +30,11 @@ from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
 from turnlog.projections.store.write.batch_apply import apply_batch
-from turnlog.projections.store.write.batch_fold import decode_raw_event
 from turnlog.projections.store.write.projection_positions import (
     ProjectionPosition,
     clear_hidden_builds,
 )
+from turnlog.projections.store.write.quarantining_fold import decode_raw_event
 
 
 async def read_position(store: ReadModelStore) -> ProjectionPosition | None:

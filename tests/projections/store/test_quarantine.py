@@ -33,11 +33,11 @@ from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.read_model_tables import QUARANTINE
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.projections.store.write import projection_positions, quarantine
+from turnlog.projections.store.write import projection_positions, stopped_sessions
 from turnlog.projections.store.write.batch_apply import ReplayResult, replay_session
-from turnlog.projections.store.write.batch_fold import decode_raw_event, fold_events
-from turnlog.projections.store.write.quarantine import StoppedSession
+from turnlog.projections.store.write.quarantining_fold import decode_raw_event, fold_events
 from turnlog.projections.store.write.row_changes import ColumnValues, PutRow, write_changes
+from turnlog.projections.store.write.stopped_sessions import StoppedSession
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def log() -> MemoryLog:
 async def list_halted(store: ReadModelStore) -> list[StoppedSession]:
     at = await ensure_live_position(store)
     async with store.open_reader() as connection:
-        return list(await quarantine.list_stopped_sessions(connection, at.build))
+        return list(await stopped_sessions.list_stopped_sessions(connection, at.build))
 
 
 async def list_reply_flags(store: ReadModelStore, session: str) -> list[bool]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import httpx
 import pytest
 
-from turnlog.client.events import SseMessage
+from turnlog.client.sse_events import SseMessage
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.services.cli.client.http_responses import (
     open_response,

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 from rich.console import Console
 
-from turnlog.client.events import SseMessage
+from turnlog.client.sse_events import SseMessage
 from turnlog.services.cli.conversation.reply_display import ReplyDisplay
 
 Said = tuple[str, dict[str, JsonValue]]

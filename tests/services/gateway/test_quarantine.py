@@ -13,7 +13,7 @@ from tests.services.gateway.gateway_service import NO_TRACING, RunningGateway
 from tests.support.processes.process_host import run_turnlog
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.turn_events import TurnCancelled
-from turnlog.projections.store.write import batch_fold
+from turnlog.projections.store.write import quarantining_fold
 from turnlog.projections.store.write.event_rows import build_changes
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.projections.store.write.row_changes import RowChange
@@ -38,7 +38,7 @@ def broken_release() -> Iterator[pytest.MonkeyPatch]:
     """A release that cannot fold `turn-cancelled`; `undo` replaces it by one that can."""
     with pytest.MonkeyPatch.context() as patch:
         broken = fail_on_cancelled_turns(build_changes)
-        patch.setattr(batch_fold, "build_changes", broken)
+        patch.setattr(quarantining_fold, "build_changes", broken)
         yield patch
 
 

@@ -24,19 +24,6 @@ from turnlog.client.answers import (
     UncoveredTurnsAnswer,
 )
 from turnlog.client.async_client import AsyncSessionClient, AsyncTurnlogClient
-from turnlog.client.events import (
-    ApprovalEvent,
-    AttemptResetEvent,
-    CancelledEvent,
-    DoneEvent,
-    FailedEvent,
-    OtherEvent,
-    ProgressEvent,
-    RedactEvent,
-    SessionEvent,
-    TokenEvent,
-    TurnEvent,
-)
 from turnlog.client.operations import ClientOperation
 from turnlog.client.request_errors import (
     ApprovalNeeded,
@@ -48,6 +35,19 @@ from turnlog.client.request_errors import (
     ServiceFault,
     ServiceUnavailable,
     TurnUnsettled,
+)
+from turnlog.client.sse_events import (
+    ApprovalEvent,
+    AttemptResetEvent,
+    CancelledEvent,
+    DoneEvent,
+    FailedEvent,
+    OtherEvent,
+    ProgressEvent,
+    RedactEvent,
+    SessionEvent,
+    TokenEvent,
+    TurnEvent,
 )
 from turnlog.client.sync_client import SessionClient, TurnlogClient
 

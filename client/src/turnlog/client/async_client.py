@@ -26,7 +26,9 @@ from turnlog.client.answers import (
     ToolResultAnswer,
     TurnAnswer,
 )
-from turnlog.client.events import (
+from turnlog.client.operations import AnswerT, ClientOperation, compute_retry_delay
+from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled, create_error
+from turnlog.client.sse_events import (
     EndEvent,
     SessionEvent,
     SseDecoder,
@@ -35,8 +37,6 @@ from turnlog.client.events import (
     parse_session_event,
     parse_turn_event,
 )
-from turnlog.client.operations import AnswerT, ClientOperation, compute_retry_delay
-from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled, create_error
 
 
 class AsyncTurnlogClient:

@@ -11,7 +11,7 @@ from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.session_history import TurnStatus
 from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
-from turnlog.projections.read_models.turn_spans import TurnSpan
+from turnlog.projections.read_models.turn_timeline import TurnSpan
 from turnlog.services.api.payload_models import ResponseModel
 
 

@@ -45,7 +45,7 @@ _FOLDER: Final = Path(__file__).parent
 
 def iterate_bundle_files(listed: BundleManifest) -> Iterator[tuple[str, bytes]]:
     """Yield the files beside sessions and blobs: the README, the verifier and the manifest."""
-    yield README_FILE, (_FOLDER / "stranger.md").read_bytes()
+    yield README_FILE, (_FOLDER / "bundle_readme.md").read_bytes()
     yield VERIFIER_FILE, (_FOLDER / "verifier.py").read_bytes()
     yield MANIFEST_FILE, listed.encode_json()
 

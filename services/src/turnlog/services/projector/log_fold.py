@@ -28,11 +28,11 @@ from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
 from turnlog.projections.store.write.batch_apply import ApplyResult, apply_batch
-from turnlog.projections.store.write.batch_fold import PoisonEvent, decode_raw_event
 from turnlog.projections.store.write.projection_positions import (
     ProjectionPosition,
     clear_hidden_builds,
 )
+from turnlog.projections.store.write.quarantining_fold import PoisonEvent, decode_raw_event
 from turnlog.services.integrity.rollback_check import verify_log, verify_same_event
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.platform.telemetry.traces import Tracing

@@ -40,7 +40,7 @@ def collect_attempt_ends(side: CallSnapshot) -> Mapping[int, AttemptEnded]:
     """
     found: dict[int, AttemptEnded] = {}
     over = False
-    for recorded in side.log.iterate_from(side.timeline.begun.sequence):
+    for recorded in side.log.iterate_from(side.milestones.begun.sequence):
         match recorded.event:
             case AttemptEnded(call=call, attempt=attempt) as ended if call == side.call.call:
                 found[attempt] = ended

@@ -1,8 +1,8 @@
 """Diff attribution: the events that one call knew about a prompt part and the other did not.
 
-The events behind a text follow from its source: a turn's timeline, the snapshot that pinned a file,
-the event that set a blueprint value, the summary that stands in for older turns. An event that both
-calls knew explains no difference; one that only one of them knew does.
+The events behind a text follow from its source: a turn's milestones, the snapshot that pinned a
+file, the event that set a blueprint value, the summary that stands in for older turns. An event
+that both calls knew explains no difference; one that only one of them knew does.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from turnlog.projections.audit.explain.provenance_events import (
     is_disclosure_rule,
     is_left_out_as_run,
 )
-from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
+from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, ROUNDS_LAYERS
 from turnlog.projections.prompt.budget.budget_error import BudgetScope
 from turnlog.projections.prompt.history.history_selection import SUMMARISED
@@ -103,15 +103,15 @@ def find_condensing_events(
     of them is excluded or changed, the turn is included word for word again. The results of a turn
     are listed in a layer until a later turn is answered.
     """
-    timelines = [
-        timeline for turn in _list_condensing_turns(own) if (timeline := side.timelines.get(turn))
+    found = [
+        milestones for turn in _list_condensing_turns(own) if (milestones := side.turns.get(turn))
     ]
-    yield from (timeline.inclusion_event for timeline in timelines if timeline.inclusion_event)
-    timelines = [
-        timeline for turn in _list_condensing_turns(other) if (timeline := side.timelines.get(turn))
+    yield from (milestones.inclusion_event for milestones in found if milestones.inclusion_event)
+    found = [
+        milestones for turn in _list_condensing_turns(other) if (milestones := side.turns.get(turn))
     ]
     yield from (
-        each for timeline in timelines for each in (timeline.marked, timeline.redacted) if each
+        each for milestones in found for each in (milestones.marked, milestones.redacted) if each
     )
     if isinstance(other.source, HistorySource) and other.source.condensed == "results-1":
         yield from _find_next_answer(other.source.last, side)
@@ -119,9 +119,9 @@ def find_condensing_events(
 
 def _find_next_answer(turn: int, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the event by which the next turn was answered; a turn of the system never is."""
-    for timeline in side.timelines.iterate_after(turn):
-        if timeline.settled and timeline.status == "completed" and timeline.role == "user":
-            yield timeline.settled
+    for milestones in side.turns.iterate_after(turn):
+        if milestones.settled and milestones.status == "completed" and milestones.role == "user":
+            yield milestones.settled
             return
 
 
@@ -221,11 +221,11 @@ def _iterate_turn_causes(turn: int, pair_side: PairSide) -> Iterator[ReasonEvent
     if is_left_out_as_run(mine.part):
         yield from classify_events(_find_run_events(run, mine.part.rule or "", pair_side.own_call))
         return
-    timeline = pair_side.own_call.timelines.get(turn)
-    if timeline is None or timeline.status is None:
+    milestones = pair_side.own_call.turns.get(turn)
+    if milestones is None or milestones.status is None:
         return
     if mine.is_included:
-        yield from _iterate_included_causes(timeline, pair_side)
+        yield from _iterate_included_causes(milestones, pair_side)
         if pair_side.other_entry and pair_side.other_entry.is_included:
             yield from classify_events(
                 find_condensing_events(mine.part, pair_side.other_entry.part, pair_side.own_call)
@@ -233,12 +233,12 @@ def _iterate_turn_causes(turn: int, pair_side: PairSide) -> Iterator[ReasonEvent
     elif is_trimmed(mine):
         # The turn counted towards the limit, even if none of it was included.
         yield from classify_events(
-            (timeline.inclusion_event,)
-            if timeline.inclusion_event and pair_side.other_entry is None
+            (milestones.inclusion_event,)
+            if milestones.inclusion_event and pair_side.other_entry is None
             else ()
         )
     else:
-        out = find_turn_exclusion(timeline, run, mine.part.rule or "", pair_side.own_call)
+        out = find_turn_exclusion(milestones, run, mine.part.rule or "", pair_side.own_call)
         yield from classify_events((out,) if out else ())
 
 
@@ -255,40 +255,47 @@ def is_trimmed(entry: ManifestEntry | None) -> bool:
     return entry.step is not None or entry.part.rule in {*LIMIT_RULES, "expired"}
 
 
-def _iterate_included_causes(timeline: TurnTimeline, pair_side: PairSide) -> Iterator[ReasonEvent]:
-    other_timeline, other = pair_side.other_call.timelines.get(timeline.turn), pair_side.other_entry
-    if other is not None and other.is_included and other_timeline:
-        yield from _iterate_text_changes(timeline, other_timeline)
+def _iterate_included_causes(
+    milestones: TurnMilestones, pair_side: PairSide
+) -> Iterator[ReasonEvent]:
+    other_milestones, other = (
+        pair_side.other_call.turns.get(milestones.turn),
+        pair_side.other_entry,
+    )
+    if other is not None and other.is_included and other_milestones:
+        yield from _iterate_text_changes(milestones, other_milestones)
     elif other is not None and not is_trimmed(other):
-        yield from classify_events((timeline.marked,) if timeline.marked else ())
+        yield from classify_events((milestones.marked,) if milestones.marked else ())
         yield from classify_events(
             find_summary_end(other, pair_side.other_call, pair_side.own_call)
         )
-        yield from _iterate_redaction_causes(timeline, other_timeline)
+        yield from _iterate_redaction_causes(milestones, other_milestones)
     elif other is None:
-        yield from classify_events((timeline.inclusion_event,) if timeline.inclusion_event else ())
-        yield from _iterate_redaction_causes(timeline, other_timeline)
+        yield from classify_events(
+            (milestones.inclusion_event,) if milestones.inclusion_event else ()
+        )
+        yield from _iterate_redaction_causes(milestones, other_milestones)
 
 
 def _iterate_redaction_causes(
-    timeline: TurnTimeline, other_timeline: TurnTimeline | None
+    milestones: TurnMilestones, other_milestones: TurnMilestones | None
 ) -> Iterator[ReasonEvent]:
-    if timeline.redacted and (other_timeline is None or other_timeline.redacted is None):
-        yield "redacted", timeline.redacted
+    if milestones.redacted and (other_milestones is None or other_milestones.redacted is None):
+        yield "redacted", milestones.redacted
 
 
 def _iterate_text_changes(
-    timeline: TurnTimeline, other_timeline: TurnTimeline
+    milestones: TurnMilestones, other_milestones: TurnMilestones
 ) -> Iterator[ReasonEvent]:
     """Yield why two turns of the same number differ: a redaction, or different turns."""
-    if _get_digest(timeline.text) != _get_digest(other_timeline.text):
-        yield "said", timeline.begun
-    if _get_digest(timeline.reply) == _get_digest(other_timeline.reply):
+    if _get_digest(milestones.text) != _get_digest(other_milestones.text):
+        yield "said", milestones.begun
+    if _get_digest(milestones.reply) == _get_digest(other_milestones.reply):
         return
-    if timeline.redacted:
-        yield "redacted", timeline.redacted
-    elif other_timeline.redacted is None and timeline.settled:
-        yield "answered", timeline.settled
+    if milestones.redacted:
+        yield "redacted", milestones.redacted
+    elif other_milestones.redacted is None and milestones.settled:
+        yield "answered", milestones.settled
 
 
 def _get_digest(ref: TextRef | None) -> str | None:
@@ -310,8 +317,8 @@ def _iterate_tool_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
     for recorded in known.iterate_from(max(entered.sequence, shared) + 1):
         match recorded.event:
             case TurnCompleted(turn=turn) | ReplyRedacted(turn=turn):
-                timeline = pair_side.own_call.timelines.get(turn)
-                if timeline and timeline.settled == recorded:
+                milestones = pair_side.own_call.turns.get(turn)
+                if milestones and milestones.settled == recorded:
                     yield "answered", recorded
             case _:
                 pass
@@ -329,7 +336,7 @@ def _iterate_segment_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
         return
     rules = {each.part.rule for each in (mine, other) if not each.is_included}
     if TIER_RULE in rules and segments[0].tier == segments[-1].tier:
-        yield from classify_events(side.timeline.opening_events)
+        yield from classify_events(side.milestones.opening_events)
     elif any((rule or "").startswith("when ") for rule in rules):
         yield from classify_events(find_condition_events(mine.part, side))
 
@@ -343,7 +350,7 @@ def _iterate_selection_causes(
     in_inputs = [any(has_reference(each.submission.inputs, ref) for ref in refs) for each in sides]
     pinned = [any(has_reference(each.state.attributes, ref) for ref in refs) for each in sides]
     if in_inputs[0] != in_inputs[1]:
-        yield from classify_events(pair_side.own_call.timeline.opening_events)
+        yield from classify_events(pair_side.own_call.milestones.opening_events)
     elif pinned[0] != pinned[1]:
         yield "attribute", pair_side.own_call.definition_event
     elif found := find_version_change(segment.segment, pair_side.own_call, pair_side.other_call):
@@ -351,7 +358,7 @@ def _iterate_selection_causes(
     elif pair_side.own_call.state.attributes != pair_side.other_call.state.attributes:
         yield "attribute", pair_side.own_call.definition_event
     elif pair_side.own_call.submission.inputs != pair_side.other_call.submission.inputs:
-        yield from classify_events(pair_side.own_call.timeline.opening_events)
+        yield from classify_events(pair_side.own_call.milestones.opening_events)
 
 
 def has_reference(value: JsonValue, ref: str | None) -> bool:
@@ -393,12 +400,14 @@ def _iterate_source_causes(
         case EventTextSource(field=field) if field.startswith("attributes."):
             name = field.removeprefix("attributes.")
             yield from assign_reason("attribute", find_attribute_event(name, side))
-        case EventTextSource(sequence=at) if own.part.source and at != side.timeline.begun.sequence:
+        case EventTextSource(sequence=at) if (
+            own.part.source and at != side.milestones.begun.sequence
+        ):
             yield from classify_events(
                 (*filter(None, [side.log_before_call.find_event(at)]), *find_latest_answer(side))
             )
         case EventTextSource():
-            yield from classify_events(side.timeline.opening_events)
+            yield from classify_events(side.milestones.opening_events)
         case ResolutionSource():
             yield from classify_events(find_resolutions(side))
         case BlobSource():
@@ -407,7 +416,7 @@ def _iterate_source_causes(
             yield from _iterate_value_causes(of, pair_side)
         case _:
             if {own.part.rule, other.part.rule} - {EMPTY_RULE, None}:
-                yield from classify_events(side.timeline.opening_events)
+                yield from classify_events(side.milestones.opening_events)
 
 
 def _iterate_value_causes(of: Sequence[str], pair_side: PairSide) -> Iterator[ReasonEvent]:

@@ -116,7 +116,7 @@ def _find_limit_causes(
         return
     later = tuple(_find_later_turns(turn, pair_side))
     behind = sum(
-        timeline.is_usable for timeline in pair_side.own_call.timelines.iterate_after(turn)
+        milestones.is_usable for milestones in pair_side.own_call.turns.iterate_after(turn)
     )
     other_count = comparison.count_turns(pair_side.other_call)
     tighter = behind - len(later) >= comparison.count_turns(pair_side.own_call)
@@ -134,17 +134,17 @@ def _find_limit_causes(
 
 def _find_later_turns(turn: int, pair_side: PairSide) -> Iterator[RecordedEvent]:
     """Yield the events by which this side includes later turns that the other does not."""
-    for timeline in pair_side.own_call.timelines.iterate_after(turn):
-        other_timeline = pair_side.other_call.timelines.get(timeline.turn)
-        if not timeline.is_usable or (other_timeline and other_timeline.is_usable):
+    for milestones in pair_side.own_call.turns.iterate_after(turn):
+        other_milestones = pair_side.other_call.turns.get(milestones.turn)
+        if not milestones.is_usable or (other_milestones and other_milestones.is_usable):
             continue
         since = (
-            timeline.inclusion_event
-            if timeline.inclusion_event
-            and not pair_side.other_call.has_seen(timeline.inclusion_event)
+            milestones.inclusion_event
+            if milestones.inclusion_event
+            and not pair_side.other_call.has_seen(milestones.inclusion_event)
             else None
         )
-        cause = since or (other_timeline.marked if other_timeline else None)
+        cause = since or (other_milestones.marked if other_milestones else None)
         yield from (cause,) if cause else ()
 
 
@@ -264,7 +264,7 @@ def _get_phase_events(side: CallSnapshot) -> Sequence[RecordedEvent]:
 
 
 def _get_start_events(side: CallSnapshot) -> Sequence[RecordedEvent]:
-    return (side.timeline.begun,)
+    return (side.milestones.begun,)
 
 
 def _get_definition_pins(side: CallSnapshot) -> tuple[object, ...]:

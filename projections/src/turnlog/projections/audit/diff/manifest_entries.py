@@ -21,7 +21,7 @@ from turnlog.events.model.manifest import (
 )
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.provenance_events import is_left_out_as_run
-from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
+from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.prompt.budget.budget_error import WHOLE_PROMPT, find_step_scope
 
 EntryKey = tuple[str, ...]
@@ -106,19 +106,19 @@ def _build_turn_entry(
 ) -> ManifestEntry:
     step = _find_step(part, run.view, side)
     # The length of a turn matters only if it is included or was left out by a ladder step.
-    timeline = side.timelines.get(turn) if part.is_included or step else None
-    messages = _build_messages(timeline) if timeline and part.is_included else ()
+    milestones = side.turns.get(turn) if part.is_included or step else None
+    messages = _build_messages(milestones) if milestones and part.is_included else ()
     if run.condensed and part.is_included:
         # A condensed run is one text; the words of a single turn cannot be told apart in it.
         messages = ((part.role, part.digest),)
-    length = sum(ref.characters for ref in timeline.messages) if timeline else 0
+    length = sum(ref.characters for ref in milestones.messages) if milestones else 0
     included_length = length if messages else 0
     return ManifestEntry(("turn", str(turn)), part, messages, included_length, length, turn, step)
 
 
-def _build_messages(timeline: TurnTimeline) -> tuple[TextUnit, ...]:
-    text, role = timeline.text, timeline.role
-    return tuple((role if ref is text else "assistant", ref.digest) for ref in timeline.messages)
+def _build_messages(milestones: TurnMilestones) -> tuple[TextUnit, ...]:
+    text, role = milestones.text, milestones.role
+    return tuple((role if ref is text else "assistant", ref.digest) for ref in milestones.messages)
 
 
 def _build_layer_entry(part: PromptPart, side: CallSnapshot) -> ManifestEntry:

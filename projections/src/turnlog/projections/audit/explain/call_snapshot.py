@@ -20,10 +20,10 @@ from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import BlueprintMoved, ProfileSwitched, SessionOpened
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.events.registry import LIBRARY_EVENT_TYPES, LibraryEvent, UnknownEvent
-from turnlog.projections.audit.explain.turn_timeline import (
-    TurnTimeline,
-    TurnTimelines,
-    build_timelines,
+from turnlog.projections.audit.explain.turn_milestones import (
+    MilestonesByTurn,
+    TurnMilestones,
+    build_milestones,
 )
 from turnlog.projections.audit.record.event_queries import find_call
 from turnlog.projections.audit.record.partial_log import MissingEvents, PartialLog
@@ -52,7 +52,7 @@ class CallSnapshot:
     log_before_call: PartialLog
     """The events up to the state that was assembled."""
     state: SessionState
-    timelines: TurnTimelines
+    turns: MilestonesByTurn
     edits: Sequence[LibraryEdit]
     """All edits of the library, before and after the call."""
 
@@ -97,17 +97,17 @@ class CallSnapshot:
         )
 
     @property
-    def timeline(self) -> TurnTimeline:
-        """The timeline of the turn that the call is for."""
-        timeline = self.timelines.get(self.call.turn)
-        if timeline is None:
+    def milestones(self) -> TurnMilestones:
+        """The milestones of the turn that the call is for."""
+        milestones = self.turns.get(self.call.turn)
+        if milestones is None:
             raise Corrupt(f"turn {self.call.turn}", "nothing began it")
-        return timeline
+        return milestones
 
     @property
     def submission(self) -> TurnSubmitted | TurnQueued:
         """The submission of that turn, with its inputs."""
-        event = self.timeline.begun.event
+        event = self.milestones.begun.event
         if isinstance(event, TurnSubmitted | TurnQueued):
             return event
         raise Corrupt(f"turn {self.call.turn}", "nothing submitted it")
@@ -136,7 +136,7 @@ def build_call_snapshot(
     state = known.get_state()
     edits = tuple(LibraryEdit(each, decode_library_event(each)) for each in library)
     return CallSnapshot(
-        recorded, fixed, log, known, state, build_timelines(known, state.submitted), edits
+        recorded, fixed, log, known, state, build_milestones(known, state.submitted), edits
     )
 
 

@@ -17,7 +17,7 @@ from turnlog.events.model.manifest import HistorySource, PromptPart
 from turnlog.events.model.memory_events import HistorySummarised, MemoryPurged
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.provenance_events import find_resolutions
-from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
+from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.prompt.history.history_selection import (
     LAST_MESSAGES_RULE,
     OUT_OF_REACH,
@@ -70,14 +70,14 @@ def _iterate_exclusions(part: PromptPart, side: CallSnapshot) -> Iterator[TurnEx
         yield TurnExclusion(part.source.first, part.source.last, rule, all_by)
         return
     for turn in range(part.source.first, part.source.last + 1):
-        timeline = side.timelines.get(turn)
-        if timeline is None:
+        milestones = side.turns.get(turn)
+        if milestones is None:
             continue
-        if part.is_included and timeline.redacted:
-            yield TurnExclusion(turn, turn, "redacted", timeline.redacted)
+        if part.is_included and milestones.redacted:
+            yield TurnExclusion(turn, turn, "redacted", milestones.redacted)
         pushed = find_displacing_event(turn, rule, side) if rule in LIMIT_RULES else None
         if not part.is_included and (
-            by := pushed or find_turn_exclusion(timeline, part.source, rule, side)
+            by := pushed or find_turn_exclusion(milestones, part.source, rule, side)
         ):
             yield TurnExclusion(turn, turn, rule, by)
 
@@ -118,16 +118,16 @@ def _is_summary_of(recorded: RecordedEvent, run: HistorySource) -> bool:
 
 
 def find_turn_exclusion(
-    timeline: TurnTimeline, run: HistorySource, rule: str, side: CallSnapshot
+    milestones: TurnMilestones, run: HistorySource, rule: str, side: CallSnapshot
 ) -> RecordedEvent | None:
     """Return the event by which a rule left a turn out of a call."""
     match rule:
         case "excluded":
-            return timeline.marked
+            return milestones.marked
         case "failed" | "cancelled":
-            return timeline.settled
+            return milestones.settled
         case "nothing was said":
-            return timeline.redacted or timeline.settled
+            return milestones.redacted or milestones.settled
         case _:
             return find_run_exclusion(run, rule, side)
 
@@ -139,14 +139,14 @@ def find_displacing_event(turn: int, limit: str, side: CallSnapshot) -> Recorded
     """
     displacing_count = _count_displacing_turns(turn, limit, side)
     inclusion_events: list[RecordedEvent] = []
-    for timeline in side.timelines.iterate_after(turn) if displacing_count else ():
+    for milestones in side.turns.iterate_after(turn) if displacing_count else ():
         if (
             len(inclusion_events) >= displacing_count
-            and inclusion_events[displacing_count - 1].sequence < timeline.begun.sequence
+            and inclusion_events[displacing_count - 1].sequence < milestones.begun.sequence
         ):
             break
-        if timeline.is_usable and timeline.inclusion_event:
-            insort(inclusion_events, timeline.inclusion_event, key=_get_sequence)
+        if milestones.is_usable and milestones.inclusion_event:
+            insort(inclusion_events, milestones.inclusion_event, key=_get_sequence)
     return (
         inclusion_events[displacing_count - 1]
         if 0 < displacing_count <= len(inclusion_events)
@@ -162,7 +162,7 @@ def _count_displacing_turns(turn: int, limit: str, side: CallSnapshot) -> int:
         if part.rule == limit and isinstance(part.source, HistorySource)
     ]
     near = _iterate_outside(range(turn + 1, side.call.turn), over)
-    return sum(timeline.is_usable for each in near if (timeline := side.timelines.get(each)))
+    return sum(milestones.is_usable for each in near if (milestones := side.turns.get(each)))
 
 
 def _iterate_outside(turns: range, runs: Sequence[range]) -> Iterator[int]:

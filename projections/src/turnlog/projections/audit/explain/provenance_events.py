@@ -44,7 +44,7 @@ from turnlog.projections.audit.explain.redaction_notes import (
     iterate_note_carriers,
     iterate_noted_redactions,
 )
-from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
+from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.audit.record.partial_log import PartialLog
 from turnlog.projections.prompt.assembly_inputs import parse_provider
 from turnlog.projections.prompt.history.history_selection import OUT_OF_REACH, PURGED, SUMMARISED
@@ -89,8 +89,8 @@ def _find_disclosure_end(
     """Yield the first answer of a turn that had full tool descriptions from its start."""
     for recorded in side.log_before_call.iterate_from(disclosing_event.sequence):
         if isinstance(recorded.event, TurnCompleted | ReplyRedacted):
-            timeline = side.timelines.get(recorded.event.turn)
-            begun = timeline.opening_events[-1].sequence if timeline else 0
+            milestones = side.turns.get(recorded.event.turn)
+            begun = milestones.opening_events[-1].sequence if milestones else 0
             if begun > disclosing_event.sequence or isinstance(
                 disclosing_event.event, ToolsSnapshotted
             ):
@@ -111,7 +111,7 @@ def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedE
             pass
         case HistorySource(first=first, last=last):
             for turn in range(first, last + 1):
-                yield from find_turn_events(side.timelines.get(turn), side)
+                yield from find_turn_events(side.turns.get(turn), side)
         case BlobSource(digest=digest):
             yield from (
                 each
@@ -145,9 +145,11 @@ def _is_request_of(result: ToolReturned, recorded: RecordedEvent) -> bool:
             return False
 
 
-def find_turn_events(timeline: TurnTimeline | None, side: CallSnapshot) -> Iterator[RecordedEvent]:
+def find_turn_events(
+    milestones: TurnMilestones | None, side: CallSnapshot
+) -> Iterator[RecordedEvent]:
     """Yield the events that contain the messages of a turn."""
-    for ref in timeline.messages if timeline else ():
+    for ref in milestones.messages if milestones else ():
         found = side.log_before_call.find_event(ref.sequence)
         yield from (found,) if found else ()
 
@@ -226,12 +228,12 @@ def find_value_events(path: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
             events = side.log_before_call.events
             yield from (each for each in events if isinstance(each.event, ChoiceRecorded))
         case ["turn", "time"]:
-            begun = side.timeline.begun
+            begun = side.milestones.begun
             after = side.log_before_call.iterate_from(begun.sequence)
             decisions = [each for each in after if isinstance(each.event, ApprovalDecided)]
             yield decisions[-1] if decisions else begun
         case ["inputs", *_]:
-            yield side.timeline.begun
+            yield side.milestones.begun
         case ["attributes", *name]:
             yield from find_attribute_event(".".join(name), side)
         case _:
@@ -260,7 +262,7 @@ def get_path_value(path: str, side: CallSnapshot) -> JsonValue:
 
 def find_resolutions(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the resolver's results for the turn of the call."""
-    for recorded in side.log_before_call.iterate_from(side.timeline.begun.sequence):
+    for recorded in side.log_before_call.iterate_from(side.milestones.begun.sequence):
         match recorded.event:
             case TurnResolved(turn=turn) if turn == side.call.turn:
                 yield recorded
@@ -271,7 +273,7 @@ def find_resolutions(side: CallSnapshot) -> Iterator[RecordedEvent]:
 def find_latest_answer(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the latest answer within the call's turn before the call, if there is one."""
     answered: RecordedEvent | None = None
-    for recorded in side.log_before_call.iterate_from(side.timeline.begun.sequence):
+    for recorded in side.log_before_call.iterate_from(side.milestones.begun.sequence):
         match recorded.event:
             case CallCompleted(turn=turn) if turn == side.call.turn:
                 answered = recorded
@@ -294,7 +296,7 @@ def find_condition_events(part: PromptPart, side: CallSnapshot) -> Iterator[Reco
         case ["when", "attribute" | "context", _]:
             yield side.definition_event
         case [rule] if rule == TIER_RULE:
-            yield side.timeline.begun
+            yield side.milestones.begun
         case _ if is_disclosure_rule(part.rule):
             yield from find_disclosure_event(side)
         case _:
@@ -304,7 +306,7 @@ def find_condition_events(part: PromptPart, side: CallSnapshot) -> Iterator[Reco
 def _find_failed_tools(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the failed or refused tools of the turn's latest answer."""
     failed: list[RecordedEvent] = []
-    for recorded in side.log_before_call.iterate_from(side.timeline.begun.sequence):
+    for recorded in side.log_before_call.iterate_from(side.milestones.begun.sequence):
         match recorded.event:
             case CallCompleted(turn=turn) if turn == side.call.turn:
                 failed = []
@@ -327,7 +329,7 @@ def _find_note_events(side: CallSnapshot, *, is_included: bool) -> Iterator[Reco
 def _find_first_turn_events(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield what decides whether this is the first turn: its own input, or the first answer."""
     if isinstance(side.submission.inputs.get("first_turn"), bool):
-        yield side.timeline.begun
+        yield side.milestones.begun
     elif side.state.completed:
         onward = side.log_before_call.iterate_from(side.first_sequence)
         yield from islice(filter(_is_answer, onward), 1)

@@ -31,7 +31,7 @@ from turnlog.projections.audit.explain.turn_effects import (
     iterate_effects,
     list_turn_calls,
 )
-from turnlog.projections.audit.explain.turn_timeline import build_timelines
+from turnlog.projections.audit.explain.turn_milestones import build_milestones
 from turnlog.projections.audit.record.event_queries import iterate_calls
 from turnlog.projections.audit.record.partial_log import PartialLog
 from turnlog.projections.read_models.session_history import HistoryTurn, TurnStatus, build_history
@@ -109,9 +109,9 @@ def explain_turn(
     log: PartialLog, turn: int, library: Iterable[RecordedEvent] = ()
 ) -> TurnExplanation:
     """Explain a turn; raise `Refused` if there is no such turn or no prompt was made for it."""
-    timeline = _find_turn(log, turn)
-    _, call = _select_call(log, timeline)
-    return _build_explanation(timeline, build_call_snapshot(log, call.call, library))
+    milestones = _find_turn(log, turn)
+    _, call = _select_call(log, milestones)
+    return _build_explanation(milestones, build_call_snapshot(log, call.call, library))
 
 
 def explain_call(
@@ -125,7 +125,7 @@ def explain_call(
 def _find_turn(log: PartialLog, turn: int) -> HistoryTurn:
     """Return a turn with everything that happened to it."""
     submitted = 0 if log.is_complete else log.get_state().submitted
-    if build_timelines(log, submitted).get(turn) is None:
+    if build_milestones(log, submitted).get(turn) is None:
         raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
     return next(each for each in build_history(log.events) if each.turn == turn)
 
@@ -137,7 +137,7 @@ def _build_explanation(turn: HistoryTurn, side: CallSnapshot) -> TurnExplanation
         turn=turn.turn,
         status=turn.status,
         said=turn.text,
-        asked=build_event_ref(side.timeline.begun),
+        asked=build_event_ref(side.milestones.begun),
         started=_find_starting_event(record, turn),
         call=side.call.call,
         calls=list_turn_calls(record, turn.turn),

@@ -19,8 +19,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from turnlog.events.content import compute_digest
 from turnlog.projections.store.engine import is_refused_value
 from turnlog.projections.store.schema.read_model_tables import SESSIONS
-from turnlog.projections.store.write import projection_positions, quarantine
-from turnlog.projections.store.write.batch_fold import (
+from turnlog.projections.store.write import projection_positions, stopped_sessions
+from turnlog.projections.store.write.projection_positions import ProjectionPosition
+from turnlog.projections.store.write.quarantining_fold import (
     DecodedEvent,
     PoisonEvent,
     SessionOwner,
@@ -28,7 +29,6 @@ from turnlog.projections.store.write.batch_fold import (
     decode_raw_event,
     fold_events,
 )
-from turnlog.projections.store.write.projection_positions import ProjectionPosition
 from turnlog.projections.store.write.row_changes import write_changes
 
 
@@ -92,7 +92,7 @@ async def _fold_in_savepoint(
     savepoint = await connection.begin_nested()
     try:
         tails = await _read_tails(connection, build, owners)
-        halted = await quarantine.find_stopped_among(connection, build, owners)
+        halted = await stopped_sessions.find_stopped_among(connection, build, owners)
         folded = fold_events(events, tails, halted, refused)
         await write_changes(connection, build, folded.changes)
     except Exception as error:
@@ -132,7 +132,7 @@ async def replay_session(connection: AsyncConnection, tenant: str, session: str)
     live = await projection_positions.lock_active_position(connection)
     if live is None:
         return ReplayResult(0, None)
-    raws = await quarantine.release_events(connection, live.build, (tenant, session))
+    raws = await stopped_sessions.release_events(connection, live.build, (tenant, session))
     if not raws:
         return ReplayResult(0, None)
     poisons = await fold_into_build(connection, live.build, [decode_raw_event(raw) for raw in raws])

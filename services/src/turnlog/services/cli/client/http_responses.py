@@ -12,7 +12,7 @@ from typing import Final
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from turnlog.client.events import SseDecoder, SseMessage
+from turnlog.client.sse_events import SseDecoder, SseMessage
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
 
 _MOVED, _UNAVAILABLE = "conflict", "unavailable"

@@ -16,7 +16,7 @@ from typing import Final, cast
 from rich.console import Console, Group
 from rich.text import Text
 
-from turnlog.client.events import ApprovalEvent
+from turnlog.client.sse_events import ApprovalEvent
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.cli.views.session_view import LABEL_WIDTH
 from turnlog.services.cli.views.text_format import escape_controls, format_one_line

@@ -24,7 +24,7 @@ import httpx
 from rich.console import Console
 from rich.text import Text
 
-from turnlog.client.events import ApprovalEvent
+from turnlog.client.sse_events import ApprovalEvent
 from turnlog.events.errors import Refused
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.cli.actions.query_actions import parse_attributes

@@ -19,7 +19,7 @@ from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
 
-from turnlog.client.events import ApprovalEvent, SseMessage, parse_turn_event
+from turnlog.client.sse_events import ApprovalEvent, SseMessage, parse_turn_event
 from turnlog.services.cli.conversation.approval_questions import describe_decision, render_request
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR
 from turnlog.services.cli.views.text_format import escape_controls, format_one_line

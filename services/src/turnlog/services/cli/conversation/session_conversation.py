@@ -14,7 +14,7 @@ from typing import Final
 import httpx
 from pydantic import JsonValue
 
-from turnlog.client.events import SseMessage
+from turnlog.client.sse_events import SseMessage
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn

@@ -34,7 +34,7 @@ from turnlog.services.audit.redactions import load_session_redactions
 from turnlog.services.audit.session_record import SessionRecordLoader
 from turnlog.services.bundle.bundle_zip import export_zip
 from turnlog.services.bundle.export_source import ExportSource
-from turnlog.services.bundle.session_exports import (
+from turnlog.services.bundle.table_exports import (
     export_markdown,
     export_parquet,
     import_pyarrow,

@@ -18,7 +18,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.ids import validate_id
 from turnlog.projections.store.write.batch_apply import replay_session
 from turnlog.projections.store.write.projection_positions import read_active_position
-from turnlog.projections.store.write.quarantine import (
+from turnlog.projections.store.write.stopped_sessions import (
     list_quarantined_events,
     list_stopped_sessions,
 )

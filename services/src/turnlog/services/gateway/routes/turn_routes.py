@@ -36,7 +36,7 @@ from turnlog.projections.read_models.turn_activity import (
     collect_activity,
     withhold_texts,
 )
-from turnlog.projections.read_models.turn_spans import collect_turn_spans, count_elapsed
+from turnlog.projections.read_models.turn_timeline import collect_turn_spans, count_elapsed
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.api.requests import OpenSessionRequest, QuestionRequest, SubmitTurnRequest

@@ -1,6 +1,6 @@
-"""Turn timelines: the events that made each turn of a session what it is.
+"""Turn milestones: the events that made each turn of a session what it is.
 
-A history shows the status of a turn; a timeline names the event behind it, so that an explanation
+A history shows the status of a turn; milestones name the event behind it, so that an explanation
 of a missing or changed turn can point to that event. Only events are read, and of a long session
 only those that the requested turns need.
 """
@@ -30,7 +30,7 @@ from turnlog.projections.session.text_refs import TextRef, build_optional_text_r
 
 
 @dataclass(frozen=True, slots=True)
-class TurnTimeline:
+class TurnMilestones:
     """One turn, with the events that made it what it is."""
 
     turn: int
@@ -95,21 +95,21 @@ class TurnTimeline:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnTimelines:
-    """The timelines of a session's turns.
+class MilestonesByTurn:
+    """The milestones of a session's turns.
 
     All events of a turn come after the one that started it, and turns start in order. A turn whose
     events are not loaded raises `MissingEvents`.
     """
 
     log: PartialLog
-    loaded: Mapping[int, TurnTimeline]
-    """Timelines of the turns whose first event is loaded, by number."""
+    loaded: Mapping[int, TurnMilestones]
+    """Milestones of the turns whose first event is loaded, by number."""
     submitted: int
     """Number of turns in the session."""
 
-    def get(self, turn: int) -> TurnTimeline | None:
-        """Return the timeline of a turn, or None if there is no such turn."""
+    def get(self, turn: int) -> TurnMilestones | None:
+        """Return the milestones of a turn, or None if there is no such turn."""
         found = self.loaded.get(turn)
         if found is None:
             if 1 <= turn <= self.submitted and not self.log.is_complete:
@@ -118,15 +118,17 @@ class TurnTimelines:
             self._require_settled(found)
         return found
 
-    def iterate_after(self, turn: int) -> Iterator[TurnTimeline]:
-        """Yield the timelines of all later turns, in order; each is loaded when it is reached."""
+    def iterate_after(self, turn: int) -> Iterator[TurnMilestones]:
+        """Yield the milestones of all later turns, in order; each is loaded when it is reached."""
         later = range(turn + 1, self.submitted + 1)
-        return (timeline for each in later if (timeline := self.get(each)))
+        return (milestones for each in later if (milestones := self.get(each)))
 
-    def _require_settled(self, timeline: TurnTimeline) -> None:
+    def _require_settled(self, milestones: TurnMilestones) -> None:
         """Raise `MissingEvents` unless the events up to the turn's settlement are loaded."""
-        loaded_range = self.log.find_range(timeline.begun.sequence)
-        settled = timeline.settled and loaded_range and timeline.settled.sequence in loaded_range
+        loaded_range = self.log.find_range(milestones.begun.sequence)
+        settled = (
+            milestones.settled and loaded_range and milestones.settled.sequence in loaded_range
+        )
         if loaded_range and loaded_range.stop <= self.log.end and not settled:
             raise self.log.request_after(loaded_range)
 
@@ -140,50 +142,48 @@ class TurnTimelines:
         return known.request_before(loaded_range) if back else known.request_after(loaded_range)
 
 
-def build_timelines(log: PartialLog, submitted: int) -> TurnTimelines:
-    """Build the timelines of every turn, up to the last event of the log."""
-    begun: dict[int, TurnTimeline] = {}
+def build_milestones(log: PartialLog, submitted: int) -> MilestonesByTurn:
+    """Build the milestones of every turn, up to the last event of the log."""
+    begun: dict[int, TurnMilestones] = {}
     for recorded in log.events:
         _apply_event(begun, recorded)
-    return TurnTimelines(log, begun, max(submitted, *begun, 0))
+    return MilestonesByTurn(log, begun, max(submitted, *begun, 0))
 
 
-def _apply_event(timelines: dict[int, TurnTimeline], recorded: RecordedEvent) -> None:
+def _apply_event(turns: dict[int, TurnMilestones], recorded: RecordedEvent) -> None:
     match recorded.event:
         case TurnSubmitted() as event:
-            timelines[event.turn] = TurnTimeline(
+            turns[event.turn] = TurnMilestones(
                 event.turn,
                 recorded,
                 build_optional_text_ref(recorded, "text", event.text),
                 role=event.role,
             )
         case TurnQueued() as event:
-            timelines[event.turn] = TurnTimeline(
+            turns[event.turn] = TurnMilestones(
                 event.turn, recorded, build_optional_text_ref(recorded, "text", event.text)
             )
-        case TurnReleased(turn=turn) if turn in timelines:
-            timelines[turn] = replace(timelines[turn], released=recorded)
-        case TurnCompleted(turn=turn, text=text) if turn in timelines:
+        case TurnReleased(turn=turn) if turn in turns:
+            turns[turn] = replace(turns[turn], released=recorded)
+        case TurnCompleted(turn=turn, text=text) if turn in turns:
             reply = build_optional_text_ref(recorded, "text", text)
-            timelines[turn] = replace(
-                timelines[turn], settled=recorded, status="completed", reply=reply
-            )
-        case TurnFailed(turn=turn) if turn in timelines:
-            timelines[turn] = replace(timelines[turn], settled=recorded, status="failed")
-        case TurnCancelled(turn=turn) if turn in timelines:
-            timelines[turn] = replace(timelines[turn], settled=recorded, status="cancelled")
-        case TurnExcluded(turn=turn) | TurnRestored(turn=turn) if turn in timelines:
-            timelines[turn] = replace(timelines[turn], marked=recorded)
-        case ReplyRedacted() as event if event.turn in timelines:
-            timelines[event.turn] = _redact_turn(timelines[event.turn], recorded, event)
+            turns[turn] = replace(turns[turn], settled=recorded, status="completed", reply=reply)
+        case TurnFailed(turn=turn) if turn in turns:
+            turns[turn] = replace(turns[turn], settled=recorded, status="failed")
+        case TurnCancelled(turn=turn) if turn in turns:
+            turns[turn] = replace(turns[turn], settled=recorded, status="cancelled")
+        case TurnExcluded(turn=turn) | TurnRestored(turn=turn) if turn in turns:
+            turns[turn] = replace(turns[turn], marked=recorded)
+        case ReplyRedacted() as event if event.turn in turns:
+            turns[event.turn] = _redact_turn(turns[event.turn], recorded, event)
         case _:
             pass
 
 
 def _redact_turn(
-    timeline: TurnTimeline, recorded: RecordedEvent, event: ReplyRedacted
-) -> TurnTimeline:
+    milestones: TurnMilestones, recorded: RecordedEvent, event: ReplyRedacted
+) -> TurnMilestones:
     reply = build_optional_text_ref(recorded, "replacement", event.replacement)
-    settled = timeline.settled or recorded
-    status = timeline.status or "completed"
-    return replace(timeline, settled=settled, status=status, reply=reply, redacted=recorded)
+    settled = milestones.settled or recorded
+    status = milestones.status or "completed"
+    return replace(milestones, settled=settled, status=status, reply=reply, redacted=recorded)

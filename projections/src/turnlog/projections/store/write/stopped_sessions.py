@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.schema.read_model_tables import QUARANTINE
-from turnlog.projections.store.write.batch_fold import SessionOwner
+from turnlog.projections.store.write.quarantining_fold import SessionOwner
 
 _QUARANTINE_COLUMNS = QUARANTINE.c
 
