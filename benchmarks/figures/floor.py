@@ -99,7 +99,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
 def _build_figures(
     sessions: int, ours: Sequence[Measured], floor: Sequence[Measured]
 ) -> Sequence[Figure]:
-    what = f"of turns in {sessions} sessions at once, scripted model through litellm"
+    what = f"of turns in {sessions} sessions at once, scripted model"
 
     def compare(name: str, field: str, unit: str, bound: FigureTarget | None) -> Sequence[Figure]:
         own = [float(getattr(each, field)) for each in ours]

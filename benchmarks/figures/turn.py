@@ -1,7 +1,7 @@
 """A turn without its model, over HTTP, in a session that grows.
 
 One session of `turnlog up` runs its first turns, gets many more written straight to its log, and
-runs turns again. The time of litellm is subtracted as each attempt recorded it.
+runs turns again. The time in the model is subtracted as each attempt recorded it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _build_figure(place: int, runs: tuple[float, ...]) -> Figure:
         f"turn at {place:,} turns",
         f"p50 of {TURNS_PER_RUN} turns from before the submit is sent over HTTP until "
         "`done` is read from "
-        "its event stream, less what the attempt recorded as its time in litellm; `turnlog up`",
+        "its event stream, less what the attempt recorded as its time in the model; `turnlog up`",
         "ms",
         runs,
         require_at_most(15),
