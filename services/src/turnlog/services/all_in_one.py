@@ -29,7 +29,7 @@ from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.caches.session_snapshots import apply_directory_key
 from turnlog.services.gateway import main as gateway
-from turnlog.services.integrity.snapshot_stream_scan import find_snapshot_fault
+from turnlog.services.integrity.snapshot_readability import find_snapshot_fault
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.durability import fetch_monitor_page, fetch_store_fault
 from turnlog.services.platform.nats_server import (

@@ -15,7 +15,7 @@ from turnlog.projections.blueprint.schema.resolver_specs import (
     RegisteredResolverSpec,
     ResolverSpec,
 )
-from turnlog.services.extensions.json_endpoint import post_json
+from turnlog.services.extensions.bounded_json_post import post_json
 from turnlog.services.extensions.plugins import load_resolver
 from turnlog.services.extensions.resolver_contract import (
     ResolverFailure,

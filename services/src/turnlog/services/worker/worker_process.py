@@ -30,8 +30,8 @@ from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.model_router import ModelRouter
+from turnlog.services.worker.tools.mcp_server_addresses import check_endpoints
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
-from turnlog.services.worker.tools.server_endpoints import check_endpoints
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 from turnlog.services.worker.turn_queue import QueueKeeper
 from turnlog.services.worker.turn_runner import TurnRunner

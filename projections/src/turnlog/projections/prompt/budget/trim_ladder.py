@@ -44,7 +44,13 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     TOOL_RESULTS_LAYER,
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.budget.block_trims import (
+from turnlog.projections.prompt.budget.budget_error import (
+    WHOLE_PROMPT,
+    BudgetExceeded,
+    BudgetScope,
+    measure_layers,
+)
+from turnlog.projections.prompt.budget.layer_trim_steps import (
     compress_block,
     condense_results,
     drop_block,
@@ -52,12 +58,6 @@ from turnlog.projections.prompt.budget.block_trims import (
     lower_tier,
     replace_segments,
     trim_block,
-)
-from turnlog.projections.prompt.budget.budget_error import (
-    WHOLE_PROMPT,
-    BudgetExceeded,
-    BudgetScope,
-    measure_layers,
 )
 from turnlog.projections.prompt.history.history_condenser import condense_slot_repeats
 from turnlog.projections.prompt.history.history_selection import ExcludedTurns, merge_excluded

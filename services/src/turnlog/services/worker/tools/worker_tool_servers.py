@@ -17,7 +17,7 @@ from turnlog.projections.blueprint.schema.tool_specs import (
     ServerSpec,
 )
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.worker.tools.local_tools import (
+from turnlog.services.worker.tools.function_and_endpoint_tools import (
     call_endpoint,
     call_function,
     list_endpoint_offers,

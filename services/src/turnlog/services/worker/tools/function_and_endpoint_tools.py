@@ -27,7 +27,7 @@ from turnlog.projections.blueprint.schema.tool_specs import (
 )
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.extensions.json_endpoint import EndpointResponse, post_json
+from turnlog.services.extensions.bounded_json_post import EndpointResponse, post_json
 from turnlog.services.extensions.plugins import load_tool
 from turnlog.services.extensions.tool_context import get_tool_context
 from turnlog.services.extensions.tool_functions import (

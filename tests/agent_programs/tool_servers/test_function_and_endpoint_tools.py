@@ -32,7 +32,7 @@ from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
 from turnlog.services.extensions.plugins import list_entry_points
-from turnlog.services.worker.tools import local_tools
+from turnlog.services.worker.tools import function_and_endpoint_tools
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -337,7 +337,7 @@ async def test_what_an_endpoint_answers_says_whether_it_may_have_been_done(
     outcome: str,
     reason: str,
 ) -> None:
-    monkeypatch.setattr(local_tools, "MAX_RESPONSE_BYTES", 1_000)
+    monkeypatch.setattr(function_and_endpoint_tools, "MAX_RESPONSE_BYTES", 1_000)
     endpoint.set_behaviours(behaviour)
     returned = await call_tool(real, build_endpoint(endpoint.url), "shop_order", what="hammer")
     assert returned.outcome == outcome

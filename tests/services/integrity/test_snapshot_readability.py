@@ -11,7 +11,7 @@ from tests.support.servers.store_damage import StoredStream
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.subjects import SNAPSHOTS_STREAM
-from turnlog.services.integrity.snapshot_stream_scan import find_snapshot_fault
+from turnlog.services.integrity.snapshot_readability import find_snapshot_fault
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 LENGTH_OFFSET = 1
