@@ -15,6 +15,7 @@ from faststream.nats.message import NatsMessage
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import PlainText
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.worker.app import handle_message
 from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliveryVerdict, TurnDelivery
@@ -69,7 +70,7 @@ def run_delivery(minding: Callable[[AdjustableClockLoop], Minding]) -> list[str]
         await minding(loop)(delivery)
         return DeliveryDeferred(1)
 
-    sessions = SimpleNamespace(apply_observed_event=print)
+    sessions = SimpleNamespace(apply_observed_event=print, log=MemoryLog())
     parts: dict[str, Any] = {"ack_wait": ACK_WAIT, "run_turn": answer, "sessions": sessions}
     worker = cast("TurnRunner", SimpleNamespace(**parts, tracing=create_tracing("test", None)))
     try:

@@ -14,13 +14,13 @@ from turnlog.events.errors import Refused
 from turnlog.projections.session import commands
 from turnlog.projections.session.rules import (
     approval_rules,
+    attempt_rules,
     client_rules,
     fork_rules,
     phase_rules,
     summary_rules,
     tool_rules,
     upgrade_rules,
-    worker_rules,
 )
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import SessionState
@@ -63,21 +63,21 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
         case commands.RedactReply():
             return client_rules.redact_reply(state, command)
         case commands.ClaimTurn():
-            return worker_rules.claim_turn(state, command, at)
+            return attempt_rules.claim_turn(state, command, at)
         case commands.ResolveTurn():
-            return worker_rules.resolve_turn(state, command)
+            return attempt_rules.resolve_turn(state, command)
         case commands.FallBack():
-            return worker_rules.complete_with_fallback(state, command)
+            return attempt_rules.complete_with_fallback(state, command)
         case commands.SnapshotPrompts():
-            return worker_rules.snapshot_prompts(state, command)
+            return attempt_rules.snapshot_prompts(state, command)
         case commands.AnswerCall():
-            return worker_rules.answer_call(state, command, at)
+            return attempt_rules.answer_call(state, command, at)
         case commands.FixContext():
-            return worker_rules.record_context(state, command)
+            return attempt_rules.record_context(state, command)
         case commands.CompleteTurn():
-            return worker_rules.complete_turn(state, command)
+            return attempt_rules.complete_turn(state, command)
         case commands.EndAttempt():
-            return worker_rules.end_attempt(state, command)
+            return attempt_rules.end_attempt(state, command)
         case _ as never:
             assert_never(never)
 

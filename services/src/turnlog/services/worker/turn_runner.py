@@ -16,9 +16,8 @@ from typing import Any, Final
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.model.call_events import AttemptTimings, ContextAssembled
 from turnlog.events.store.ports import TokenStream
-from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef, AttemptUsage, ClaimTurn
+from turnlog.projections.session.commands import AttemptRef, AttemptUsage
 from turnlog.projections.session.rules.approval_rules import compute_approval_wait
 from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, build_outcome_command
@@ -47,18 +46,18 @@ from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.tools.tool_runner import ToolSnapshots
 from turnlog.services.worker.tools.tool_servers import ToolServers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
+from turnlog.services.worker.turn_claim import (
+    AttemptSuperseded,
+    TurnClaims,
+    compute_grace,
+    recover_answer,
+)
 from turnlog.services.worker.turn_queue import (
     DeliveryDeferred,
     DeliverySettled,
     DeliverySuperseded,
     DeliveryVerdict,
     TurnDelivery,
-)
-from turnlog.services.worker.turn_takeover import (
-    AttemptSuperseded,
-    compute_grace,
-    join_tokens,
-    recover_answer,
 )
 
 APPROVAL_CHECK_SECONDS: Final = 300.0
@@ -109,8 +108,9 @@ class TurnRunner:
                 return DeliveryDeferred(grace)
             if await self._complete_from_tokens(delivery, opened, material, by):
                 return DeliverySettled()
+        claims = TurnClaims(self.name, self.sessions, self.tokens)
         try:
-            claimed = await self._claim_turn(delivery, state, opened, policies, by)
+            claimed = await claims.claim_turn(delivery, state, opened, policies, by)
         except AttemptSuperseded:
             return DeliveryDeferred(self.ack_wait)
         if claimed.open is None or claimed.open.turn != delivery.turn:
@@ -160,37 +160,6 @@ class TurnRunner:
         command = build_outcome_command(report, answer)
         await self.sessions.handle(delivery.tenant, delivery.session, command, by)
         return True
-
-    async def _claim_turn(
-        self,
-        delivery: TurnDelivery,
-        known: SessionState,
-        seen: OpenTurn,
-        policies: Policies,
-        by: CommandMetadata,
-    ) -> SessionState:
-        partial = await self._recover_partial(delivery, seen)
-
-        async def choose(state: SessionState | None) -> ClaimTurn | None:
-            opened = state.open if state else None
-            if opened is None or opened.turn != delivery.turn:
-                return None
-            if (opened.attempt, opened.running) != (seen.attempt, seen.running):
-                raise AttemptSuperseded
-            return ClaimTurn(delivery.turn, self.name, policies, partial)
-
-        done = await self.sessions.handle(
-            delivery.tenant, delivery.session, choose, by, expected_state=known
-        )
-        return done.state
-
-    async def _recover_partial(self, delivery: TurnDelivery, seen: OpenTurn) -> str:
-        if not seen.running:
-            return ""
-        events = await self.tokens.read_token_events(
-            delivery.tenant, delivery.session, delivery.turn
-        )
-        return join_tokens(events, seen.attempt)
 
     async def _run_calls(
         self,

@@ -55,7 +55,7 @@ from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
 from turnlog.services.worker.model.model_types import MODEL_OFF, ModelFailure
-from turnlog.services.worker.turn_takeover import AttemptSuperseded
+from turnlog.services.worker.turn_claim import AttemptSuperseded
 
 JOINT_TOKENS: Final = 16
 """Tokens kept free where the goal of a step joins the other texts of its message."""

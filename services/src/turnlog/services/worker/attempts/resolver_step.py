@@ -31,7 +31,7 @@ from turnlog.services.extensions.resolver_contract import ResolverRequest
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
-from turnlog.services.worker.turn_takeover import AttemptSuperseded
+from turnlog.services.worker.turn_claim import AttemptSuperseded
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ from turnlog.services.worker.tools.tool_servers import (
     format_detail,
     list_attached_lines,
 )
-from turnlog.services.worker.turn_takeover import AttemptSuperseded
+from turnlog.services.worker.turn_claim import AttemptSuperseded
 
 WITHHELD_DETAIL: Final = "the reason is withheld by the rule"
 

@@ -1,8 +1,9 @@
-"""A turn that a worker takes over from another one that went silent: when it may, and what is left.
+"""Who runs a turn: the claim of a delivered turn, and what a silent worker leaves to the next one.
 
-Three parts decide together whether it may: the server redelivers a turn after `ack_wait`,
-`compute_grace` says whether the silence lasted long enough, and the rules of the session allow or
-refuse the claim.
+Of two workers that receive the same turn, the one whose claim is appended first runs it; the other
+finds that the attempt is not the one that it had seen, and steps back. Whether a running attempt
+may be taken over is decided by the server, which redelivers a turn after `ack_wait`, and by
+`compute_grace`, which says whether the silence lasted long enough.
 
 The token stream may still hold the answer of the silent worker. Only a closed attempt counts as
 one, and only if its tokens join without a gap to the text whose digest the closing message states.
@@ -17,6 +18,11 @@ from dataclasses import dataclass
 from turnlog.events.content import compute_digest
 from turnlog.events.store.ports import StampedTokenEvent, TokenStream
 from turnlog.events.tokens import AttemptClosed, Token
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.session.commands import ClaimTurn
+from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.turn_queue import TurnDelivery
 
 
@@ -88,3 +94,47 @@ async def compute_grace(
     if silence is None:
         return 0 if delivery.redelivered else ack_wait
     return max(0.0, ack_wait - silence)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnClaims:
+    """Claims turns for a worker."""
+
+    worker: str
+    sessions: CommandHandler
+    tokens: TokenStream
+
+    async def claim_turn(
+        self,
+        delivery: TurnDelivery,
+        known: SessionState,
+        seen: OpenTurn,
+        policies: Policies,
+        by: CommandMetadata,
+    ) -> SessionState:
+        """Claim a turn whose attempt is still the one seen; return the state after it.
+
+        Raises `AttemptSuperseded` if another worker was first. Claims nothing if the turn is over.
+        """
+        partial = await self._recover_partial(delivery, seen)
+
+        async def choose(state: SessionState | None) -> ClaimTurn | None:
+            opened = state.open if state else None
+            if opened is None or opened.turn != delivery.turn:
+                return None
+            if (opened.attempt, opened.running) != (seen.attempt, seen.running):
+                raise AttemptSuperseded
+            return ClaimTurn(delivery.turn, self.worker, policies, partial)
+
+        done = await self.sessions.handle(
+            delivery.tenant, delivery.session, choose, by, expected_state=known
+        )
+        return done.state
+
+    async def _recover_partial(self, delivery: TurnDelivery, seen: OpenTurn) -> str:
+        if not seen.running:
+            return ""
+        events = await self.tokens.read_token_events(
+            delivery.tenant, delivery.session, delivery.turn
+        )
+        return join_tokens(events, seen.attempt)
