@@ -2,7 +2,8 @@
 
 A dialogue has random policies. A lesson has a phase of choices, a dialogue that ends by signal or
 by length, and a debrief that starts by itself. An agent plans and uses tools, one of which must not
-run twice; a helper uses the same tools in rounds.
+run twice; a helper uses the same tools in rounds, and a guarded one waits for a person before it
+pays.
 """
 
 from __future__ import annotations
@@ -76,6 +77,22 @@ def draw_helper(chance: random.Random) -> Blueprint:
     """Draw the blueprint of a helper, whose model calls tools until it answers."""
     profile = {**LOOP_PROFILE, "max_rounds": 3}
     return build_loop_blueprint(policies=_draw_policies(chance), profiles={"agent": profile})
+
+
+def draw_guarded_helper(chance: random.Random) -> Blueprint:
+    """Draw the blueprint of a helper that needs a person's approval of its payments."""
+    profile = {**LOOP_PROFILE, "max_rounds": 3}
+    shop = {"command": ["shop"], "idempotent": ["look"], "approve": ["pay"]}
+    tools = {"servers": {"shop": shop}, "approval_seconds": chance.choice((2.0, 10.0, 40.0))}
+    return build_loop_blueprint(
+        policies=_draw_policies(chance), profiles={"agent": profile}, tools=tools
+    )
+
+
+def has_approvals(blueprint: Blueprint) -> bool:
+    """Return whether a tool of a blueprint needs approval."""
+    servers = blueprint.tools.servers.values() if blueprint.tools else ()
+    return any(server.approve for server in servers)
 
 
 def draw_lesson(chance: random.Random) -> Blueprint:

@@ -41,6 +41,7 @@ from tests.simulation.session_kinds import (
     LESSON_CARTRIDGE,
     draw_agent,
     draw_dialogue,
+    draw_guarded_helper,
     draw_helper,
     draw_lesson,
 )
@@ -169,7 +170,8 @@ class Simulation:
         if drawn < 0.35:
             return SessionMaterial(draw_lesson(self.chance), LESSON_CARTRIDGE)
         # By the seed and not by another draw, which would change what every seed does.
-        draw_tool_user = draw_helper if self.seed % 4 == 0 else draw_agent
+        by_seed = {0: draw_helper, 2: draw_guarded_helper}
+        draw_tool_user = by_seed.get(self.seed % 4, draw_agent)
         draw = draw_tool_user if drawn < 0.5 else draw_dialogue
         return SessionMaterial(draw(self.chance))
 

@@ -17,6 +17,7 @@ from tests.simulation.network.simulated_connection import DeliveryRef
 from tests.simulation.network.simulated_stream import SimulatedStream
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.tool_events import ApprovalDecided
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 
 
@@ -60,7 +61,7 @@ def _iterate_turns(
     events: Sequence[RecordedEvent], stored: SimulatedStream
 ) -> Iterator[tuple[int, TurnDeliveries]]:
     ends = find_settling_events(events)
-    places: dict[int, tuple[int, TurnDeliveries]] = {}
+    turns: dict[int, TurnDeliveries] = {}
     for recorded in events:
         match recorded.event:
             case TurnSubmitted(turn=number) | TurnReleased(turn=number):
@@ -68,12 +69,14 @@ def _iterate_turns(
                 if number in ends:
                     end = events[ends[number][0] - 1].stream_sequence
                     turn.settled_at, turn.settled_by = stored.messages[end - 1].at, end
-                places[number] = recorded.stream_sequence, turn
+                turns[number] = turn
+                yield recorded.stream_sequence, turn
+            case ApprovalDecided(turn=number):  # Delivered as a turn that was released is.
+                yield recorded.stream_sequence, turns[number]
             case AttemptStarted(turn=number):
                 place = recorded.stream_sequence
                 by = stored.messages[place - 1].delivery
                 if by:
-                    places[number][1].claims.append((place, by))
+                    turns[number].claims.append((place, by))
             case _:
                 pass
-    yield from places.values()

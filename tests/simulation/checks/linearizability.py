@@ -41,6 +41,8 @@ def find_untrue_answers(
             first = sum(at <= START_TIME + timedelta(seconds=each.asked_at) for at in times)
             last = sum(at <= START_TIME + timedelta(seconds=each.told_at) for at in times)
             code = each.body["code"] if each.refused else None
+            if code == "approval-overdue":
+                continue  # It is true by the clock of a gateway, which no state has.
             command = commands[each.key]
             seen = compress(states[first : last + 1], batch_bounds[first:])
             if code not in {_decide_answer(state, command) for state in seen}:

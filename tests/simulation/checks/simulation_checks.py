@@ -29,6 +29,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
+from turnlog.events.model.tool_events import ApprovalDecided
 from turnlog.events.model.turn_events import TurnCompleted, TurnReleased, TurnSubmitted
 from turnlog.events.subjects import BLOBS_STREAM
 from turnlog.projections.session.evolve import fold
@@ -100,13 +101,17 @@ def _find_late_turns(events: Sequence[RecordedEvent], deadline: timedelta) -> It
     ends = find_settling_events(events)
     clear = START_TIME + timedelta(seconds=FAULTS_END)
     patience = timedelta(seconds=3 * ACK_WAIT + CLOCK_DIFFERENCE)
-    for recorded in events:
-        if isinstance(recorded.event, TurnSubmitted | TurnReleased):
-            turn = recorded.event.turn
-            due = max(clear, _read_event_time(recorded) + deadline) + patience
-            if turn in ends and _read_event_time(events[ends[turn][0] - 1]) > due:
-                late = _read_event_time(events[ends[turn][0] - 1]) - due
-                yield f"turn {turn} was settled {late} late"
+    # The time in which a turn waits for a person does not count.
+    begun = {
+        recorded.event.turn: recorded
+        for recorded in events
+        if isinstance(recorded.event, TurnSubmitted | TurnReleased | ApprovalDecided)
+    }
+    for turn, recorded in begun.items():
+        due = max(clear, _read_event_time(recorded) + deadline) + patience
+        if turn in ends and _read_event_time(events[ends[turn][0] - 1]) > due:
+            late = _read_event_time(events[ends[turn][0] - 1]) - due
+            yield f"turn {turn} was settled {late} late"
 
 
 def _read_event_time(recorded: RecordedEvent) -> datetime:

@@ -20,12 +20,13 @@ from tests.faults.clients.client_history import ClientHistory, CommandTry
 from tests.simulation.network.simulated_http import RequestHandler, SimulatedAnswer, send_request
 from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.processes.simulated_roles import TENANT, SimulatedGateway
-from tests.simulation.session_kinds import CHOICES, SIGNALS
+from tests.simulation.session_kinds import CHOICES, SIGNALS, has_approvals
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
     Command,
+    DecideApproval,
     ExcludeTurn,
     PurgeMemory,
     RecordChoice,
@@ -37,6 +38,7 @@ from turnlog.projections.session.commands import (
 from turnlog.services.api.requests import (
     CancelTurnRequest,
     CloseSessionRequest,
+    DecideApprovalRequest,
     PhaseSignalRequest,
     RecordChoiceRequest,
     RedactReplyRequest,
@@ -81,9 +83,7 @@ class SimulatedClient:
 
     async def _run_step(self) -> None:
         turn = self.chance.randint(1, max(1, self.turn))
-        match self.chance.choices(
-            _ACTIONS, _LESSON_WEIGHTS if self.material.phases else _ACTION_WEIGHTS
-        )[0]:
+        match self.chance.choices(_ACTIONS, self._choose_weights())[0]:
             case "submit":
                 await self._submit_turn()
             case "cancel":
@@ -108,10 +108,26 @@ class SimulatedClient:
                 await self._send_command("purge", PurgeMemory(), memory_routes.purge_memory)
             case "choose":
                 await self._choose_or_signal()
+            case "decide":
+                await self._decide_approval(self.turn or 1)
             case "close":
                 close = CloseSessionRequest()
                 act = partial(session_command_routes.close_session, form=close)
                 await self._send_command("close", CloseSession(close.reason), act)
+
+    def _choose_weights(self) -> Sequence[float]:
+        if self.material.phases:
+            return _LESSON_WEIGHTS
+        return _APPROVAL_WEIGHTS if has_approvals(self.material.blueprint) else _ACTION_WEIGHTS
+
+    async def _decide_approval(self, turn: int) -> None:
+        approval = self.chance.choice((1, 1, 1, 2, 3))
+        form = DecideApprovalRequest(decision=self.chance.choice(("approve", "refuse")))
+        command = DecideApproval(turn, approval, form.decision, "")
+        act = partial(
+            session_command_routes.decide_approval, turn=turn, approval=approval, form=form
+        )
+        await self._send_command(f"decide {turn} {approval}", command, act)
 
     async def _choose_or_signal(self) -> None:
         phases = self.material.phases
@@ -187,8 +203,12 @@ class SimulatedClient:
         return answer
 
 
-_ACTIONS: Final = ("submit", "cancel", "exclude", "restore", "redact", "choose", "close", "purge")
+_ACTIONS: Final = (
+    *("submit", "cancel", "exclude", "restore", "redact", "choose", "close", "purge", "decide"),
+)
 
-_ACTION_WEIGHTS: Final = (12, 3, 1, 1, 1, 0, 0.2, 0.5)
+_ACTION_WEIGHTS: Final = (12, 3, 1, 1, 1, 0, 0.2, 0.5, 0)
 
-_LESSON_WEIGHTS: Final = (12, 2, 1, 1, 1, 8, 0.2, 0.5)
+_LESSON_WEIGHTS: Final = (12, 2, 1, 1, 1, 8, 0.2, 0.5, 0)
+
+_APPROVAL_WEIGHTS: Final = (10, 2, 0.5, 0.5, 0.5, 0, 0.2, 0.5, 16)
