@@ -170,8 +170,9 @@ class Simulation:
         if drawn < 0.35:
             return SessionMaterial(draw_lesson(self.chance), LESSON_CARTRIDGE)
         # By the seed and not by another draw, which would change what every seed does.
-        by_seed = {0: draw_helper, 2: draw_guarded_helper}
-        draw_tool_user = by_seed.get(self.seed % 4, draw_agent)
+        if self.seed % 8 == 4:
+            return SessionMaterial(draw_guarded_helper(self.chance))
+        draw_tool_user = draw_helper if self.seed % 8 == 0 else draw_agent
         draw = draw_tool_user if drawn < 0.5 else draw_dialogue
         return SessionMaterial(draw(self.chance))
 

@@ -53,7 +53,7 @@ def test_what_is_held_in_a_set_comes_out_of_it_in_the_same_order_whatever_ran_be
 
 
 def test_seeds_together_see_every_kind_of_event_of_a_turn() -> None:
-    runs = [Simulation(seed) for seed in range(25)]
+    runs = [Simulation(seed) for seed in range(40)]
     for run in runs:
         run.run()
     logs = chain.from_iterable(run.log.values() for run in runs)
@@ -63,6 +63,7 @@ def test_seeds_together_see_every_kind_of_event_of_a_turn() -> None:
         *("ContextAssembled", "TurnCompleted", "TurnFailed", "TurnCancelled", "ReplyRedacted"),
         *("ChoiceRecorded", "PhaseEntered", "ToolCalled", "ToolReturned", "CallCompleted"),
         *("PlanMade", "StepPlanned", "ToolsSnapshotted", "ToolStarted"),
+        *("ApprovalRequested", "ApprovalDecided"),
     }
     assert CURRENT_DELIVERY.get() is None
 
