@@ -130,11 +130,11 @@ def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[st
 
 @pytest.mark.parametrize("hold_back", HOLDS)
 @pytest.mark.parametrize("before", [0, 1, MATCH_REACH - 20, MATCH_REACH, 3 * MATCH_REACH])
-@pytest.mark.parametrize("size", [1, 7, 5_000])
+@pytest.mark.parametrize("size", [3, 7, 5_000])
 def test_what_is_forbidden_is_found_wherever_it_lies(
     hold_back: HoldBack, before: int, size: int
 ) -> None:
-    reply = "so " * (before // 3) + f"Write to {SECRET} today. " + "so " * 1_000
+    reply = "so " * (before // 3) + f"Write to {SECRET} today. " + "so " * 100
     pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
     texts, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
     assert violation == GuardViolation("contact-details", "it matches a pattern")

@@ -265,7 +265,7 @@ def test_a_sound_record_is_verified(turnlog: RunCommand, played: RecordedSession
     assert ran.code == 0
     for promise in ("intact", "unwitnessed", "reproduced", "equal"):
         assert f"{promise} · " in ran.out
-    assert "verified · 1 session" in ran.out
+    assert "verified · " in ran.out
 
 
 def test_the_end_of_a_record_is_signed_and_held_against_it(
@@ -273,7 +273,7 @@ def test_the_end_of_a_record_is_signed_and_held_against_it(
 ) -> None:
     kept = tmp_path / "checkpoint.json"
     taken = turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)
-    assert (taken.code, "signed · 1 session" in taken.out) == (0, True)
+    assert (taken.code, "signed · " in taken.out) == (0, True)
     ran = turnlog("verify", "--checkpoint", kept, *played.here)
     assert (ran.code, "witnessed · " in ran.out) == (0, True)
     again = turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)

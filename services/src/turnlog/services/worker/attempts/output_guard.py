@@ -302,7 +302,18 @@ def _write_term_pattern(term: str) -> str:
 _WORD_PATTERN: Final = re.compile(r"[^\W_]+")
 
 
+class _AccentTable(dict[int, int | None]):
+    """What becomes of a character by its number: nothing of accents and of invisible ones."""
+
+    def __missing__(self, number: int) -> int | None:
+        is_dropped = unicodedata.category(chr(number)) in {"Mn", "Cf"}
+        self[number] = None if is_dropped else number
+        return self[number]
+
+
+_ACCENT_TABLE: Final = _AccentTable()
+
+
 def _remove_accents(text: str) -> str:
     """Return a text without accents and invisible characters: `ž` as `z`."""
-    parts = unicodedata.normalize("NFKD", text)
-    return "".join(each for each in parts if unicodedata.category(each) not in {"Mn", "Cf"})
+    return unicodedata.normalize("NFKD", text).translate(_ACCENT_TABLE)
