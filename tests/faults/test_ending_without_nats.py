@@ -26,7 +26,7 @@ async def test_every_role_ends_in_good_order_while_nats_is_gone(
         attacked.provider.queue_behaviours(EchoAnswer(gates={1: asyncio.Event()}))
         await client.open_session()
         turn = await client.submit_turn()
-        await attacked.service.wait_for_worker_pid(client.session)
+        await attacked.provider.wait_for_exchange(1)
         await attacked.kill_nats()
         codes = await asyncio.gather(
             *map(stop_process, attacked.list_processes("gateway", "projector", "worker"))
