@@ -56,7 +56,7 @@ test: install ## run the whole suite (ARGS=tests/events for a part of it)
 
 test-long: install ## what repeats a finding with more seeds and rounds (about an hour)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
-	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults tests/services/gateway/requests/test_request_origin.py tests/properties/test_bounded_json.py
+	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults tests/services/gateway tests/properties/test_bounded_json.py
 	$(BIN)/python -m pytest -n 4 --hypothesis-profile explore tests/properties
 
 simulate: install ## the protocol under simulated time, seed by seed (SEEDS=10000)

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 RUN_EVERYTHING: Final = os.environ.get("FAULTS") == "all"
 
-KILL_ROUNDS: Final = 50 if RUN_EVERYTHING else 2
+KILL_ROUNDS: Final = 50 if RUN_EVERYTHING else 1
 """How often everything is killed."""
 
 RowT = TypeVar("RowT")

@@ -373,16 +373,13 @@ def test_a_service_that_does_not_answer_is_an_error_not_an_accident(turnlog: Run
 QUESTIONS = (
     ("sessions",),
     ("show", "SESSION"),
-    ("show", "SESSION", "--at", "6"),
     ("history", "SESSION"),
     ("window", "SESSION"),
     ("window", "SESSION", "--at", "6"),
     ("prompt", "SESSION", "3.1"),
     ("growth", "SESSION"),
-    ("tail", "SESSION", "--no-follow"),
     ("tail", "--no-follow"),
     ("verify",),
-    ("blueprint", "list"),
 )
 
 
