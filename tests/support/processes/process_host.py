@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -30,9 +31,16 @@ POLL_INTERVAL = 0.05
 """Seconds between two polls of what another process writes or serves."""
 
 
+LISTENING_PORTS = range(12_000, 32_000)
+"""Below the ports from which a system takes those of outgoing connections."""
+
+
 def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """Find a port that no connection is given before the process that gets it listens on it."""
+    while True:
+        port = secrets.choice(LISTENING_PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @dataclass
