@@ -109,7 +109,8 @@ class AttackedService:
         async with asyncio.timeout(SERVICE_TIMEOUT):
             for each in tuple(self.running):
                 while not await self._is_role_ready(each):
-                    assert each.process.returncode is None, f"{each.role} ended"
+                    code = each.process.returncode
+                    assert code is None, f"{each.role} ended with {code}"
                     await asyncio.sleep(POLL_INTERVAL)
 
     async def start_missing(self) -> None:

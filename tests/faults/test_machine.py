@@ -13,7 +13,7 @@ from tests.faults.clients.client_history import ClientHistory
 from tests.faults.service_machine import build_machine
 from tests.faults.suite_extent import RUN_EVERYTHING
 
-EXAMPLES = 100 if RUN_EVERYTHING else 1
+EXAMPLES = 100 if RUN_EVERYTHING else 3
 STEPS = 40 if RUN_EVERYTHING else 20
 
 
