@@ -71,6 +71,8 @@ class AttackedService:
     network: Mapping[AttackedRole, FaultProxy]
     """The proxy between NATS and the processes of each role."""
     running: list[RunningRole] = field(default_factory=list["RunningRole"])
+    dead: set[int] = field(default_factory=set[int])
+    """Ids of the processes whose death was waited for."""
 
     @property
     def database(self) -> str:
@@ -156,12 +158,13 @@ class AttackedService:
         return True
 
     async def wait_for_death(self, role: AttackedRole) -> TurnlogProcess:
-        """Wait until a process of a role has killed itself."""
+        """Wait until a process of a role has killed itself that was not waited for before."""
         async with asyncio.timeout(SERVICE_TIMEOUT):
             while True:
                 for process in self.list_processes(role):
-                    if process.returncode is not None:
+                    if process.returncode is not None and process.pid not in self.dead:
                         assert process.returncode == KILLED_EXIT_CODE, process.returncode
+                        self.dead.add(process.pid)
                         return process
                 await asyncio.sleep(POLL_INTERVAL)
 

@@ -16,7 +16,7 @@ from tests.faults.suite_extent import RUN_EVERYTHING
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
-KILLS = CRASH_POINTS if RUN_EVERYTHING else CRASH_POINTS[::4]
+KILLS = CRASH_POINTS if RUN_EVERYTHING else CRASH_POINTS[::3]
 PAUSES = (
     [crash for crash in CRASH_POINTS if len(crash.points) == 1]
     if RUN_EVERYTHING
