@@ -204,7 +204,15 @@ class SimulatedClient:
 
 
 _ACTIONS: Final = (
-    *("submit", "cancel", "exclude", "restore", "redact", "choose", "close", "purge", "decide"),
+    "submit",
+    "cancel",
+    "exclude",
+    "restore",
+    "redact",
+    "choose",
+    "close",
+    "purge",
+    "decide",
 )
 
 _ACTION_WEIGHTS: Final = (12, 3, 1, 1, 1, 0, 0.2, 0.5, 0)

@@ -144,7 +144,7 @@ class AsyncTurnlogClient:
             failure: httpx.TransportError | None = None
             try:
                 async with self._open_stream(path, cursor) as response:
-                    if response.status_code == httpx.codes.NO_CONTENT:
+                    if response.status_code == httpx.codes.NO_CONTENT.value:
                         return  # It was read to its end already.
                     if response.is_success:
                         async for message in _decode_messages(response):

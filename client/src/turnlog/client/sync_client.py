@@ -138,7 +138,7 @@ class TurnlogClient:
             failure: httpx.TransportError | None = None
             try:
                 with self._open_stream(path, cursor) as response:
-                    if response.status_code == httpx.codes.NO_CONTENT:
+                    if response.status_code == httpx.codes.NO_CONTENT.value:
                         return  # It was read to its end already.
                     if response.is_success:
                         for message in _decode_messages(response):
