@@ -34,8 +34,8 @@ from turnlog.services.worker.attempts.output_guard import (
     OutputGuard,
     SafetyCheckFailure,
     build_guard,
-    find_listed_topic,
 )
+from turnlog.services.worker.attempts.topic_list import find_listed_topic
 
 HoldBack = Literal["none", "sentence", "reply"]
 
@@ -130,11 +130,11 @@ def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[st
 
 @pytest.mark.parametrize("hold_back", HOLDS)
 @pytest.mark.parametrize("before", [0, 1, MATCH_REACH - 20, MATCH_REACH, 3 * MATCH_REACH])
-@pytest.mark.parametrize("size", [3, 7, 5_000])
+@pytest.mark.parametrize("size", [1, 7, 5_000])
 def test_what_is_forbidden_is_found_wherever_it_lies(
     hold_back: HoldBack, before: int, size: int
 ) -> None:
-    reply = "so " * (before // 3) + f"Write to {SECRET} today. " + "so " * 100
+    reply = "so " * (before // 3) + f"Write to {SECRET} today. " + "so " * 1_000
     pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
     texts, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
     assert violation == GuardViolation("contact-details", "it matches a pattern")
@@ -287,22 +287,21 @@ TERMS: JsonValue = {"en": ["self-harm*"], "lt": ["savižal*", "žaloti save"]}
     ],
 )  # fmt: skip
 def test_a_term_is_found_whatever_its_case_accents_spacing_and_ending(text: str) -> None:
-    assert find_listed_topic(text, TERMS)
+    assert asyncio.run(find_listed_topic(text, TERMS))
 
 
 def test_of_a_long_list_the_first_term_is_named_and_few_patterns_are_compiled() -> None:
     terms: list[JsonValue] = ["", "?!", *(f"forbidden word {number:03}*" for number in range(300))]
     compiled = compile_pattern.cache_info().misses
-    assert find_listed_topic("Nothing of it: word 299, forbidden.", terms) is None
-    assert find_listed_topic("A Forbidden-word 299th, forbidden word 298.", terms) == (
-        "it names forbidden word 298*"
-    )
+    assert asyncio.run(find_listed_topic("Nothing of it: word 299, forbidden.", terms)) is None
+    found = asyncio.run(find_listed_topic("A Forbidden-word 299th, forbidden word 298.", terms))
+    assert found == "it names forbidden word 298*"
     assert compile_pattern.cache_info().misses - compiled < 300 // 5
 
 
 @pytest.mark.parametrize("text", ["Myself, harmless as I am.", "Savaitė be žalos.", "Save it."])
 def test_a_term_is_not_found_within_other_words(text: str) -> None:
-    assert find_listed_topic(text, TERMS) is None
+    assert asyncio.run(find_listed_topic(text, TERMS)) is None
 
 
 @pytest.mark.parametrize(

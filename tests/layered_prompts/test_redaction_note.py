@@ -94,7 +94,7 @@ async def iterate_worker_deaths(*, tries: int) -> AsyncGenerator[tuple[int, Cras
         step += 1
 
 
-@pytest.mark.parametrize("tries", [2])
+@pytest.mark.parametrize("tries", [1, 2])
 async def test_a_worker_that_dies_anywhere_before_the_next_answer_neither_repeats_nor_loses_it(
     tries: int,
 ) -> None:

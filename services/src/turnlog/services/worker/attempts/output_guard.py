@@ -11,10 +11,9 @@ was published already, the guard can only withhold the rest and have the whole r
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Final, assert_never
 
@@ -242,78 +241,3 @@ def _compile_rule(name: str, pattern: str) -> LinearPattern:
         detail = f"the pattern of the rule `{name}` cannot be used: {fault.reason}"
         fix = f"{fault.fix}, and move the session to that version"
         raise Refused("bad-pattern", detail, field="policies.safety.rules", fix=fix) from None
-
-
-def find_listed_topic(text: str, topics: JsonValue) -> str | None:
-    """Return why a text is refused: the first topic or term that it names.
-
-    `topics` is a list, or lists by locale, all of which apply. Case, accents, and up to three signs
-    or none between the words of a term do not matter; a term with a final `*` is the beginning of a
-    word.
-    """
-    listed = topics.values() if isinstance(topics, dict) else [topics]
-    terms = tuple(str(each) for group in listed if isinstance(group, list) for each in group)
-    plain = _remove_accents(text)
-    for group in _compile_terms(terms):
-        if group.pattern.has_match(plain):
-            named = (each for each in group.terms if _compile_term_group((each,)).has_match(plain))
-            return f"it names {next(named, group.terms[0])}"
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class _TermGroup:
-    """Some terms, and one pattern that finds any of them."""
-
-    terms: tuple[str, ...]
-    pattern: LinearPattern
-
-
-_GROUPED_CHARACTERS: Final = 250
-"""Characters of the terms of one pattern. Together they compile five times as fast as one by one; a
-pattern of all terms of a long list would be too large to search a slice quickly at the worst."""
-
-
-@lru_cache(maxsize=64)
-def _compile_terms(terms: tuple[str, ...]) -> tuple[_TermGroup, ...]:
-    """Compile the terms that have words, in their order; a millisecond for two of them."""
-    groups: list[list[str]] = []
-    room = 0
-    for term in filter(_write_term_pattern, terms):
-        if len(term) > room:
-            groups.append([])
-            room = _GROUPED_CHARACTERS
-        groups[-1].append(term)
-        room -= len(term)
-    return tuple(_TermGroup((*group,), _compile_term_group((*group,))) for group in groups)
-
-
-def _compile_term_group(terms: Sequence[str]) -> LinearPattern:
-    return compile_pattern(rf"(?i)\b(?:{'|'.join(map(_write_term_pattern, terms))})\b")
-
-
-def _write_term_pattern(term: str) -> str:
-    """Return the pattern of a term; an empty one if it has no words."""
-    words = _WORD_PATTERN.findall(_remove_accents(term))
-    end = r"\w*" if words and term.endswith("*") else ""
-    return r"[\W_]{0,3}".join(map(re.escape, words)) + end
-
-
-_WORD_PATTERN: Final = re.compile(r"[^\W_]+")
-
-
-class _AccentTable(dict[int, int | None]):
-    """What becomes of a character by its number: nothing of accents and of invisible ones."""
-
-    def __missing__(self, number: int) -> int | None:
-        is_dropped = unicodedata.category(chr(number)) in {"Mn", "Cf"}
-        self[number] = None if is_dropped else number
-        return self[number]
-
-
-_ACCENT_TABLE: Final = _AccentTable()
-
-
-def _remove_accents(text: str) -> str:
-    """Return a text without accents and invisible characters: `ž` as `z`."""
-    return unicodedata.normalize("NFKD", text).translate(_ACCENT_TABLE)
