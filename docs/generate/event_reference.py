@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import EVENT_TYPES, LIBRARY_EVENT_TYPES, format_event_name
 from turnlog.events.subjects import (
     LIBRARY_HISTORY,

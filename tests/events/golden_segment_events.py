@@ -12,7 +12,7 @@ from tests.support.generators.event_samples import build_library_samples
 from turnlog.events.codec import CommandRef, EventDraft, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
-from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.events.testing import FIRST_EVENT_TIME, TENANT, make_id

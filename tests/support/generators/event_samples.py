@@ -31,15 +31,6 @@ from turnlog.events.model.memory_events import (
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.segment_events import (
-    NewSegment,
-    NewSegmentVersion,
-    SegmentsActivated,
-    SegmentsAdded,
-    SegmentsDeactivated,
-    SegmentsEdited,
-    SegmentText,
-)
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     BlueprintRef,
@@ -47,6 +38,15 @@ from turnlog.events.model.session_events import (
     SessionClosed,
     SessionOpened,
     SessionOrigin,
+)
+from turnlog.events.model.tenant.segment_events import (
+    NewSegment,
+    NewSegmentVersion,
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
+    SegmentText,
 )
 from turnlog.events.model.tool_events import (
     ApprovalDecided,

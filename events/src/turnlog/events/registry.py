@@ -32,17 +32,17 @@ from turnlog.events.model.memory_events import (
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.segment_events import (
-    SegmentsActivated,
-    SegmentsAdded,
-    SegmentsDeactivated,
-    SegmentsEdited,
-)
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
     SessionClosed,
     SessionOpened,
+)
+from turnlog.events.model.tenant.segment_events import (
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
 )
 from turnlog.events.model.tool_events import (
     ApprovalDecided,

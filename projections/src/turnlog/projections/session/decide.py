@@ -13,16 +13,14 @@ from typing import assert_never
 from turnlog.events.errors import Refused
 from turnlog.projections.session import commands
 from turnlog.projections.session.rules import (
-    approval_rules,
     attempt_rules,
     client_rules,
     fork_rules,
     phase_rules,
-    summary_rules,
-    tool_rules,
     upgrade_rules,
 )
 from turnlog.projections.session.rules.attempt_events import NewEvents
+from turnlog.projections.session.rules.steps import approval_rules, summary_rules, tool_rules
 from turnlog.projections.session.state import SessionState
 
 

@@ -12,15 +12,14 @@ import typer
 from turnlog.services.cli.commands import (
     admin_commands,
     audit_commands,
-    blueprint_commands,
     event_commands,
     memory_commands,
-    segment_library_commands,
     session_commands,
     start_commands,
     steering_commands,
     tool_commands,
 )
+from turnlog.services.cli.commands.tenant import blueprint_commands, segment_library_commands
 
 
 @dataclass(frozen=True, slots=True)

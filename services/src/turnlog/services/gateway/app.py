@@ -35,18 +35,17 @@ from turnlog.services.gateway.problem_details import (
 )
 from turnlog.services.gateway.routes import (
     audit_routes,
-    blueprint_routes,
     call_routes,
     event_routes,
     health_routes,
     memory_routes,
     prompt_routes,
-    segment_routes,
     session_command_routes,
     session_routes,
     turn_routes,
     what_if_routes,
 )
+from turnlog.services.gateway.routes.tenant import blueprint_routes, segment_routes
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.telemetry.request_log import RequestLog
 

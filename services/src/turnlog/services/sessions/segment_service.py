@@ -14,7 +14,7 @@ from typing import Final, assert_never
 
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY

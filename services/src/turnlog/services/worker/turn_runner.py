@@ -18,9 +18,9 @@ from turnlog.events.model.call_events import AttemptTimings, ContextAssembled
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage
-from turnlog.projections.session.rules.approval_rules import compute_approval_wait
 from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, build_outcome_command
+from turnlog.projections.session.rules.steps.approval_rules import compute_approval_wait
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost

@@ -40,11 +40,6 @@ from turnlog.projections.session.commands import (
 from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.program import get_step_number, list_undecided_tools
 from turnlog.projections.session.reference_inheritance import record_reference
-from turnlog.projections.session.rules.approval_rules import (
-    compute_approval_wait,
-    refuse_overdue_approvals,
-    request_approvals,
-)
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
     build_attempt_ended,
@@ -64,7 +59,15 @@ from turnlog.projections.session.rules.phase_rules import (
     find_transition,
     record_signal_tools,
 )
-from turnlog.projections.session.rules.tool_rules import refuse_tool_call, settle_pending_tools
+from turnlog.projections.session.rules.steps.approval_rules import (
+    compute_approval_wait,
+    refuse_overdue_approvals,
+    request_approvals,
+)
+from turnlog.projections.session.rules.steps.tool_rules import (
+    refuse_tool_call,
+    settle_pending_tools,
+)
 from turnlog.projections.session.state import OpenTurn, SessionState
 
 

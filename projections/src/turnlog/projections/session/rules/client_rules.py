@@ -43,8 +43,8 @@ from turnlog.projections.session.rules.phase_rules import (
     require_open_session,
     require_turn_allowed,
 )
-from turnlog.projections.session.rules.summary_rules import undo_summaries_of_turn
-from turnlog.projections.session.rules.tool_rules import settle_pending_tools
+from turnlog.projections.session.rules.steps.summary_rules import undo_summaries_of_turn
+from turnlog.projections.session.rules.steps.tool_rules import settle_pending_tools
 from turnlog.projections.session.state import OpenTurn, SessionState, SettledTurnRef, SettledTurnRun
 
 

@@ -17,7 +17,7 @@ from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.service_connection import send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.views.blueprint_view import render_move
+from turnlog.services.cli.views.tenant.blueprint_view import render_move
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_count,

@@ -36,7 +36,6 @@ from turnlog.services.api.requests import (
     ResolveReferencesRequest,
     WindowPreviewRequest,
 )
-from turnlog.services.api.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.service_payloads import (
     BlueprintList,
     BlueprintSchemas,
@@ -45,6 +44,7 @@ from turnlog.services.api.service_payloads import (
     StoppedSessionList,
 )
 from turnlog.services.api.session_payloads import SessionPage, SessionView
+from turnlog.services.api.tenant.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.turn_payloads import HistoryView
 from turnlog.services.api.verify_payloads import (
     VerificationView,

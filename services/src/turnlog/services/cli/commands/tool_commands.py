@@ -28,7 +28,7 @@ def check_tools(
     is 1 if a server cannot be used.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
-    from turnlog.services.cli.actions.local_blueprints import check_blueprint_tools
+    from turnlog.services.cli.actions.tenant.local_blueprints import check_blueprint_tools
 
     if not run_async(check_blueprint_tools(blueprint, tools, output)):
         raise typer.Exit(ExitCode.ERROR)

@@ -12,10 +12,10 @@ from pydantic import JsonValue
 from rich.table import Table
 
 from turnlog.events.model.manifest import Manifest
-from turnlog.services.api.segment_payloads import SegmentImportResult
+from turnlog.services.api.tenant.segment_payloads import SegmentImportResult
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
-from turnlog.services.cli.actions.segment_actions import (
+from turnlog.services.cli.actions.tenant.segment_actions import (
     IMPORT_PATH,
     build_import_body,
     read_segment_files,

@@ -22,9 +22,9 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.session.program import list_pending_tools
-from turnlog.projections.session.rules.approval_rules import is_run_allowed
 from turnlog.projections.session.rules.attempt_events import NewEvents, find_claimed_turn
 from turnlog.projections.session.rules.phase_rules import require_open_session
+from turnlog.projections.session.rules.steps.approval_rules import is_run_allowed
 from turnlog.projections.session.state import OpenTurn, SessionState, ToolUse
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
 from turnlog.projections.tools.result_condensation import format_tool_result

@@ -20,7 +20,7 @@ from turnlog.projections.library.segment_library import SegmentVersion
 from turnlog.projections.store.read.segment_queries import SEGMENT_PAGE_SIZE, SegmentRowFilter
 from turnlog.projections.store.read.segment_queries import list_segments as list_segment_rows
 from turnlog.projections.store.write.segment_projection import read_segments_sequence
-from turnlog.services.api.segment_payloads import (
+from turnlog.services.api.tenant.segment_payloads import (
     AddSegmentRequest,
     EditSegmentRequest,
     ImportSegmentsRequest,

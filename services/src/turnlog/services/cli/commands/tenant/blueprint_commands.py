@@ -21,7 +21,7 @@ def show_pins(
     output: OutputOption = "table",
 ) -> None:
     """Show the blueprint versions of open sessions, their number, and the files' version."""
-    from turnlog.services.cli.views.blueprint_view import render_pins
+    from turnlog.services.cli.views.tenant.blueprint_view import render_pins
 
     show_answer(
         target,
@@ -68,7 +68,7 @@ def check_blueprint(
     name what some providers refuse; the blueprint can be used.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
-    from turnlog.services.cli.actions.local_blueprints import check_blueprint_folders
+    from turnlog.services.cli.actions.tenant.local_blueprints import check_blueprint_folders
 
     if not check_blueprint_folders(folders, tools, output):
         raise typer.Exit(ExitCode.ERROR)
@@ -86,7 +86,7 @@ def create_blueprint(
     ] = Path(),
 ) -> None:
     """Create a blueprint folder from a shipped one, ready to use."""
-    from turnlog.services.cli.actions.local_blueprints import create_blueprint_folder
+    from turnlog.services.cli.actions.tenant.local_blueprints import create_blueprint_folder
 
     create_blueprint_folder(name, pattern, folder)
 
@@ -104,7 +104,7 @@ def list_blueprints(
 
     A running service says which; without one they are those that `turnlog up` would have.
     """
-    from turnlog.services.cli.actions.local_blueprints import print_blueprint_list
+    from turnlog.services.cli.actions.tenant.local_blueprints import print_blueprint_list
 
     run_async(print_blueprint_list(target, blueprints or [], os.environ, output))
 
@@ -123,6 +123,6 @@ def show_blueprint(
 
     It is that of a running service; without one, that which `turnlog up` would have.
     """
-    from turnlog.services.cli.actions.local_blueprints import print_blueprint
+    from turnlog.services.cli.actions.tenant.local_blueprints import print_blueprint
 
     run_async(print_blueprint(name, target, blueprints or [], os.environ, output))

@@ -22,13 +22,13 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     FaultyBlueprint,
 )
 from turnlog.projections.library.segment_inputs import SegmentInput
-from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
+from turnlog.services.api.tenant.segment_payloads import SegmentChangeResult, SegmentImportResult
 from turnlog.services.cli.client.service_connection import CommandBody, send_command
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.segment_import import import_rows, sql_dumps
 from turnlog.services.cli.segment_import.import_rows import ImportedSegmentRow, ParsedSegments
-from turnlog.services.cli.views.segment_view import (
+from turnlog.services.cli.views.tenant.segment_view import (
     render_import,
     render_segment_change,
     render_segment_faults,

@@ -46,7 +46,7 @@ from turnlog.services.cli.console import (
 )
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.options import ReadTarget
-from turnlog.services.cli.views.blueprint_view import (
+from turnlog.services.cli.views.tenant.blueprint_view import (
     render_blueprint,
     render_blueprint_faults,
     render_blueprints,

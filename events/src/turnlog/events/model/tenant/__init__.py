@@ -1,0 +1,1 @@
+"""Events of the histories that belong to a tenant and not to one session."""

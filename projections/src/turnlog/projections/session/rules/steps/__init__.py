@@ -1,0 +1,1 @@
+"""Rules for what a turn does between its calls: tools, approvals and summaries."""

@@ -1,0 +1,1 @@
+"""Actions of the commands for what belongs to a tenant."""

@@ -1,0 +1,1 @@
+"""Routes for what belongs to a tenant and not to one session."""
