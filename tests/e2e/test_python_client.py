@@ -177,6 +177,12 @@ async def test_commands_on_a_session(turnlog: AsyncTurnlogClient, provider: Open
     assert len((await fork.fetch_history()).turns) == 1
     await fork.run_turn("And now?")
     listed = await turnlog.list_sessions(blueprint="assistant", text="Tell me")
-    assert {each.blueprint for each in listed.sessions} <= {"assistant"}
+    assert {each.blueprint for each in listed.sessions} == {"assistant"}
+    failed = await turnlog.list_sessions(text="Tell me", failed=True)
+    of_another_profile = await turnlog.list_sessions(text="Tell me", profile="another")
+    of_another_phase = await turnlog.list_sessions(text="Tell me", phase="another")
+    assert failed.sessions == of_another_profile.sessions == of_another_phase.sessions == ()
+    whole = await turnlog.list_sessions(text="Tell me", failed=False)
+    assert {each.session for each in whole.sessions} >= {fork.session}
     with pytest.raises(RequestConflict, match="nothing-to-cancel"):
         await session.cancel_turn()

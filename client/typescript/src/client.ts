@@ -118,7 +118,14 @@ export class TurnlogClient {
 
   /** Return a page of sessions, newest first; `before` is the `next` of the page before it. */
   listSessions(
-    filter: { q?: string; blueprint?: string; before?: string } = {},
+    filter: {
+      q?: string;
+      blueprint?: string;
+      profile?: string;
+      phase?: string;
+      failed?: boolean;
+      before?: string;
+    } = {},
   ): Promise<SessionListAnswer> {
     return this.send({ method: "GET", path: "/v1/sessions", query: filter });
   }

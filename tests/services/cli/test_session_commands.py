@@ -161,6 +161,16 @@ def test_what_is_not_said_yet_can_be_tried_with_another_budget_and_model(
     assert tried["cost"]["price"] == "exact"
 
 
+def test_sessions_are_listed_by_profile_phase_and_failure(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    whole = turnlog("sessions", "-o", "json", *played.here).json["sessions"]
+    assert played.session in {each["session"] for each in whole}
+    for filters in (("--failed",), ("--profile", "another"), ("--phase", "another")):
+        filtered = turnlog("sessions", *filters, "-o", "json", *played.here).json["sessions"]
+        assert filtered == [], filters
+
+
 def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:

@@ -91,11 +91,22 @@ class AsyncTurnlogClient:
         *,
         text: str | None = None,
         blueprint: str | None = None,
+        profile: str | None = None,
+        phase: str | None = None,
+        failed: bool | None = None,
         attributes: Mapping[str, str] | None = None,
         before: str | None = None,
     ) -> SessionListAnswer:
         """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
-        return await self.send(operations.list_sessions(text, blueprint, attributes or {}, before))
+        filters = {
+            "q": text,
+            "blueprint": blueprint,
+            "profile": profile,
+            "phase": phase,
+            "failed": failed,
+            "before": before,
+        }
+        return await self.send(operations.list_sessions(filters, attributes or {}))
 
     async def watch_events(
         self, *, after: str | None = None, types: Sequence[str] = ()

@@ -138,14 +138,10 @@ def open_session(
 
 
 def list_sessions(
-    text: str | None,
-    blueprint: str | None,
-    attributes: Mapping[str, str],
-    before: str | None,
+    filters: Mapping[str, str | bool | None], attributes: Mapping[str, str]
 ) -> ClientOperation[SessionListAnswer]:
     """List sessions, newest first."""
-    filters = {f"attribute.{name}": value for name, value in attributes.items()}
-    query = {"q": text, "blueprint": blueprint, "before": before, **filters}
+    query = {**filters, **{f"attribute.{name}": value for name, value in attributes.items()}}
     return _build_read("/v1/sessions", SessionListAnswer, query)
 
 

@@ -32,6 +32,15 @@ class SessionListOptions:
     blueprint: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only sessions of this blueprint.")
     ] = None
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only sessions with this profile now.")
+    ] = None
+    phase: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only sessions that are in this phase.")
+    ] = None
+    failed: Annotated[
+        bool | None, typer.Option("--failed", help="Only sessions with a turn that failed.")
+    ] = None
     redacted: Annotated[
         bool | None, typer.Option("--redacted", help="Only sessions with a redacted reply.")
     ] = None
