@@ -232,16 +232,6 @@ WINDOW_PARTS: Final = _build_row_table(
 )
 """The token ledger: what each component used in each call, and how many of its turns were cut."""
 
-REDACTIONS: Final = _build_row_table(
-    "redactions",
-    {"sequence": BigInteger},
-    _build_number_column("turn", null=False),
-    _build_text_column("reason", null=False),
-    _build_text_column("rule", null=False),
-    _build_text_column("at", null=False),
-)
-"""One row per redaction."""
-
 PHASES: Final = _build_row_table(
     "phases",
     {"sequence": BigInteger},
@@ -280,7 +270,6 @@ ROW_TABLES: Final = (
     CALLS,
     ATTEMPTS,
     WINDOW_PARTS,
-    REDACTIONS,
     PHASES,
     COMMANDS,
     QUARANTINE,

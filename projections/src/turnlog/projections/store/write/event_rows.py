@@ -69,7 +69,6 @@ from turnlog.projections.store.schema.read_model_tables import (
     COMMANDS,
     PHASES,
     PROMPTS,
-    REDACTIONS,
     SESSIONS,
     TURNS,
     WINDOW_PARTS,
@@ -397,8 +396,3 @@ def _build_redaction(recorded: RecordedEvent, event: ReplyRedacted) -> Iterator[
         settled_at=at,
     )
     yield _patch_session(recorded, redacted=True)
-    yield PutRow(
-        REDACTIONS,
-        (recorded.tenant, recorded.session, recorded.sequence),
-        {"turn": event.turn, "reason": event.reason, "rule": event.rule, "at": at},
-    )
