@@ -8,12 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
-from turnlog.events.registry import EVENT_TYPES, LIBRARY_EVENT_TYPES, format_event_name
+from turnlog.events.registry import (
+    EVENT_TYPES,
+    LIBRARY_EVENT_TYPES,
+    LIBRARY_FAMILIES,
+    KnowledgeEvent,
+    SegmentEvent,
+    format_event_name,
+)
 from turnlog.events.subjects import (
     LIBRARY_HISTORY,
     REPUBLISH_PREFIX,
@@ -248,7 +254,8 @@ class _PageWriter:
         by_family: dict[str, list[type[BaseModel]]] = {}
         for kind in EVENT_TYPES.values():
             by_family.setdefault(kind.leaf.partition(".")[0], []).append(kind)
-        by_family["segment library"] = list(LIBRARY_EVENT_TYPES.values())
+        by_family["segment library"] = list(get_args(SegmentEvent))
+        by_family["knowledge"] = list(get_args(KnowledgeEvent))
         for family, kinds in by_family.items():
             yield f"\n## Events: {family}"
             for kind in kinds:
@@ -257,7 +264,7 @@ class _PageWriter:
     def _iterate_event(self, kind: Any) -> Iterator[str]:  # noqa: ANN401 - an event class
         history = SESSION_HISTORY if kind.type in EVENT_TYPES else LIBRARY_HISTORY
         yield f"\n### {format_event_name(kind.type)}\n"
-        yield f"`{kind.type}` in `{_format_subject(history, kind.leaf)}`;"
+        yield f"`{kind.type}` in `{_format_subject(history, kind)}`;"
         yield f"schema `#/$defs/{get_envelope_name(kind)}`\n"
         yield from self._iterate_definition(get_data_name(kind.__name__))
 
@@ -315,16 +322,17 @@ def _iterate_subjects() -> Iterator[str]:
     yield "| subject | events |"
     yield "|---|---|"
     for history, types in ((SESSION_HISTORY, EVENT_TYPES), (LIBRARY_HISTORY, LIBRARY_EVENT_TYPES)):
-        by_leaf: dict[str, list[str]] = {}
+        by_subject: dict[str, list[str]] = {}
         for wire_type, kind in types.items():
-            by_leaf.setdefault(kind.leaf, []).append(f"`{format_event_name(wire_type)}`")
-        for leaf, names in sorted(by_leaf.items()):
-            yield f"| `{_format_subject(history, leaf)}` | {' '.join(names)} |"
+            names = by_subject.setdefault(_format_subject(history, kind), [])
+            names.append(f"`{format_event_name(wire_type)}`")
+        for subject, names in sorted(by_subject.items()):
+            yield f"| `{subject}` | {' '.join(names)} |"
 
 
-def _format_subject(history: HistoryKind, leaf: str) -> str:
-    owner = "SESSION" if history is SESSION_HISTORY else SEGMENT_FAMILY
-    return f"{history.prefix}.TENANT.{owner}.{leaf}"
+def _format_subject(history: HistoryKind, kind: Any) -> str:  # noqa: ANN401 - an event class
+    owner = "SESSION" if history is SESSION_HISTORY else LIBRARY_FAMILIES[kind]
+    return f"{history.prefix}.TENANT.{owner}.{kind.leaf}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Golden bytes of segment events.
+"""Golden bytes of library events.
 
 `python -m tests.events.golden_segment_events` writes the bytes of event types that have none yet.
 """
@@ -12,8 +12,7 @@ from tests.support.generators.event_samples import build_library_samples
 from turnlog.events.codec import CommandRef, EventDraft, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
-from turnlog.events.registry import LibraryEvent
+from turnlog.events.registry import LIBRARY_FAMILIES, LibraryEvent
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.events.testing import FIRST_EVENT_TIME, TENANT, make_id
 
@@ -33,7 +32,8 @@ def encode_event(event: LibraryEvent) -> bytes:
         traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     )
     after = ChainHead(6, 41, compute_digest("the event before"))
-    return encode_batch(TENANT, SEGMENT_FAMILY, after, [full], LIBRARY_HISTORY).messages[0].payload
+    family = LIBRARY_FAMILIES[type(event)]
+    return encode_batch(TENANT, family, after, [full], LIBRARY_HISTORY).messages[0].payload
 
 
 def get_golden_path(name: str, event: LibraryEvent) -> Path:

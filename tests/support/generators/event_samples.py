@@ -39,6 +39,12 @@ from turnlog.events.model.session_events import (
     SessionOpened,
     SessionOrigin,
 )
+from turnlog.events.model.tenant.knowledge_events import (
+    KnowledgeAdded,
+    KnowledgeEdited,
+    KnowledgeEntry,
+    KnowledgeRemoved,
+)
 from turnlog.events.model.tenant.segment_events import (
     NewSegment,
     NewSegmentVersion,
@@ -469,6 +475,17 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
         active=False,
         text=SAMPLE_SEGMENT_TEXT,
     )
+    case = KnowledgeEntry(
+        id="late-ships",
+        kind="case",
+        title="Which ships are late?",
+        digest=compute_digest("Call list_ships, then compare the times."),
+        characters=40,
+        source="cases/harbour.csv",
+        tags=("harbour",),
+        attributes={"author": "ann"},
+        efficiency=0.75,
+    )
     return {
         "segments-added": SegmentsAdded(segments=(innkeeper,)),
         "segments-edited": SegmentsEdited(
@@ -476,4 +493,7 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
         ),
         "segments-deactivated": SegmentsDeactivated(segments=(7, 9), variant="b"),
         "segments-activated": SegmentsActivated(segments=(7,), variant="b"),
+        "knowledge-added": KnowledgeAdded(collection="query-cases", entries=(case,)),
+        "knowledge-edited": KnowledgeEdited(collection="query-cases", entries=(case,)),
+        "knowledge-removed": KnowledgeRemoved(collection="query-cases", entries=("late-ships",)),
     }

@@ -21,8 +21,10 @@ from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
     UPCASTERS,
+    KnowledgeEvent,
     KnownEvent,
     LibraryEvent,
+    SegmentEvent,
     UnknownEvent,
     apply_upcasters,
 )
@@ -219,6 +221,22 @@ def decode_library_event(recorded: RecordedEvent) -> LibraryEvent | UnknownEvent
     except ValidationError as error:
         place = f"LIBRARY, stream sequence {recorded.stream_sequence}"
         raise _describe_invalid(place, error) from None
+
+
+def decode_segment_event(recorded: RecordedEvent) -> SegmentEvent | UnknownEvent:
+    """Do the same for an event of segments; one of another family is an unknown event."""
+    event = decode_library_event(recorded)
+    if isinstance(event, SegmentEvent | UnknownEvent):
+        return event
+    return UnknownEvent(recorded.envelope.type, {})
+
+
+def decode_knowledge_event(recorded: RecordedEvent) -> KnowledgeEvent | UnknownEvent:
+    """Do the same for an event of knowledge; one of another family is an unknown event."""
+    event = decode_library_event(recorded)
+    if isinstance(event, KnowledgeEvent | UnknownEvent):
+        return event
+    return UnknownEvent(recorded.envelope.type, {})
 
 
 def _describe_invalid(place: str, error: ValidationError) -> Corrupt:

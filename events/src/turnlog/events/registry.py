@@ -38,7 +38,14 @@ from turnlog.events.model.session_events import (
     SessionClosed,
     SessionOpened,
 )
+from turnlog.events.model.tenant.knowledge_events import (
+    KNOWLEDGE_FAMILY,
+    KnowledgeAdded,
+    KnowledgeEdited,
+    KnowledgeRemoved,
+)
 from turnlog.events.model.tenant.segment_events import (
+    SEGMENT_FAMILY,
     SegmentsActivated,
     SegmentsAdded,
     SegmentsDeactivated,
@@ -156,8 +163,20 @@ def apply_upcasters(
     return wire_type, data
 
 
-LibraryEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsActivated
+SegmentEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsActivated
+"""The events of segments."""
+
+KnowledgeEvent = KnowledgeAdded | KnowledgeEdited | KnowledgeRemoved
+"""The events of knowledge."""
+
+LibraryEvent = SegmentEvent | KnowledgeEvent
 """The library events that this release writes and reads."""
+
+LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
+    **dict.fromkeys(get_args(SegmentEvent), SEGMENT_FAMILY),
+    **dict.fromkeys(get_args(KnowledgeEvent), KNOWLEDGE_FAMILY),
+}
+"""The family whose history an event belongs to, by class."""
 
 LIBRARY_EVENT_TYPES: Final[dict[str, type[LibraryEvent]]] = {
     kind.type: kind for kind in get_args(LibraryEvent)

@@ -7,15 +7,13 @@ to where the index must have read the log, so that a search after an acknowledge
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from turnlog.events.content import Digest
+from turnlog.events.model.tenant.knowledge_events import EntryKind
 
 MAX_CANDIDATES: Final = 24
 """The most hits of one search; with texts of the longest kind they still fit into one message."""
-
-EntryKind = Literal["case", "document"]
-"""What an entry is: a case to be adapted, or a part of a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ class KnowledgeSearch(Protocol):
         """Return the hits of a search, best first; ties are ordered by collection and entry.
 
         Raises `Unavailable` with `what` being `knowledge-index` while the index is behind or
-        rebuilt, and `embedder` when the embedder failed; both may be repeated. Raises `Refused`
-        with code `unknown-collection` for a collection that does not exist.
+        rebuilt, and `embedder` when the embedder failed; both may be repeated. A collection that
+        does not exist has no entries.
         """
         ...

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
-from turnlog.events.codec import decode_library_event
+from turnlog.events.codec import decode_segment_event
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.model.tenant.segment_events import (
@@ -22,7 +22,7 @@ from turnlog.events.model.tenant.segment_events import (
     SegmentsEdited,
     SegmentText,
 )
-from turnlog.events.registry import LibraryEvent, UnknownEvent
+from turnlog.events.registry import SegmentEvent, UnknownEvent
 
 SegmentPlacement = tuple[str, str | None]
 """Scope and reference."""
@@ -138,7 +138,7 @@ def fold(events: Iterable[RecordedEvent], library: SegmentLibrary) -> SegmentLib
     commands, head = dict(library.commands_by_key), library.head
     placed: dict[SegmentPlacement, list[int]] = {}
     for recorded in events:
-        event, head = decode_library_event(recorded), recorded.head
+        event, head = decode_segment_event(recorded), recorded.head
         for changed in _apply_event(segments, event, recorded):
             if changed.id not in segments:
                 placed.setdefault((changed.scope, changed.ref), []).append(changed.id)
@@ -151,7 +151,7 @@ def fold(events: Iterable[RecordedEvent], library: SegmentLibrary) -> SegmentLib
 
 def _apply_event(
     segments: Mapping[int, LibrarySegment],
-    event: LibraryEvent | UnknownEvent,
+    event: SegmentEvent | UnknownEvent,
     recorded: RecordedEvent,
 ) -> Iterable[LibrarySegment]:
     stamp = EventStamp(recorded.sequence, recorded.envelope.time, recorded.envelope.actor)
@@ -228,7 +228,7 @@ def set_variants_active(
 
 def _record_command(
     commands: dict[str, LibraryCommandRecord],
-    event: LibraryEvent | UnknownEvent,
+    event: SegmentEvent | UnknownEvent,
     recorded: RecordedEvent,
 ) -> None:
     key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
@@ -242,12 +242,12 @@ def build_command_result(events: Iterable[RecordedEvent]) -> LibraryCommandResul
     """Return the result of a command from the events it led to."""
     result = LibraryCommandResult()
     for recorded in events:
-        result = _add_to_result(result, decode_library_event(recorded), recorded)
+        result = _add_to_result(result, decode_segment_event(recorded), recorded)
     return result
 
 
 def _add_to_result(
-    before: LibraryCommandResult, event: LibraryEvent | UnknownEvent, recorded: RecordedEvent
+    before: LibraryCommandResult, event: SegmentEvent | UnknownEvent, recorded: RecordedEvent
 ) -> LibraryCommandResult:
     added, edited = _list_changed_segments(event)
     added = (*before.added, *added)
@@ -256,7 +256,7 @@ def _add_to_result(
 
 
 def _list_changed_segments(
-    event: LibraryEvent | UnknownEvent,
+    event: SegmentEvent | UnknownEvent,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     match event:
         case SegmentsAdded(segments=added):

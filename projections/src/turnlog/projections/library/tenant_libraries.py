@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from turnlog.events.codec import decode_event, decode_library_event
+from turnlog.events.codec import decode_event, decode_segment_event
 from turnlog.events.envelope import ChainHead, RecordedEvent, find_chain_break
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
@@ -93,5 +93,5 @@ def _decode_event(raw: RawEvent, tenant: str, head: ChainHead | None) -> Recorde
     last = (head.sequence, head.hash) if head else (0, None)
     if fault := find_chain_break(recorded, *last):
         raise Corrupt(place, fault)
-    decode_library_event(recorded)
+    decode_segment_event(recorded)
     return recorded

@@ -17,7 +17,7 @@ from turnlog.events.model.tenant.segment_events import (
     SegmentsDeactivated,
     SegmentsEdited,
 )
-from turnlog.events.registry import LibraryEvent, UnknownEvent
+from turnlog.events.registry import SegmentEvent, UnknownEvent
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.library.segment_library import (
     LibrarySegment,
@@ -94,7 +94,7 @@ def _iterate_steps(number: int, name: str, side: CallSnapshot) -> Iterator[Varia
 
 
 def _apply_edit(
-    segment: LibrarySegment | None, event: LibraryEvent | UnknownEvent, number: int
+    segment: LibrarySegment | None, event: SegmentEvent | UnknownEvent, number: int
 ) -> LibrarySegment | None:
     match event:
         case SegmentsAdded(segments=added):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.events.codec import decode_library_event
+from turnlog.events.codec import decode_segment_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.call_events import ContextAssembled
@@ -19,7 +19,7 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import BlueprintMoved, ProfileSwitched, SessionOpened
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
-from turnlog.events.registry import LIBRARY_EVENT_TYPES, LibraryEvent, UnknownEvent
+from turnlog.events.registry import LIBRARY_EVENT_TYPES, SegmentEvent, UnknownEvent
 from turnlog.projections.audit.explain.turn_milestones import (
     MilestonesByTurn,
     TurnMilestones,
@@ -37,7 +37,7 @@ class LibraryEdit:
     """An event of the library, and its decoded payload."""
 
     recorded: RecordedEvent
-    event: LibraryEvent | UnknownEvent
+    event: SegmentEvent | UnknownEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def build_call_snapshot(
     recorded, fixed = _find_call_event(log, call)
     known = log.trim_after(fixed.manifest.sequence)
     state = known.get_state()
-    edits = tuple(LibraryEdit(each, decode_library_event(each)) for each in library)
+    edits = tuple(LibraryEdit(each, decode_segment_event(each)) for each in library)
     return CallSnapshot(
         recorded, fixed, log, known, state, build_milestones(known, state.submitted), edits
     )

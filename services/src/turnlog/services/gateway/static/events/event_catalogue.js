@@ -43,6 +43,9 @@ export const EVENT_FAMILIES = {
   "segments-edited": "prompt",
   "segments-deactivated": "prompt",
   "segments-activated": "prompt",
+  "knowledge-added": "prompt",
+  "knowledge-edited": "prompt",
+  "knowledge-removed": "prompt",
 };
 
 export const EVENT_TEMPLATES = {

@@ -1,0 +1,143 @@
+"""The knowledge service: load a tenant's collections, decide a command, append its events.
+
+Every knowledge event is appended here. Texts are stored before the events that refer to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from turnlog.events import codec
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.tenant.knowledge_events import KNOWLEDGE_FAMILY
+from turnlog.events.registry import KnowledgeEvent
+from turnlog.events.store.ports import BlobStore, EventLog
+from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.projections.knowledge.knowledge_decisions import decide_knowledge
+from turnlog.projections.knowledge.knowledge_inputs import KnowledgeCommand, PutEntries
+from turnlog.projections.knowledge.knowledge_state import (
+    KnowledgeChanges,
+    KnowledgeCommandRecord,
+    KnowledgeState,
+    collect_changes,
+    fold_knowledge,
+)
+from turnlog.services.platform.clock import Clock, CreateId
+from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
+
+TEXT_WRITE_BATCH: Final = 64
+"""Texts of entries stored concurrently."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeOutcome:
+    """The result of a command: the state after it, and the entries that it changed."""
+
+    state: KnowledgeState
+    changes: KnowledgeChanges
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeStates:
+    """Folds and caches the states of tenants' knowledge."""
+
+    cached: dict[str, KnowledgeState] = field(default_factory=dict[str, KnowledgeState])
+
+    def get_state(self, tenant: str, history: str) -> KnowledgeState | None:
+        """Return the cached state, or None."""
+        del history
+        return self.cached.get(tenant)
+
+    def get_presumed_state(self, tenant: str, history: str) -> KnowledgeState | None:
+        """Return the cached state, or None; nobody else is expected to append."""
+        return self.get_state(tenant, history)
+
+    async def load_base_state(self, tenant: str, history: str) -> KnowledgeState:
+        """Return the cached state, or else one without entries."""
+        return self.get_state(tenant, history) or KnowledgeState(tenant)
+
+    def fold_events(
+        self, events: Sequence[RecordedEvent], state: KnowledgeState | None
+    ) -> KnowledgeState:
+        """Fold events onto a state and cache the result, unless a later one is cached."""
+        folded = fold_knowledge(events, state or KnowledgeState(events[0].tenant))
+        cached = self.cached.get(folded.tenant)
+        if cached is None or cached.sequence < folded.sequence:
+            self.cached[folded.tenant] = folded
+        return folded
+
+    def fold_appended_events(
+        self, events: Sequence[RecordedEvent], state: KnowledgeState | None
+    ) -> KnowledgeState:
+        """Do the same; an append makes nothing else due."""
+        return self.fold_events(events, state)
+
+    async def find_command(self, state: KnowledgeState, key: str) -> KnowledgeCommandRecord | None:
+        """Return the record of an idempotency key, or None."""
+        return state.commands_by_key.get(key)
+
+
+@dataclass
+class KnowledgeService:
+    """The knowledge of all tenants, for one process."""
+
+    log: EventLog
+    blobs: BlobStore
+    clock: Clock
+    create_id: CreateId
+    source: str
+    """The `source` of appended events."""
+    _handler: IdempotentCommandHandler[KnowledgeState, KnowledgeCommandRecord] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._handler = IdempotentCommandHandler(
+            self.log,
+            LIBRARY_HISTORY,
+            KnowledgeStates(),
+            self.clock,
+            self.create_id,
+            self.source,
+            log_name="library",
+        )
+
+    async def load_state(self, tenant: str) -> KnowledgeState:
+        """Return the state of a tenant; see `IdempotentCommandHandler.load_state`."""
+        state = await self._handler.load_state(tenant, KNOWLEDGE_FAMILY)
+        return state or KnowledgeState(tenant)
+
+    async def read_sequence(self, tenant: str) -> int:
+        """Return the sequence of the tenant's last knowledge event; 0 before the first."""
+        last = await self.log.read_last_event(tenant, KNOWLEDGE_FAMILY)
+        return last.sequence if last else 0
+
+    async def handle(
+        self,
+        tenant: str,
+        command: KnowledgeCommand,
+        metadata: CommandMetadata,
+        key: codec.CommandRef | None = None,
+    ) -> KnowledgeOutcome:
+        """Carry out a command; see `IdempotentCommandHandler.handle`."""
+
+        async def decide_events(state: KnowledgeState | None) -> Sequence[KnowledgeEvent]:
+            events = decide_knowledge(state or KnowledgeState(tenant), command)
+            if events and isinstance(command, PutEntries):
+                await self._store_texts(tenant, (each.text for each in command.entries))
+            return events
+
+        handled = await self._handler.handle(tenant, KNOWLEDGE_FAMILY, decide_events, metadata, key)
+        state = handled.state or KnowledgeState(tenant)
+        if handled.record is not None:
+            return KnowledgeOutcome(state, handled.record.result)
+        if not handled.events:
+            return KnowledgeOutcome(state, KnowledgeChanges(state.sequence))
+        return KnowledgeOutcome(state, collect_changes(handled.events))
+
+    async def _store_texts(self, tenant: str, texts: Iterable[str]) -> None:
+        distinct = tuple(dict.fromkeys(texts))
+        for start in range(0, len(distinct), TEXT_WRITE_BATCH):
+            batch = distinct[start : start + TEXT_WRITE_BATCH]
+            await asyncio.gather(*(self.blobs.put_blob(tenant, text.encode()) for text in batch))
