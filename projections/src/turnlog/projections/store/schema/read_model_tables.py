@@ -11,7 +11,7 @@ import json
 from typing import Any, Final
 
 from pydantic import JsonValue
-from sqlalchemy import BigInteger, Boolean, Column, Index, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, LargeBinary, MetaData, Table, Text
 
 from turnlog.events.content import Digest, compute_digest
 
@@ -253,6 +253,16 @@ COMMANDS: Final = _build_row_table(
 )
 """One row per command with an idempotency key, kept as long as its session."""
 
+RETRIEVED_ENTRIES: Final = _build_row_table(
+    "retrieved_entries", {"turn": BigInteger, "collection": Text, "entry": Text}
+)
+"""One row per entry of knowledge that a turn's prompts included."""
+
+TURN_VOTES: Final = _build_row_table(
+    "turn_votes", {"turn": BigInteger}, _build_number_column("vote", null=False)
+)
+"""One row per turn that somebody judged: 1, 0 or -1, which counts for all that it retrieved."""
+
 QUARANTINE: Final = _build_row_table(
     "quarantine",
     {"position": BigInteger},
@@ -272,6 +282,8 @@ ROW_TABLES: Final = (
     WINDOW_PARTS,
     PHASES,
     COMMANDS,
+    RETRIEVED_ENTRIES,
+    TURN_VOTES,
     QUARANTINE,
     SESSIONS,
 )
@@ -297,6 +309,14 @@ Index(
     ATTRIBUTES.c.tenant,
     ATTRIBUTES.c.name,
     ATTRIBUTES.c.digest,
+)
+
+Index(
+    "retrieved_entries_by_entry",
+    RETRIEVED_ENTRIES.c.build,
+    RETRIEVED_ENTRIES.c.tenant,
+    RETRIEVED_ENTRIES.c.collection,
+    RETRIEVED_ENTRIES.c.entry,
 )
 
 
@@ -338,3 +358,63 @@ case-folded for searching, so that both databases find the same rows.
 """
 
 Index("segments_by_place", SEGMENTS.c.build, SEGMENTS.c.tenant, SEGMENTS.c.scope, SEGMENTS.c.ref)
+
+
+# Knowledge is a projection of its own too. The words and vectors of its search are not here:
+# `store.knowledge.index_tables` makes them with each build, as the database of the moment allows.
+KNOWLEDGE_INDEX: Final = Table(
+    "knowledge_index",
+    METADATA,
+    Column("build", BigInteger, primary_key=True, autoincrement=False),
+    Column("embedder", Text, nullable=False),
+    Column("vectors", Text, nullable=False),
+    Column("complete", Boolean, nullable=False),
+)
+"""One row: the embedder of the vectors, how they are stored, and whether the log is folded."""
+
+KNOWLEDGE_HISTORIES: Final = Table(
+    "knowledge_histories",
+    METADATA,
+    Column("build", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("replaced", BigInteger, nullable=False),
+    Column("stopped", Text),
+)
+"""One row per tenant: its last folded event, how many entries were replaced or removed since the
+build began, and why folding stopped. `number` names the table of its words.
+"""
+
+KNOWLEDGE_ENTRIES: Final = Table(
+    "knowledge_entries",
+    METADATA,
+    Column("build", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant", Text, primary_key=True),
+    Column("collection", Text, primary_key=True),
+    Column("entry", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("content", Text),
+    Column("digest", Text, nullable=False),
+    Column("characters", BigInteger, nullable=False),
+    Column("source", Text),
+    Column("tags", Text, nullable=False),
+    Column("attributes", Text, nullable=False),
+    Column("efficiency", Float(53)),
+    Column("revision", BigInteger, nullable=False),
+    Column("edited_at", Text, nullable=False),
+    Column("edited_by", Text, nullable=False),
+)
+"""One row per entry. `number` follows from the place of its event, and is another after each edit.
+`content` is null if its blob is missing; such an entry is never found.
+"""
+
+Index(
+    "knowledge_entries_by_number",
+    KNOWLEDGE_ENTRIES.c.build,
+    KNOWLEDGE_ENTRIES.c.number,
+    unique=True,
+)
