@@ -210,9 +210,9 @@ MAX_IDEMPOTENCY_RECORDS: Final = 64
 SettledStatus = Literal["completed", "failed", "cancelled"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SettledTurnRef:
-    """A settled turn."""
+    """A settled turn; the standard `replace` changes it, since `fast_replace` derives nothing."""
 
     turn: int
     status: SettledStatus
@@ -233,14 +233,15 @@ class SettledTurnRef:
     """Kind of thing the turn is about, as the resolver named it."""
     role: TurnRole = "user"
     """Whose text it is; a turn of the system has no reply."""
+    characters: int = field(init=False, repr=False, compare=False)
+    """Characters the turn takes in a window; 0 when no window includes it."""
 
-    @property
-    def characters(self) -> int:
-        """Characters the turn takes in a window; 0 when no window includes it."""
-        if self.status != "completed" or self.excluded:
-            return 0
+    def __post_init__(self) -> None:
+        # Computed once, because every fold and every prompt adds up the turns of a window.
         text, reply = self.text, self.reply
-        return (text.characters if text else 0) + (reply.characters if reply else 0)
+        size = (text.characters if text else 0) + (reply.characters if reply else 0)
+        is_shown = self.status == "completed" and not self.excluded
+        object.__setattr__(self, "characters", size if is_shown else 0)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ up to `MAX_RECENT_TURNS` turns.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import assert_never
 
 from turnlog.events.envelope import RecordedEvent
@@ -140,14 +141,16 @@ def _sort_turns(turns: tuple[SettledTurnRef, ...]) -> tuple[SettledTurnRef, ...]
 
 
 def _count_out_of_reach(turns: tuple[SettledTurnRef, ...], reach: int) -> int:
+    """Return how many of the oldest turns are followed by as much as a window can contain."""
     if reach == UNBOUNDED_REACH:
         return 0
-    characters = 0
-    for behind, ref in enumerate(reversed(turns)):
-        if behind == MAX_RECENT_TURNS or (reach and characters >= reach):
-            return len(turns) - behind
-        characters += ref.characters
-    return 0
+    later = sum([ref.characters for ref in turns])
+    for place, ref in enumerate(turns):
+        later -= ref.characters
+        is_full = len(turns) - place > MAX_RECENT_TURNS or (reach and later >= reach)
+        if not is_full:
+            return place
+    return len(turns)
 
 
 def _convert_to_run(ref: SettledTurnRef) -> SettledTurnRun:
@@ -195,7 +198,9 @@ def mark_turn(
     redacted = found.redacted if redacted is None else redacted
     if isinstance(found, SettledTurnRef):
         reply, work = reply or found.reply, None if redacted else found.work
-        marked = replace(found, excluded=excluded, redacted=redacted, reply=reply, work=work)
+        marked = dataclasses.replace(
+            found, excluded=excluded, redacted=redacted, reply=reply, work=work
+        )
         turns = tuple(marked if ref.turn == turn else ref for ref in state.turns)
         return replace(state, turns=turns)
     pieces = (
