@@ -28,8 +28,8 @@ from turnlog.projections.prompt.assembly_inputs import (
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
-from turnlog.projections.session.evolve import fold_unbounded
-from turnlog.projections.session.state import MAX_RECENT_TURNS
+from turnlog.projections.session.evolve import fold_unbounded, fold_with_reach
+from turnlog.projections.session.state import FARTHEST_REACH, MAX_RECENT_TURNS
 from turnlog.projections.testing import (
     SessionScenario,
     build_exchange,
@@ -266,6 +266,20 @@ def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
     (far, near) = [p for p in found.manifest.parts if isinstance(p.source, HistorySource)]
     assert (far.source, far.treatment) == (HistorySource(view="recent", first=1, last=2), "dropped")
     assert near.source == HistorySource(view="recent", first=3, last=MAX_RECENT_TURNS + 2)
+
+
+def test_the_latest_turns_make_the_same_prompt_as_the_whole_session() -> None:
+    roomy = parse_blueprint(TEXT.replace("tokens: 30", "tokens: 8000"))
+    session = build_session(*[("a", "b")] * (MAX_RECENT_TURNS + 20), blueprint=roomy).apply_steps(
+        *(ExcludeTurn(turn) for turn in (3, 40, MAX_RECENT_TURNS))
+    )
+    whole = fold_unbounded(session.events)
+    latest = fold_with_reach(session.events, FARTHEST_REACH)
+    assert whole
+    assert latest
+    assert (len(whole.turns), len(latest.turns)) == (MAX_RECENT_TURNS + 20, MAX_RECENT_TURNS)
+    found = assemble_prompt_from(latest, session.events, roomy, FILES)
+    assert found == assemble_prompt_from(whole, session.events, roomy, FILES)
 
 
 def test_a_view_of_the_whole_history_shows_every_turn_of_it() -> None:

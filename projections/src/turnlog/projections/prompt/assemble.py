@@ -110,6 +110,9 @@ def find_prompt_needs(
         text_refs=tuple(key for key in keys if not isinstance(key, str)),
         needs_older_turns=can_include_older_turns(material, state, call),
         earlier_sequence=state.called.get(call.kind),
+        needs_every_turn=any(
+            window.needs_every_turn(state) for window in list_history_windows(material, state, call)
+        ),
     )
 
 

@@ -138,8 +138,16 @@ def fold(events: Iterable[RecordedEvent], state: SessionState | None = None) -> 
 
 def fold_unbounded(events: Sequence[RecordedEvent]) -> SessionState | None:
     """Fold a session from its first event and keep every turn one by one."""
-    opened = fold(events[:1])
-    return fold(events[1:], opened and replace(opened, reach=UNBOUNDED_REACH))
+    return fold_with_reach(events, UNBOUNDED_REACH)
+
+
+def fold_with_reach(
+    events: Sequence[RecordedEvent], reach: int, state: SessionState | None = None
+) -> SessionState | None:
+    """Fold events onto a state, and keep turns by another reach than the blueprint's."""
+    if state is None:
+        state, events = fold(events[:1]), events[1:]
+    return fold(events, state and replace(state, reach=reach))
 
 
 def evolve(state: SessionState | None, recorded: RecordedEvent) -> SessionState | None:
@@ -178,7 +186,8 @@ def _apply_blueprint_moved(
         blueprint=event.blueprint,
         attributes=event.attributes,
         attributes_in=recorded.sequence,
-        reach=UNBOUNDED_REACH if state.reach == UNBOUNDED_REACH else event.reach,
+        # A negative reach was chosen by the reader of the state, and not by a blueprint.
+        reach=state.reach if state.reach < 0 else event.reach,
         cartridge=event.cartridge,
         memory=event.memory,
         warnings=event.warnings,

@@ -198,6 +198,9 @@ MAX_RECENT_TURNS: Final = 512
 UNBOUNDED_REACH: Final = -1
 """Value of `reach` for a state that keeps every turn one by one."""
 
+FARTHEST_REACH: Final = -2
+"""Value of `reach` for a state that keeps `MAX_RECENT_TURNS` turns, however long they are."""
+
 MAX_PRIOR_RESULTS: Final = 16
 """Most tool results of a turn that the next turn may include."""
 

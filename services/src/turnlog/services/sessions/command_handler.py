@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from turnlog.events import codec
-from turnlog.events.envelope import RecordedEvent
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.session.commands import Command
@@ -31,6 +31,7 @@ from turnlog.services.sessions.idempotent_commands import (
     HandledCommand,
     IdempotentCommandHandler,
 )
+from turnlog.services.sessions.older_turns import OlderTurnsLoader
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
 """Return the command for the current state, or None when nothing is left to do."""
@@ -60,10 +61,12 @@ class CommandHandler:
     source: str
     """The `source` of appended events, such as `/turnlog/gateway`."""
     state_cache: StateCache = field(init=False)
+    _older_turns: OlderTurnsLoader = field(init=False)
     _handler: IdempotentCommandHandler[SessionState, IdempotencyRecord] = field(init=False)
 
     def __post_init__(self) -> None:
         self.state_cache = StateCache(self.snapshots, self.texts, self.older_commands)
+        self._older_turns = OlderTurnsLoader(self.snapshots, self.texts, self.read_events_upto)
         self._handler = IdempotentCommandHandler(
             self.log, SESSION_HISTORY, self.state_cache, self.clock, self.create_id, self.source
         )
@@ -111,19 +114,39 @@ class CommandHandler:
         before = await self.log.find_event(tenant, session, after, last) if after else None
         return await self.log.read_range(tenant, session, before.head if before else None, last)
 
+    async def read_events_upto(
+        self, tenant: str, session: str, after: ChainHead | None, upto: int
+    ) -> Sequence[RecordedEvent]:
+        """Return a session's events after a head up to a sequence, at once if no replica lags."""
+        count = upto - (after.sequence if after else 0)
+        events = await self.log.read_next_events(tenant, session, after, count)
+        if len(events) == count:
+            return events
+        last = await self.load_last_event(tenant, session, upto)
+        end = await self.log.find_event(tenant, session, upto, last)
+        return await self.log.read_range(tenant, session, after, end)
+
     async def load_older_turns(
-        self, state: SessionState, recorded_sequence: int | None = None
+        self,
+        state: SessionState,
+        recorded_sequence: int | None = None,
+        *,
+        every_turn: bool,
     ) -> SessionState:
-        """Return the state with every turn in it, including those that it kept only as runs.
+        """Return the state with turns that it kept only as runs: with every turn, or the latest.
 
         The turns are folded from the log up to the state's head, or up to `recorded_sequence` where
         the state contains events that are not recorded. Everything else stays as the state has it.
         """
         upto = state.head.sequence if recorded_sequence is None else recorded_sequence
-        full = fold_unbounded(await self.load_events(state.tenant, state.session, upto))
-        if full is None:
+        if every_turn:
+            events = await self.load_events(state.tenant, state.session, upto)
+            farther = fold_unbounded(events)
+        else:
+            farther = await self._older_turns.load_state(state, upto)
+        if farther is None:
             raise refuse_unknown_session()
-        return replace(state, turns=full.turns, earlier=full.earlier, reach=full.reach)
+        return replace(state, turns=farther.turns, earlier=farther.earlier, reach=farther.reach)
 
     async def handle(
         self,

@@ -317,7 +317,9 @@ class PromptInputLoader:
         needs = find_prompt_needs(material, state, call)
         if needs.needs_older_turns:
             base = unrecorded.turn.base_sequence if unrecorded.turn else None
-            state = await self.command_handler.load_older_turns(state, base)
+            state = await self.command_handler.load_older_turns(
+                state, base, every_turn=needs.needs_every_turn
+            )
             needs = find_prompt_needs(material, state, call)
         texts = await self.command_handler.texts.fetch_texts(
             state.tenant, unrecorded.remove_from(needs)
@@ -345,7 +347,8 @@ async def load_memory_messages(
     """Return the messages of a session's memory that the reader may see, oldest first."""
     window = HistoryWindow(HistoryViewSpec(), visibility, recall)
     if window.has_reachable_runs(state):
-        state = await command_handler.load_older_turns(state)
+        every_turn = window.needs_every_turn(state)
+        state = await command_handler.load_older_turns(state, every_turn=every_turn)
     turns, _ = window.select_turns(state)
     texts = await command_handler.texts.read_texts(state.tenant, window.list_refs(state))
     return format_memory_messages(recall, turns, texts)

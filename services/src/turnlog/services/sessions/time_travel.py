@@ -109,12 +109,8 @@ class TimeTravel:
         state = await IntervalSnapshots(self.command_handler.snapshots).find_state(
             tenant, session, at - 1
         )
-        head, log = state.head if state else None, self.command_handler.log
-        count = at - (head.sequence if head else 0)
-        events = await log.read_next_events(tenant, session, head, count)
-        if len(events) < count:
-            upto = await log.find_event(tenant, session, at, last)
-            events = await log.read_range(tenant, session, head, upto)
+        head = state.head if state else None
+        events = await self.command_handler.read_events_upto(tenant, session, head, at)
         self.command_handler.texts.cache_events(events)
         return StateAt(
             await self._fold_and_save_snapshots(state, events[:-1]),
@@ -158,7 +154,11 @@ class TimeTravel:
         """Return the events that a call's manifest refers to, in order and with gaps."""
         recorded, state = state_at.recorded, state_at.state_before
         tenant, session = recorded.tenant, recorded.session
-        found = collect_manifest_refs(state_at.call_context.manifest, state) if state else None
+        manifest = state_at.call_context.manifest
+        found = collect_manifest_refs(manifest, state) if state else None
+        if found is None and state and state.earlier:
+            state = await self.command_handler.load_older_turns(state, every_turn=False)
+            found = collect_manifest_refs(manifest, state)
         if found is None:
             return tuple(await self.command_handler.load_events(tenant, session, recorded.sequence))
         near = {each.stream_sequence: each for each in state_at.nearby_events}

@@ -220,6 +220,13 @@ class HistoryWindow:
         reachable_characters = sum([characters for _, characters in sized])
         return reachable_characters < tokens * get_max_characters_per_token(budget.counter)
 
+    def needs_every_turn(self, state: SessionState) -> bool:
+        """Return whether turns before the latest `MAX_RECENT_TURNS` count one by one.
+
+        A view of the whole history includes them, and what a purge saves is their sum.
+        """
+        return self.view.all or state.purged > 0
+
     def _find_skipped_turns(self, turns: Iterable[SettledTurnRef]) -> dict[int, str]:
         """Return the turns that the view's options exclude, each with the name of the option."""
         rules: dict[int, str] = {}

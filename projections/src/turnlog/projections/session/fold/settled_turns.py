@@ -147,7 +147,7 @@ def _count_out_of_reach(turns: tuple[SettledTurnRef, ...], reach: int) -> int:
     later = sum([ref.characters for ref in turns])
     for place, ref in enumerate(turns):
         later -= ref.characters
-        is_full = len(turns) - place > MAX_RECENT_TURNS or (reach and later >= reach)
+        is_full = len(turns) - place > MAX_RECENT_TURNS or 0 < reach <= later
         if not is_full:
             return place
     return len(turns)

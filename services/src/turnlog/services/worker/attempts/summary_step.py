@@ -73,7 +73,8 @@ class SummaryStep:
         plan_next_call: Callable[[], Awaitable[UnfittedPrompt | None]],
     ) -> SummaryBegun | None:
         if candidate.has_reachable_runs(state):
-            state = await self.sessions.load_older_turns(state)
+            every_turn = candidate.history_window.needs_every_turn(state)
+            state = await self.sessions.load_older_turns(state, every_turn=every_turn)
         refs = candidate.list_refs(state)
         if not refs:
             return None
