@@ -20,6 +20,7 @@ from turnlog.events.model.call_events import (
     SafetyRating,
     TokenUsage,
 )
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -428,6 +429,24 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             tool="shop_pay",
             decision="refuse",
             reason="too expensive",
+        ),
+        "child-requested": ChildRequested(
+            turn=4,
+            call="4.1",
+            id="call_1",
+            profile="llm_only",
+            session="child-0123",
+            child_turn=2,
+        ),
+        "child-settled": ChildSettled(
+            turn=4,
+            call="4.1",
+            id="call_1",
+            profile="llm_only",
+            session="child-0123",
+            child_turn=2,
+            outcome="failed",
+            detail="its turn failed: deadline",
         ),
         "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
         "tool-returned-answered": ToolReturned(

@@ -11,6 +11,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.manifest import CounterRef, Manifest
 from turnlog.events.model.memory_events import (
     HistorySummarised,
@@ -214,6 +215,25 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         tool=st.just("look"),
         decision=st.sampled_from(["approve", "refuse"]),
         cause=st.sampled_from(["person", "deadline"]),
+    ),
+    ChildRequested: st.builds(
+        ChildRequested,
+        turn=TURN_NUMBERS,
+        call=CALLS,
+        id=st.just("t1"),
+        profile=st.just("two"),
+        session=st.just("child-1"),
+        child_turn=TURN_NUMBERS,
+    ),
+    ChildSettled: st.builds(
+        ChildSettled,
+        turn=TURN_NUMBERS,
+        call=CALLS,
+        id=st.just("t1"),
+        profile=st.just("two"),
+        session=st.just("child-1"),
+        child_turn=TURN_NUMBERS,
+        outcome=st.sampled_from(["answered", "failed", "withdrawn"]),
     ),
     ToolStarted: st.builds(
         ToolStarted,

@@ -12,7 +12,7 @@ import argparse
 import asyncio
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, assert_never, cast
@@ -34,6 +34,9 @@ from tests.support.servers.model_behaviours import (
     iterate_raw_steps,
     iterate_steps,
 )
+
+ChooseBehaviour = Callable[[dict[str, object]], ModelBehaviour | None]
+"""Returns how a request body is answered, or None where the next of the queue answers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class OpenAIServer:
         """Whether a connection serves a next request after a whole response."""
         self.connection_count = 0
         self._default_behaviour = otherwise or ModelAnswer()
+        self.choose_behaviour: ChooseBehaviour | None = None
+        """Chooses by the request body; None where the queue decides."""
         self._queue: deque[ModelBehaviour] = deque()
         self._port = port
         self._arrived = asyncio.Condition()
@@ -97,6 +102,7 @@ class OpenAIServer:
         """Clear the recorded requests and the queued behaviours."""
         self.exchanges.clear()
         self._queue.clear()
+        self.choose_behaviour = None
 
     async def wait_for_exchange(self, number: int) -> ModelExchange:
         """Wait for the request of that number, counted from 1, and return it."""
@@ -129,7 +135,9 @@ class OpenAIServer:
         async with self._arrived:
             self.exchanges.append(exchange)
             self._arrived.notify_all()
-        behaviour = self._queue.popleft() if self._queue else self._default_behaviour
+        chosen = self.choose_behaviour(exchange.body) if self.choose_behaviour else None
+        queued = self._queue.popleft() if self._queue and chosen is None else None
+        behaviour = chosen or queued or self._default_behaviour
         connection = "keep-alive" if self.keeps_connections else "close"
         answering = asyncio.create_task(_send_response(behaviour, exchange, writer, connection))
         leaving = asyncio.create_task(reader.read(1))

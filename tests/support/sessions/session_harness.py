@@ -13,6 +13,7 @@ from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 from turnlog.events.async_tasks import stream_watch
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent, format_event_name
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
@@ -246,4 +247,5 @@ def build_delivery(event: RecordedEvent, *, redelivered: bool = False) -> TurnDe
         redelivered=redelivered,
         traceparent=None,
         extend_delivery=in_progress,
+        settled_child=event.event if isinstance(event.event, ChildSettled) else None,
     )

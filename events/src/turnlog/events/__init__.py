@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         CallCompleted,
         ContextAssembled,
     )
+    from turnlog.events.model.child_events import ChildRequested, ChildSettled
     from turnlog.events.model.manifest import Manifest, PromptPart
     from turnlog.events.model.memory_events import (
         HistorySummarised,
@@ -99,6 +100,8 @@ __all__ = [
     "BlueprintMoved",
     "CallCompleted",
     "ChainHead",
+    "ChildRequested",
+    "ChildSettled",
     "ChoiceRecorded",
     "CommandRef",
     "Conflict",

@@ -22,6 +22,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -98,6 +99,7 @@ KnownEvent = (
     | TurnQueued
     | TurnReleased
     | ApprovalDecided
+    | ChildSettled
     | ChoiceRecorded
     | TurnResolved
     | TurnCompleted
@@ -114,6 +116,7 @@ KnownEvent = (
     | StepPlanned
     | ToolCalled
     | ApprovalRequested
+    | ChildRequested
     | ToolStarted
     | ToolReturned
     | ReplyRedacted
@@ -127,7 +130,7 @@ KnownEvent = (
 )
 """The session events that this release writes and reads."""
 
-ClaimableEvent = TurnSubmitted | TurnReleased | ApprovalDecided
+ClaimableEvent = TurnSubmitted | TurnReleased | ApprovalDecided | ChildSettled
 """The events that are delivered to workers, each for the turn that it names."""
 
 Event = KnownEvent | UnknownEvent

@@ -34,7 +34,7 @@ def plan_tool_rounds(
 ) -> tuple[PartTemplate[PlannedMessage], ...]:
     """Plan the messages of the open turn's tool rounds; none for a call that summarises."""
     profile = material.blueprint.profiles.get(state.profile)
-    if profile is None or profile.program != "loop" or kind != material.find_call_kind(state):
+    if profile is None or not profile.has_rounds or kind != material.find_call_kind(state):
         return ()
     rounds = list_tool_rounds(state.open)
     return tuple(message for each in rounds for message in _plan_round(each))

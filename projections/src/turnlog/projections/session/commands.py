@@ -20,6 +20,7 @@ from turnlog.events.model.call_events import (
     SafetyRating,
     TokenUsage,
 )
+from turnlog.events.model.child_events import ChildOutcome
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
@@ -167,6 +168,8 @@ class AnswerCall:
     """Whether all its tools are refused, because the turn has had its rounds of tool calls."""
     approval_seconds: float = 0.0
     """How long a person has to approve its tools that need it."""
+    children: frozenset[str] = frozenset()
+    """The offered tools that are child profiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +225,44 @@ class ReturnTool:
 
 
 ToolCommand = SnapshotTools | RequestSchemas | DecideApproval | StartTool | ReturnTool
+
+
+@dataclass(frozen=True, slots=True)
+class AskChild:
+    """Submit the turn in a child session that its parent requested."""
+
+    turn: int
+    """Its number, which the parent recorded."""
+    text: str
+    phase: str | None = None
+    """The parent's phase, which the child is in as well."""
+    phases: PhaseGraph | None = None
+    meta: JsonObject = field(default_factory=dict[str, JsonValue])
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawChildTurn:
+    """Cancel the turn in a child session that its parent no longer waits for."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class SettleChild:
+    """Record in the parent what came of a child's turn."""
+
+    session: str
+    """Id of the child session."""
+    child_turn: int
+    outcome: ChildOutcome
+    detail: str
+    returned: ToolReturned
+    """The result that the model reads."""
+    fails_turn: bool = False
+    """Whether the parent's turn fails with it."""
+
+
+ChildCommand = AskChild | WithdrawChildTurn | SettleChild
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,6 +507,7 @@ Command = (
     | SnapshotPrompts
     | FixContext
     | ToolCommand
+    | ChildCommand
     | AnswerCall
     | MemoryCommand
     | CompleteTurn

@@ -8,7 +8,7 @@ reads a clock, draws a random number or waits.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import assert_never
+from typing import Final, assert_never
 
 from turnlog.events.errors import Refused
 from turnlog.projections.session import commands
@@ -20,7 +20,12 @@ from turnlog.projections.session.rules import (
     upgrade_rules,
 )
 from turnlog.projections.session.rules.attempt_events import NewEvents
-from turnlog.projections.session.rules.steps import approval_rules, summary_rules, tool_rules
+from turnlog.projections.session.rules.steps import (
+    approval_rules,
+    child_rules,
+    summary_rules,
+    tool_rules,
+)
 from turnlog.projections.session.state import SessionState
 
 
@@ -37,6 +42,10 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
         return summary_rules.decide_memory(state, command)
     if isinstance(command, commands.ToolCommand):
         return _decide_tools(state, command, at)
+    if isinstance(command, commands.ChildCommand):
+        return _decide_children(state, command)
+    if isinstance(command, _PARENT_COMMANDS):
+        child_rules.require_no_parent(state)
     match command:
         case commands.SubmitTurn():
             return client_rules.submit_turn(state, command)
@@ -76,6 +85,25 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
             return attempt_rules.complete_turn(state, command)
         case commands.EndAttempt():
             return attempt_rules.end_attempt(state, command)
+        case _ as never:
+            assert_never(never)
+
+
+_PARENT_COMMANDS: Final = (
+    *(commands.SubmitTurn, commands.RecordChoice, commands.SendSignal, commands.EnterPhase),
+    *(commands.SwitchProfile, commands.MoveBlueprint),
+)
+"""What a child session takes from its parent only: turns, phases, profile and version."""
+
+
+def _decide_children(state: SessionState, command: commands.ChildCommand) -> NewEvents:
+    match command:
+        case commands.AskChild():
+            return child_rules.ask_child(state, command)
+        case commands.WithdrawChildTurn():
+            return child_rules.withdraw_child_turn(state, command)
+        case commands.SettleChild():
+            return child_rules.settle_child(state, command)
         case _ as never:
             assert_never(never)
 

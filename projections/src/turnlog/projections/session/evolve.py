@@ -16,6 +16,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -62,6 +63,7 @@ from turnlog.projections.session.fast_replace import replace
 from turnlog.projections.session.fold.open_turn import (
     apply_attempt_ended,
     apply_attempt_started,
+    apply_child_requested,
     apply_context_assembled,
     apply_reply_redacted,
     apply_turn_progress,
@@ -223,8 +225,10 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return replace(state, closed=True)
         case PlanMade() | StepPlanned() | ToolCalled() | ToolStarted() | ToolReturned() as event:
             return apply_turn_progress(state, recorded, event)
-        case ApprovalRequested() | ApprovalDecided() as event:
+        case ApprovalRequested() | ApprovalDecided() | ChildSettled() as event:
             return apply_turn_progress(state, recorded, event)
+        case ChildRequested() as event:
+            return apply_child_requested(state, recorded, event)
         case ToolsSnapshotted() as event:
             pinned = replace(state, tools={**state.tools, event.profile: event})
             return renew_disclosure(pinned, "first_turn", [event.profile])

@@ -5,7 +5,8 @@ under `chat` is one call. Under `tools` there is a plan call, then one tactic ca
 then the reply call. A step whose tools all failed is retried once. Under `loop` one call is
 repeated: an answer that calls tools begins a round, and an answer that calls none is the reply.
 The tools of a round above the limit are refused, and the call after it is the last. Requested tools
-run before the next call, and before they run, the approvals that they need are decided.
+run before the next call, and before they run, the approvals that they need are decided. A
+`coordinator` is such a loop, whose tools are the turns of its child sessions.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def get_call_stage(profile: ProfileSpec, opened: OpenTurn | None) -> CallStage:
         return "summarise"
     if profile.program == "chat":
         return "reply"
-    if profile.program == "loop":
+    if profile.has_rounds:
         return "loop" if len(list_tool_rounds(opened)) <= profile.round_limit else "reply"
     if opened is None or opened.plan is None:
         return "plan"
@@ -99,6 +100,12 @@ def list_undecided_tools(opened: OpenTurn | None) -> tuple[ToolUse, ...]:
     """Return the tools that wait for an approval; the turn goes on when there are none."""
     pending = list_pending_tools(opened) if opened else ()
     return tuple(use for use in pending if use.approval and use.approval.decision is None)
+
+
+def list_pending_children(opened: OpenTurn | None) -> tuple[ToolUse, ...]:
+    """Return the turns of child sessions that are not settled; none of them runs in a worker."""
+    pending = list_pending_tools(opened) if opened else ()
+    return tuple(use for use in pending if use.child is not None)
 
 
 def list_pending_tools(opened: OpenTurn) -> tuple[ToolUse, ...]:

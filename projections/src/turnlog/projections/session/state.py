@@ -98,6 +98,20 @@ class ToolApproval:
     """Stream position of the decision."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChildTurnRef:
+    """The turn of a child session that a tool call of the open turn stands for."""
+
+    session: str
+    """Id of the child session."""
+    turn: int
+    """Number of the turn in it."""
+    sequence: int
+    """Sequence of the event that requested it."""
+    at: str
+    """When it was requested, RFC 3339."""
+
+
 @dataclass(frozen=True)
 class ToolUse:
     """A tool call that the open turn requested."""
@@ -125,6 +139,8 @@ class ToolUse:
     """Length of the complete result."""
     approval: ToolApproval | None = None
     """The approval that it needs; None if it needs none."""
+    child: ChildTurnRef | None = None
+    """The child's turn that returns its result; None if it is a tool of a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +165,8 @@ class OpenTurn:
     event: str
     """Id of the event that submitted or queued it."""
     released_at: str
-    """When it became the open turn, or an approval was decided last, RFC 3339; its deadline counts
-    from here.
+    """When it became the open turn, or an approval was decided or a child settled last, RFC 3339;
+    its deadline counts from here.
     """
     attempt: int = 0
     """Number of the latest attempt; 0 before the first claim."""
@@ -189,7 +205,7 @@ class OpenTurn:
     """Whose text it is."""
 
 
-FOLD_VERSION: Final = 13
+FOLD_VERSION: Final = 14
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -420,3 +436,10 @@ class SessionState:
     """The parent or the fork origin of the session, if it has one."""
     drawn: str | None = None
     """Session id that prompt variants are drawn by, where it is not the session's own."""
+    children: dict[str, int] = field(default_factory=dict[str, int])
+    """Child session to the number of turns that it was asked for."""
+
+    @property
+    def is_child(self) -> bool:
+        """Whether a coordinator's session opened it, which alone submits its turns."""
+        return self.origin is not None and self.origin.kind == "parent"

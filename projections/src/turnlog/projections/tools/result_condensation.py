@@ -18,7 +18,8 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, encode_canonical
+from turnlog.events.content import Digest, PlainText, encode_canonical
+from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.bounded_json import parse_embedded_json
 from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
 from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
@@ -143,6 +144,41 @@ def name_result(tool: str, arguments: str, result: str, digest: Digest) -> str:
     """Return the text that only names a result, with its length and the start of its digest."""
     called = f"{tool} {cut_text(arguments or '{}', MAX_CELL_CHARACTERS)}"
     return f"{called}: {len(result)} characters, kept as {digest[:_SHORT_DIGEST]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTexts:
+    """The texts of a tool result for prompts, from the longest to the shortest."""
+
+    text: PlainText
+    summary: PlainText | None
+    """The text for later turns; None if it would be the same."""
+    brief: PlainText | None
+    """The text that only names the result; None if it would be no shorter."""
+    treatment: Literal["kept", "condensed"]
+
+
+def build_result_texts(
+    request: ToolRequest,
+    result: str,
+    digest: Digest,
+    outcome: str,
+    spec: CondensationSpec,
+    note: str = "",
+) -> ResultTexts:
+    """Build the texts of a result; `note` is added to the longest one."""
+    tool, arguments = request.tool, request.arguments
+    gist, is_answer = condense_result(result, spec), outcome == "answered"
+    shown = (gist.text if is_answer else f"{outcome}: {gist.text}") + note
+    later = summarise_result(result) if is_answer else None
+    text = format_tool_result(tool, arguments, shown)
+    brief = name_result(tool, " ".join(arguments.split()), result, digest)
+    return ResultTexts(
+        PlainText(text=text),
+        PlainText(text=format_tool_result(tool, arguments, later)) if later else None,
+        PlainText(text=brief) if len(brief) < len(text) else None,
+        gist.treatment,
+    )
 
 
 def list_rows(result: str) -> list[str]:

@@ -78,6 +78,10 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
     "approval-requested": (
         "turn {turn} approval {approval} · call {call} · {tool} · until {deadline}"
     ),
+    "child-requested": "call {call} · {profile} as turn {child_turn} of {session}",
+    "child-settled": (
+        "call {call} · {profile} {outcome}[: {detail}] · turn {child_turn} of {session}"
+    ),
     "tool-started": "call {call} · {tool} · attempt {attempt}",
     "tool-returned": (
         "call {call} · {tool} {outcome}[: {detail}]"

@@ -23,6 +23,7 @@ from nats.js.api import ConsumerConfig
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Corrupt, TurnlogError
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
+from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent
 from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
 from turnlog.services.worker.turn_queue import (
@@ -141,14 +142,16 @@ def _parse_delivery(
     if not isinstance(recorded.event, ClaimableEvent):
         raise Corrupt(message.raw_message.subject, "it is not a turn to be answered")
     answering.sessions.apply_observed_event(recorded)
+    event = recorded.event
     return TurnDelivery(
         tenant=recorded.tenant,
         session=recorded.session,
-        turn=recorded.event.turn,
+        turn=event.turn,
         stream_sequence=recorded.stream_sequence,
         redelivered=metadata.num_delivered > 1,
         traceparent=recorded.envelope.traceparent,
         extend_delivery=partial(_extend_delivery, message, hold),
+        settled_child=event if isinstance(event, ChildSettled) else None,
     )
 
 

@@ -114,7 +114,12 @@ class CallRunner:
         summary_step = SummaryStep(self.sessions, self.contexts)
         state = await summary_step.begin_due_summary(state, active.attempt, material, by)
         pinned = state.tools.get(state.profile)
-        setup = CallSetup(material.find_stage(state), frozenset(pinned.tools if pinned else ()))
+        children = material.blueprint.profiles[state.profile].children
+        setup = CallSetup(
+            material.find_stage(state),
+            frozenset(pinned.tools if pinned else ()),
+            children=frozenset(children),
+        )
         await active.begin_stage(setup)
         active.progress.guard = guard
         if setup.stage == "plan":

@@ -28,6 +28,7 @@ from turnlog.events.jetstream.stream_setup import (
     WorkQueueOptions,
     ensure_work_queue,
 )
+from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.store.ports import LogIdentity, SnapshotStore
 from turnlog.events.subjects import SESSIONS_STREAM
 
@@ -67,6 +68,8 @@ class TurnDelivery:
     traceparent: str | None
     extend_delivery: Callable[[], Awaitable[None]]
     """Tells the server that the message is still being worked on."""
+    settled_child: ChildSettled | None = None
+    """The settled child that the message is about; None if it is about the turn."""
 
 
 @dataclass

@@ -18,6 +18,7 @@ from turnlog.events.model.call_events import AttemptTimings, ContextAssembled
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage
+from turnlog.projections.session.program import list_pending_children
 from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, build_outcome_command
 from turnlog.projections.session.rules.steps.approval_rules import compute_approval_wait
@@ -42,6 +43,7 @@ from turnlog.services.worker.attempts.attempt_outcomes import (
 )
 from turnlog.services.worker.attempts.call_context import CallContextBuilder, describe_turn_work
 from turnlog.services.worker.call_runner import CallRunner
+from turnlog.services.worker.child_sessions import ChildSessions
 from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.tools.tool_runner import ToolSnapshots
 from turnlog.services.worker.tools.tool_servers import ToolServers
@@ -68,6 +70,14 @@ the turn was settled meanwhile.
 """
 
 
+CHILD_CHECK_SECONDS: Final = 30.0
+"""Seconds after which the message of a turn that waits for children comes again at the latest.
+
+A child that settles has a message of its own. This one is for children that take too long, and for
+what a worker that died has left undone.
+"""
+
+
 @dataclass
 class TurnRunner:
     """Runs turns; one instance serves all deliveries of a worker."""
@@ -91,7 +101,22 @@ class TurnRunner:
     """Set when the worker must hand back its unfinished turns."""
 
     async def run_turn(self, delivery: TurnDelivery) -> DeliveryVerdict:
-        """Do what is left to do for a turn, and return what to do with the delivery."""
+        """Do what is left to do for a turn, and return what to do with the delivery.
+
+        What ended a child's turn is in the parent's log before the message is acknowledged, so that
+        it is not lost with the worker.
+        """
+        children = self._create_children()
+        if delivery.settled_child is not None:
+            await children.withdraw_turn(delivery.tenant, delivery.session, delivery.settled_child)
+        verdict = await self._continue_turn(delivery)
+        await children.report_end(delivery.tenant, delivery.session, delivery.turn)
+        return verdict
+
+    def _create_children(self) -> ChildSessions:
+        return ChildSessions(self.sessions, self.blueprints, self.contexts.blobs)
+
+    async def _continue_turn(self, delivery: TurnDelivery) -> DeliveryVerdict:
         state = await self._load_state(delivery)
         opened = state.open if state else None
         if state is None or opened is None or opened.turn != delivery.turn:
@@ -102,6 +127,8 @@ class TurnRunner:
         wait = compute_approval_wait(opened, self.sessions.clock())
         if wait:
             return DeliveryDeferred(min(wait.total_seconds(), APPROVAL_CHECK_SECONDS))
+        if list_pending_children(opened):
+            return await self._wait_for_children(delivery, state, material, by)
         if opened.running and not is_overdue(opened, policies, self.sessions.clock()):
             grace = await compute_grace(self.tokens, delivery, opened.attempt, self.ack_wait)
             if grace > 0:
@@ -117,7 +144,29 @@ class TurnRunner:
             return DeliverySettled()
         if not claimed.open.running:
             return DeliveryDeferred(0)
-        return await self._run_calls(delivery, claimed, claimed.open, material, by)
+        verdict = await self._run_calls(delivery, claimed, claimed.open, material, by)
+        reached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
+        if reached is None or not list_pending_children(reached.open):
+            return verdict
+        return await self._wait_for_children(delivery, reached, material, by)
+
+    async def _wait_for_children(
+        self,
+        delivery: TurnDelivery,
+        state: SessionState,
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> DeliveryVerdict:
+        """Ask the children of a turn that are not asked yet, and leave the turn until they settle.
+
+        The message that tells of one settled child is not needed while others are pending: they
+        have messages of their own, and so has the turn.
+        """
+        children = self._create_children()
+        seconds = await children.advance_children(state, material, by)
+        if delivery.settled_child is not None:
+            return DeliverySettled()
+        return DeliveryDeferred(min(seconds, CHILD_CHECK_SECONDS))
 
     async def _load_state(self, delivery: TurnDelivery) -> SessionState | None:
         """Return the session's state, at the delivered event or later.

@@ -5,7 +5,8 @@ where each layer begins and ends, so a text line that looks like a delimiter is 
 space; every other text is included byte for byte. A profile names the calls of a program, which is
 a sequence of calls: `chat` makes one; `tools` plans first, executes the plan step by step with
 tools, and then replies; `loop` repeats one call, with the results of the tools that the model has
-called, until it answers.
+called, until it answers. A `coordinator` is a loop whose tools are other profiles, each of which
+answers in a session of its own.
 """
 
 from __future__ import annotations
@@ -92,13 +93,18 @@ secret can get into a pinned blueprint.
 
 _DEFAULT_ROUNDS: Final = 8
 
+QUERY_ARGUMENT: Final = "query"
+"""The argument with which a coordinator's model calls a child: the text of the child's turn."""
+
 
 class ProfileSpec(StrictModel):
     """A named way to run a session."""
 
     default: bool = False
     """True if sessions start with this profile."""
-    program: Literal["chat", "tools", "loop"] = "chat"
+    summary: str = ""
+    """What it is for; the model of a coordinator chooses its children by it."""
+    program: Literal["chat", "tools", "loop", "coordinator"] = "chat"
     """The program that runs a turn; a `chat` whose call offers `all` tools is a `loop`."""
     call: Name
     """The call that produces the reply; with `by_phase` the phase of the session decides."""
@@ -107,7 +113,11 @@ class ProfileSpec(StrictModel):
     act: Name | None = None
     """The call that executes one step of a plan, for the program `tools`."""
     max_rounds: Annotated[int, Field(ge=1, le=64)] | None = None
-    """How often the model may call tools in a turn, for the program `loop`; 8 if not given."""
+    """How often the model may call tools in a turn, for the programs `loop` and `coordinator`; 8 if
+    not given.
+    """
+    children: tuple[Name, ...] = ()
+    """The profiles that the program `coordinator` asks."""
     tools: Literal["none"] | None = None
     """`none` if no call may offer or describe tools of a server."""
     model: str = "default"
@@ -124,10 +134,18 @@ class ProfileSpec(StrictModel):
         if self.tools == "none" and self.program != "chat":
             message = f"the program `{self.program}` takes tools, so it cannot say `tools: none`"
             raise ValueError(message)
-        if self.max_rounds is not None and self.program != "loop":
-            message = "the program `loop`, and no other, has `max_rounds`"
+        if self.max_rounds is not None and not self.has_rounds:
+            message = "the programs `loop` and `coordinator`, and no other, have `max_rounds`"
+            raise ValueError(message)
+        if bool(self.children) != (self.program == "coordinator"):
+            message = "the program `coordinator`, and no other, has `children`"
             raise ValueError(message)
         return self
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether a turn repeats one call until it answers without calling tools."""
+        return self.program in {"loop", "coordinator"}
 
     @property
     def round_limit(self) -> int:
@@ -195,9 +213,9 @@ class CallSpec(StrictModel):
     """The messages sent to the model, in order."""
     budget: Name | None = None
     """The name of the budget; without one nothing is trimmed."""
-    tools: tuple[Literal["transition_phase", "all", "for_step"], ...] = ()
-    """Tools offered to the model: the one that ends a phase, all tools of the servers, or those of
-    the current step.
+    tools: tuple[Literal["transition_phase", "all", "for_step", "children"], ...] = ()
+    """Tools offered to the model: the one that ends a phase, all tools of the servers, those of
+    the current step, or the children of a coordinator.
     """
     input: Literal["none"] | None = None
     """`none` for a call that a phase makes without user input."""

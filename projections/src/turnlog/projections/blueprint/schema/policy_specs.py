@@ -1,4 +1,4 @@
-"""Policy specs: retries, deadlines, queueing, and the safety rules for replies."""
+"""Policy specs: retries, deadlines, queueing, children, and the safety rules for replies."""
 
 from __future__ import annotations
 
@@ -66,6 +66,23 @@ class RetryPolicy(StrictModel):
     """Maximum delay in seconds."""
 
 
+class ChildPolicy(StrictModel):
+    """How coordinators ask their children, and what becomes of a child without a reply."""
+
+    most_at_once: Annotated[int, Field(ge=1, le=16)] = 4
+    """Maximum number of children that one answer may ask."""
+    most_levels: Annotated[int, Field(ge=1, le=8)] = 2
+    """Maximum number of levels of children; one if no child is a coordinator."""
+    seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+    """How long a coordinator waits for a child; then the child's turn is cancelled."""
+    failed: Literal["report", "fail"] = "report"
+    """Whether the model reads that a child gave no reply, or the coordinator's turn fails."""
+    approval: Literal["wait", "report"] = "wait"
+    """Whether a coordinator waits for a child that waits for a person's approval, or goes on; the
+    child's turn stays, and a person may still decide.
+    """
+
+
 ReplacementText = Annotated[str, Field(min_length=1)]
 
 LOCALE_ATTRIBUTE: Final = "locale"
@@ -104,6 +121,8 @@ class Policies(StrictModel):
     """Whether later windows include a turn whose reply a filter of the provider cut."""
     retries: RetryPolicy = RetryPolicy()
     """Retries of failed attempts."""
+    children: ChildPolicy = ChildPolicy()
+    """The children of coordinators."""
     safety: SafetySpec = SafetySpec()
     """Safety rules for replies."""
     memory: MemoryFileSpec | None = None

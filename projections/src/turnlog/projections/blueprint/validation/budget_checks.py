@@ -272,7 +272,7 @@ def _check_layer_step(
 def _check_rounds_step(
     blueprint: Blueprint, at: DocumentPath, action: LadderAction, users: list[CallSpec]
 ) -> BlueprintFindings:
-    loops = [each for each in blueprint.profiles.values() if each.program == "loop"]
+    loops = [each for each in blueprint.profiles.values() if each.has_rounds]
     named = {call for each in loops for call in blueprint.list_reply_calls(each)}
     if users and not any(blueprint.calls.get(name) in users for name in named):
         what = f"no call with this budget has `{TOOL_RESULTS_LAYER}`"

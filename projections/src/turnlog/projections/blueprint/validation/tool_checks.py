@@ -25,6 +25,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
     BlueprintFindings,
     DocumentPath,
+    check_known_name,
     suggest_word,
 )
 
@@ -54,8 +55,9 @@ def check_tools(blueprint: Blueprint) -> BlueprintFindings:
     for name, profile in blueprint.profiles.items():
         if profile.program == "tools":
             yield from _check_tools_program(blueprint, name, profile)
-        elif profile.program == "loop":
-            yield from _check_loop_program(blueprint, name, profile)
+        elif profile.has_rounds:
+            yield from _check_rounds_program(blueprint, name, profile)
+    yield from _check_children(blueprint)
 
 
 def _check_tools_program(
@@ -77,18 +79,21 @@ def _check_tools_program(
         )
 
 
-def _check_loop_program(
+def _check_rounds_program(
     blueprint: Blueprint, name: Name, profile: ProfileSpec
 ) -> BlueprintFindings:
-    """Find a loop that has nothing to call, or whose tool results could fail the turn."""
+    """Find a call of rounds that has nothing to call, or whose results could fail the turn."""
+    word = "children" if profile.program == "coordinator" else "all"
     calls = {
-        word: blueprint.calls[word]
-        for word in blueprint.list_reply_calls(profile)
-        if word in blueprint.calls
+        call: blueprint.calls[call]
+        for call in blueprint.list_reply_calls(profile)
+        if call in blueprint.calls
     }
-    if calls and all("all" not in call.tools for call in calls.values()):
+    if calls and all(word not in call.tools for call in calls.values()):
         what = f"profile `{name}` calls tools by it, and it offers none"
-        yield BlueprintFinding(("calls", next(iter(calls)), "tools"), what, "write `tools: [all]`")
+        yield BlueprintFinding(
+            ("calls", next(iter(calls)), "tools"), what, f"write `tools: [{word}]`"
+        )
     for budget in sorted({call.budget for call in calls.values() if call.budget}):
         ladder = blueprint.budget[budget].ladder if budget in blueprint.budget else None
         if ladder is not None and not any(map(_can_shorten_rounds, ladder)):
@@ -96,6 +101,58 @@ def _check_loop_program(
             step = f"condense_results: {{layer: {TOOL_RESULTS_LAYER}, to: digest}}"
             fix = f"add `{step}` to its ladder"
             yield BlueprintFinding(("budget", budget, "ladder"), what, fix)
+
+
+def _check_children(blueprint: Blueprint) -> BlueprintFindings:
+    """Check that coordinators have children that can answer, and do not ask each other for ever."""
+    coordinators = {
+        name: profile for name, profile in blueprint.profiles.items() if profile.children
+    }
+    most = blueprint.policies.children.most_levels
+    for name, profile in coordinators.items():
+        at = ("profiles", name, "children")
+        for place, child in enumerate(profile.children):
+            yield from check_known_name((*at, place), "profile", child, blueprint.profiles)
+            if child in profile.children[:place]:
+                yield BlueprintFinding((*at, place), f"`{child}` stands twice", "keep one")
+            found = blueprint.profiles.get(child)
+            if found is not None and not found.summary:
+                what = f"the model of `{name}` cannot know what `{child}` is for"
+                yield BlueprintFinding(("profiles", child), what, "give it a `summary`")
+        levels = _count_levels(blueprint, name, ())
+        if levels is None:
+            what = f"`{name}` is a child of itself"
+            yield BlueprintFinding(at, what, "name profiles that do not lead back to it")
+        elif levels > most:
+            what = f"there are {levels} levels of children below `{name}`, {most} are allowed"
+            fix = "name children that have none, or raise `policies.children.most_levels`"
+            yield BlueprintFinding(at, what, fix)
+    named = {call for each in coordinators.values() for call in blueprint.list_reply_calls(each)}
+    for name, call in blueprint.calls.items():
+        if "children" not in call.tools:
+            continue
+        if len(call.tools) > 1:
+            what = "a call that offers children offers no other tools"
+            yield BlueprintFinding(("calls", name, "tools"), what, "write `tools: [children]`")
+        if name not in named:
+            what = "no profile of the program `coordinator` replies by it"
+            fix = "leave `children` out, or name the call in such a profile"
+            yield BlueprintFinding(("calls", name, "tools"), what, fix)
+
+
+def _count_levels(blueprint: Blueprint, name: Name, above: tuple[Name, ...]) -> int | None:
+    """Return how many levels of children a profile has, or None if it leads back to itself."""
+    if name in above:
+        return None
+    profile = blueprint.profiles.get(name)
+    below = [
+        _count_levels(blueprint, child, (*above, name))
+        for child in (profile.children if profile else ())
+    ]
+    levels = [each for each in below if each is not None]
+    if len(levels) < len(below):
+        return None
+    return 1 + max(levels) if levels else 0
 
 
 def _can_shorten_rounds(step: LadderStep) -> bool:

@@ -1,9 +1,9 @@
 """Tools in a prompt: tools offered to the model, and layers that describe tools.
 
-A model is offered the tool that ends a phase and the tools of servers. A server's tool is a blob
-that the session is pinned to, so the manifest refers to it. A tool layer has two texts, full
-descriptions and names, and includes one of them; the rule of its parts says why. Offered tools
-cannot be shortened to names, since a model must see what it may call.
+A model is offered the tool that ends a phase, the tools of servers, and the children of a
+coordinator. A server's tool is a blob that the session is pinned to, so the manifest refers to it.
+A tool layer has two texts, full descriptions and names, and includes one of them; the rule of its
+parts says why. Offered tools cannot be shortened to names, since a model must see what it may call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from turnlog.events.content import encode_canonical
 from turnlog.events.model.manifest import BlobSource, BlueprintTextSource, PromptPart
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
-from turnlog.projections.blueprint.schema.call_specs import MessageFormat
+from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT, MessageFormat
 from turnlog.projections.blueprint.schema.layer_specs import PromptsLayer, ToolsLayer
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.projections.blueprint.token_counters import TokenCounter
@@ -64,6 +64,7 @@ def plan_offered_tools(
     return combine_parts(
         (
             *map(build_filled, _build_transition_tools(material, state, kind)),
+            *map(build_filled, _build_child_tools(material, state, kind)),
             *(_plan_pinned_tool(n, pin) for n, pin in _list_pinned_tools(material, state, kind)),
         )
     )
@@ -86,7 +87,7 @@ def has_tools(material: SessionMaterial, state: SessionState) -> bool:
     """Return whether calls of the session's profile offer or describe server tools."""
     blueprint = material.blueprint
     profile = blueprint.profiles[state.profile]
-    if profile.tools == "none":
+    if profile.tools == "none" or profile.program == "coordinator":
         return False
     if profile.program != "chat":
         return True
@@ -156,6 +157,41 @@ def _build_transition_schema(meanings: Mapping[str, str]) -> ToolSchema:
                 "type": "object",
                 "properties": {"signal": signal},
                 "required": ["signal"],
+            },
+        },
+    }
+
+
+_QUERY_DESCRIPTION: Final = (
+    "What is asked of it, complete in itself: it reads this text and what it was asked before, and "
+    "nothing else of this conversation."
+)
+
+
+def _build_child_tools(
+    material: SessionMaterial, state: SessionState, kind: str
+) -> Iterator[OfferedTool]:
+    """Yield a tool for each child profile of a coordinator, described by the profile's summary."""
+    blueprint = material.blueprint
+    if "children" not in blueprint.calls[kind].tools:
+        return
+    for name in blueprint.profiles[state.profile].children:
+        tool = _build_child_schema(name, blueprint.profiles[name].summary)
+        source = BlueprintTextSource(text=encode_canonical(tool), of=(f"profiles.{name}.summary",))
+        yield OfferedTool(tool, name, source.text, source)
+
+
+def _build_child_schema(profile: str, summary: str) -> ToolSchema:
+    query: JsonValue = {"type": "string", "description": _QUERY_DESCRIPTION}
+    return {
+        "type": "function",
+        "function": {
+            "name": profile,
+            "description": summary,
+            "parameters": {
+                "type": "object",
+                "properties": {QUERY_ARGUMENT: query},
+                "required": [QUERY_ARGUMENT],
             },
         },
     }

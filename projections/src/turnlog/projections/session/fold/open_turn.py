@@ -16,6 +16,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
@@ -34,6 +35,7 @@ from turnlog.projections.session.program import get_step_number, has_step_failed
 from turnlog.projections.session.state import (
     MAX_PRIOR_RESULTS,
     AnsweredCall,
+    ChildTurnRef,
     OpenTurn,
     PlannedStep,
     PriorToolResults,
@@ -64,6 +66,14 @@ def apply_turn_progress(
     if state.open is None or state.open.turn != event.turn:
         return state
     return replace(state, open=advance_open_turn(state.open, recorded, event))
+
+
+def apply_child_requested(
+    state: SessionState, recorded: RecordedEvent, event: ChildRequested
+) -> SessionState:
+    """Count the turns that a child session is asked for; the number outlives the turn."""
+    children = {**state.children, event.session: event.child_turn}
+    return apply_turn_progress(replace(state, children=children), recorded, event)
 
 
 def apply_turn_resolved(
@@ -212,6 +222,8 @@ TurnProgressEvent = (
     | ApprovalDecided
     | ToolStarted
     | ToolReturned
+    | ChildRequested
+    | ChildSettled
 )
 """Events that continue a turn without settling it."""
 
@@ -249,6 +261,11 @@ def advance_open_turn(
             place = recorded.stream_sequence
             resumed = replace(opened, released_at=recorded.envelope.time)
             return _update_tool_use(resumed, event, lambda use: _decide_use(use, decision, place))
+        case ChildRequested(session=session, child_turn=turn):
+            child = ChildTurnRef(session, turn, recorded.sequence, recorded.envelope.time)
+            return _update_tool_use(opened, event, lambda use: replace(use, child=child))
+        case ChildSettled():
+            return replace(opened, released_at=recorded.envelope.time)
         case ToolStarted(attempt=attempt):
             return _update_tool_use(opened, event, lambda use: replace(use, started=attempt))
         case ToolReturned(text=text):
@@ -286,7 +303,7 @@ def _decide_use(use: ToolUse, decision: ApprovalDecision, place: int) -> ToolUse
 
 def _update_tool_use(
     opened: OpenTurn,
-    event: ApprovalRequested | ApprovalDecided | ToolStarted | ToolReturned,
+    event: ApprovalRequested | ApprovalDecided | ChildRequested | ToolStarted | ToolReturned,
     change: Callable[[ToolUse], ToolUse],
 ) -> OpenTurn:
     named = (event.call, event.id)

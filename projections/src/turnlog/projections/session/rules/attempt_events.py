@@ -23,7 +23,7 @@ from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage
-from turnlog.projections.session.program import list_undecided_tools
+from turnlog.projections.session.program import list_pending_children, list_undecided_tools
 from turnlog.projections.session.state import OpenTurn, SessionState
 
 NewEvents = tuple[KnownEvent, ...]
@@ -37,9 +37,9 @@ UNKNOWN_USAGE: Final = AttemptUsage(
 def is_overdue(opened: OpenTurn, policies: Policies, at: datetime) -> bool:
     """Return whether a turn is past its deadline, which counts from its release.
 
-    It has none while a person decides; an approval has a deadline of its own.
+    It has none while a person decides or a child answers; these have deadlines of their own.
     """
-    if list_undecided_tools(opened):
+    if list_undecided_tools(opened) or list_pending_children(opened):
         return False
     released = datetime.fromisoformat(opened.released_at)
     return at >= released + timedelta(seconds=policies.deadline_seconds)

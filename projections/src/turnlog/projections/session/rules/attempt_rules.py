@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import AttemptResult, AttemptStarted, ContextAssembled
+from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import PlanMade, StepPlanned, ToolCalled
@@ -38,7 +39,11 @@ from turnlog.projections.session.commands import (
     SnapshotPrompts,
 )
 from turnlog.projections.session.pinned_prompts import find_pinned_files
-from turnlog.projections.session.program import get_step_number, list_undecided_tools
+from turnlog.projections.session.program import (
+    get_step_number,
+    list_pending_children,
+    list_undecided_tools,
+)
 from turnlog.projections.session.reference_inheritance import record_reference
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
@@ -64,6 +69,7 @@ from turnlog.projections.session.rules.steps.approval_rules import (
     refuse_overdue_approvals,
     request_approvals,
 )
+from turnlog.projections.session.rules.steps.child_rules import request_children
 from turnlog.projections.session.rules.steps.tool_rules import (
     refuse_tool_call,
     settle_pending_tools,
@@ -79,6 +85,8 @@ def claim_turn(state: SessionState, command: ClaimTurn, at: datetime) -> NewEven
         if compute_approval_wait(opened, at):
             return ()
         return (*refuse_overdue_approvals(opened), _start_attempt(opened, command.worker))
+    if list_pending_children(opened):
+        return ()
     if is_overdue(opened, command.policies, at):
         return _fail_turn(state, opened, "deadline", "the turn was not answered in time")
     tried = opened.attempt - opened.begun
@@ -223,8 +231,8 @@ def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEv
     """Record an answer and start the next call; for a superseded worker record only the cost.
 
     One batch holds the answer, its plan or tool calls, and the claim of the same worker to the next
-    call. So a call whose answer is in the log is never made again. Where tools need approval, the
-    batch requests it instead, and the next call is left to the claim after the decision.
+    call. So a call whose answer is in the log is never made again. Where tools need approval, or
+    are children, the batch requests that instead, and the next call is left to a later claim.
     """
     attempt, text = command.attempt, PlainText(text=command.text)
     opened = find_claimed_turn(state, attempt)
@@ -234,13 +242,17 @@ def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEv
     tools = tuple(_record_tool_calls(opened, command))
     deadline = at + timedelta(seconds=command.approval_seconds)
     approvals = tuple(request_approvals(state, opened, tools, deadline))
+    children = tuple(request_children(state, tools, command.children))
+    waits = approvals or any(isinstance(each, ChildRequested) for each in children)
     return (
         *record_answer(
             attempt, command.spent, text, command.finish, store_text=True, repairs=repairs
         ),
         *_record_plan(command),
         *tools,
-        *(approvals or (start_next_call(opened),)),
+        *approvals,
+        *children,
+        *(() if waits else (start_next_call(opened),)),
     )
 
 

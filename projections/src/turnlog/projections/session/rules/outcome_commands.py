@@ -139,6 +139,8 @@ class AttemptReport:
     """Whether the turn has had its rounds of tool calls."""
     approval_seconds: float = 0.0
     """How long a person has to approve a tool."""
+    children: frozenset[str] = frozenset()
+    """The offered tools that are child profiles."""
     replacement: str = ""
     """What is shown in place of a refused reply."""
     excludes_filtered: bool = False
@@ -218,6 +220,7 @@ def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerC
         answer.repairs,
         has_used_rounds=report.has_used_rounds,
         approval_seconds=report.approval_seconds,
+        children=report.children,
     )
 
 

@@ -173,10 +173,13 @@ def send_signal(state: SessionState, command: SendSignal) -> NewEvents:
 
 
 def find_transition(state: SessionState, command: CompleteTurn) -> PhaseTransition | None:
-    """Return where a completed turn leads: by the model's signal, by force, or None."""
+    """Return where a completed turn leads: by the model's signal, by force, or None.
+
+    A child session is in the phase of its parent, and leads nowhere by itself.
+    """
     graph = command.phases
     phase = graph.phases.get(state.phase or "") if graph else None
-    if graph is None or phase is None:
+    if graph is None or phase is None or state.is_child:
         return None
     if phase.kind == "debrief":
         is_over = phase.next is not None and command.withheld is None

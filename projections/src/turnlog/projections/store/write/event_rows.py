@@ -18,6 +18,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.manifest import HistorySource, PromptPart
 from turnlog.events.model.memory_events import (
     HistorySummarised,
@@ -246,7 +247,7 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             return
         case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
             return
-        case ApprovalRequested() | ApprovalDecided():
+        case ApprovalRequested() | ApprovalDecided() | ChildRequested() | ChildSettled():
             return
         case TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return

@@ -58,6 +58,13 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         "leave it out",
         contains=("field",),
     ),
+    "child-session": ErrorCode(
+        "A coordinator's session opened this one, and alone submits its turns and steers it.",
+        "use that session, or fork this one",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
     "choice-not-offered": ErrorCode(
         "The phase offers no such choice.",
         "choose one that `fix` names",

@@ -26,6 +26,10 @@ TURN_FAILURES: Final[Mapping[str, FailureText]] = {
         "a safety check raised an error, so nobody knows whether the text may be shown",
         "read the worker's log for what the check raised",
     ),
+    "child-failed": FailureText(
+        "a child of the coordinator gave no reply, and the policy lets the turn fail",
+        "read the child session, then submit the turn again",
+    ),
     "claims-exhausted": FailureText(
         "workers claimed the turn as often as they may and ended each time",
         "read the workers' logs for why they end, then submit the turn again",

@@ -86,6 +86,8 @@ class CallSetup:
     """How the turn was worked out, if this may be the reply and later prompts show it."""
     has_used_rounds: bool = False
     """Whether the turn has had its rounds of tool calls."""
+    children: frozenset[str] = frozenset()
+    """The child profiles that the call offers as tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +259,13 @@ class ActiveAttempt:
 
     def build_report(self, spent: AttemptUsage) -> AttemptReport:
         """Return what the attempt produced, as the session's rules take it."""
-        return replace(
+        report, children = (
             create_report(self.material, self.attempt, self.stage, spent),
+            self.progress.setup.children,
+        )
+        policy = self.material.blueprint.policies.children
+        return replace(
+            report,
             text=self.text,
             shown_text=self.text[: self.progress.guard.shown_length] if self.is_streamed else "",
             model=self.request.model,
@@ -266,12 +273,15 @@ class ActiveAttempt:
             replacement=self.context.replacement,
             work=self.progress.setup.work,
             offered_tools=self._list_offered_tools(),
+            max_tools=policy.most_at_once if children else report.max_tools,
+            children=children,
             has_used_rounds=self.progress.setup.has_used_rounds,
         )
 
     def _list_offered_tools(self) -> frozenset[str]:
         offered = self.manifest.parts if self.manifest else ()
-        return self.progress.setup.tools & {part.layer for part in offered if part.role == "tools"}
+        known = self.progress.setup.tools | self.progress.setup.children
+        return known & {part.layer for part in offered if part.role == "tools"}
 
     def build_closing_message(self, end: FinishedAnswer, spent: AttemptUsage) -> AttemptClosed:
         """Return the closing message that the published tokens are verified against."""

@@ -21,7 +21,7 @@ from typing import Final, Literal
 import structlog
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, PlainText, compute_digest, encode_canonical
+from turnlog.events.content import Digest, compute_digest, encode_canonical
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     ToolCalled,
@@ -30,6 +30,7 @@ from turnlog.events.model.tool_events import (
     ToolsSnapshotted,
 )
 from turnlog.events.store.ports import BlobStore
+from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.budget.fixed_limits import find_definition_limit
@@ -46,12 +47,7 @@ from turnlog.projections.session.rules.steps.tool_rules import (
     report_lost_tool,
 )
 from turnlog.projections.session.state import SessionState, ToolUse
-from turnlog.projections.tools.result_condensation import (
-    condense_result,
-    format_tool_result,
-    name_result,
-    summarise_result,
-)
+from turnlog.projections.tools.result_condensation import build_result_texts
 from turnlog.projections.tools.tool_catalog import (
     DefinitionLimit,
     ToolOffer,
@@ -301,18 +297,15 @@ class ToolRunner:
     ) -> ToolReturned:
         whole, outcome = answered.text, _find_outcome(answered, pin)
         digest = await self.blobs.put_blob(tenant, whole.encode())
-        gist = condense_result(whole, spec.distil)
-        if gist.treatment != "kept":
+        may_be_done = answered.unsure and pin.kind == "tool"
+        request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
+        note = "; it may have been done" if may_be_done else ""
+        texts = build_result_texts(request, whole, digest, outcome, spec.distil, note)
+        if texts.treatment != "kept":
             log_fields = {"call": called.call, "tool": called.tool, "characters": len(whole)}
-            _log.info("result-distilled", treatment=gist.treatment, **log_fields)
+            _log.info("result-distilled", treatment=texts.treatment, **log_fields)
         if answered.detail:
             _log.warning("tool-failed", call=called.call, tool=called.tool, why=answered.detail)
-        outcome_text = gist.text if outcome == "answered" else f"{outcome}: {gist.text}"
-        may_be_done = answered.unsure and pin.kind == "tool"
-        outcome_text += "; it may have been done" if may_be_done else ""
-        later = summarise_result(whole) if outcome == "answered" else None
-        text = format_tool_result(called.tool, called.arguments, outcome_text)
-        brief = name_result(called.tool, " ".join(called.arguments.split()), whole, digest)
         return ToolReturned(
             turn=called.turn,
             call=called.call,
@@ -320,14 +313,12 @@ class ToolRunner:
             tool=called.tool,
             outcome=outcome,
             detail=_describe_outcome(answered, outcome),
-            text=PlainText(text=text),
-            brief=PlainText(text=brief) if len(brief) < len(text) else None,
-            summary=PlainText(text=format_tool_result(called.tool, called.arguments, later))
-            if later
-            else None,
+            text=texts.text,
+            brief=texts.brief,
+            summary=texts.summary,
             result=digest,
             characters=len(whole),
-            treatment=gist.treatment,
+            treatment=texts.treatment,
         )
 
     async def _record_return(

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
+from turnlog.events.model.child_events import ChildOutcome, ChildSettled
 from turnlog.events.model.tool_events import (
     SchemasRequested,
     ToolCalled,
@@ -25,7 +26,7 @@ from turnlog.projections.session.program import list_pending_tools
 from turnlog.projections.session.rules.attempt_events import NewEvents, find_claimed_turn
 from turnlog.projections.session.rules.phase_rules import require_open_session
 from turnlog.projections.session.rules.steps.approval_rules import is_run_allowed
-from turnlog.projections.session.state import OpenTurn, SessionState, ToolUse
+from turnlog.projections.session.state import ChildTurnRef, OpenTurn, SessionState, ToolUse
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
 from turnlog.projections.tools.result_condensation import format_tool_result
 
@@ -118,9 +119,9 @@ def _build_unanswered(
 
 
 def settle_pending_tools(opened: OpenTurn) -> Iterator[KnownEvent]:
-    """Return an outcome for every pending tool of a turn that is being settled."""
+    """Return an outcome for every pending tool and child of a turn that is being settled."""
     for use in list_pending_tools(opened):
-        begun = use.started > 0
+        begun = use.started > 0 or use.child is not None
         yield ToolReturned(
             turn=opened.turn,
             call=use.call,
@@ -129,3 +130,21 @@ def settle_pending_tools(opened: OpenTurn) -> Iterator[KnownEvent]:
             outcome="lost" if begun else "refused",
             detail="the turn was settled " + ("while it ran" if begun else "before it was run"),
         )
+        if use.child is not None:
+            yield build_settlement(opened.turn, use, use.child, "withdrawn")
+
+
+def build_settlement(
+    turn: int, use: ToolUse, child: ChildTurnRef, outcome: ChildOutcome, detail: str = ""
+) -> ChildSettled:
+    """Return the event that settles a child of a turn."""
+    return ChildSettled(
+        turn=turn,
+        call=use.call,
+        id=use.id,
+        profile=use.tool,
+        session=child.session,
+        child_turn=child.turn,
+        outcome=outcome,
+        detail=detail,
+    )

@@ -1,0 +1,253 @@
+"""Children of a coordinator's turn: opened, asked, cancelled, and settled in their parent.
+
+Everything here may be carried out again, by this worker or another: ids and numbers follow from
+the parent's record, and each log accepts each step once. Two messages bear it. That of the parent's
+turn stays until the turn is settled, and whoever receives it asks what was not asked. That of the
+child's turn is acknowledged once the parent's log has the end of it, which wakes the parent up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from turnlog.events.model.child_events import ChildSettled
+from turnlog.events.model.session_events import SessionOrigin
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.turn_events import TurnFailed
+from turnlog.events.store.ports import BlobStore
+from turnlog.events.tokens import ToolRequest
+from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
+from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.commands import (
+    AskChild,
+    OpenSession,
+    SettleChild,
+    WithdrawChildTurn,
+)
+from turnlog.projections.session.program import list_pending_children
+from turnlog.projections.session.rules.steps.child_rules import (
+    CANCELLING_OUTCOMES,
+    ChildEnd,
+    compute_child_wait,
+    derive_child_session,
+    find_child_end,
+    find_pending_child,
+    find_query,
+)
+from turnlog.projections.session.state import ChildTurnRef, SessionState, ToolUse
+from turnlog.projections.tools.result_condensation import build_result_texts
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.text_cache import read_event
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
+
+_Child = tuple[ToolUse, ChildTurnRef]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSessions:
+    """The child sessions of the sessions that a worker serves."""
+
+    sessions: CommandHandler
+    blueprints: BlueprintStore
+    blobs: BlobStore
+
+    async def advance_children(
+        self, parent: SessionState, material: SessionMaterial, by: CommandMetadata
+    ) -> float:
+        """Ask the pending children of a turn, and settle those whose turn has ended.
+
+        Returns the seconds until the next of them has taken too long. Children in different
+        sessions are asked at the same time; those in one session in order.
+        """
+        pending = _list_children(parent)
+        asking = await self._create_asking_metadata(parent, by)
+        by_session = groupby(
+            sorted(pending, key=lambda each: (each[1].session, each[1].turn)),
+            key=lambda each: each[1].session,
+        )
+        asked = (
+            self._ask_in_order(parent, material, tuple(each), asking) for _, each in by_session
+        )
+        await asyncio.gather(*asked)
+        waits = [await self._settle_or_wait(parent, material, each) for each in pending]
+        return min(waits, default=0.0)
+
+    async def _create_asking_metadata(
+        self, parent: SessionState, by: CommandMetadata
+    ) -> CommandMetadata:
+        """Return the metadata of what a child is asked: its actor is who asked the parent."""
+        text = parent.open.text if parent.open else None
+        if text is None:
+            return by
+        (recorded,) = await self.sessions.log.read_events_at(parent.tenant, [text.place])
+        return CommandMetadata(recorded.envelope.actor, by.causation, by.traceparent)
+
+    async def _ask_in_order(
+        self,
+        parent: SessionState,
+        material: SessionMaterial,
+        children: Sequence[_Child],
+        by: CommandMetadata,
+    ) -> None:
+        for use, child in children:
+            await self._open_child(parent, material, use.tool, child, by)
+            called = await read_event(self.sessions.log, parent.tenant, use.asked.place, ToolCalled)
+            asking = AskChild(
+                child.turn,
+                find_query(called.arguments) or "",
+                parent.phase,
+                material.phases,
+                meta={"turn": called.turn, "call": called.call, "id": called.id},
+            )
+            await self.sessions.handle(parent.tenant, child.session, asking, by)
+
+    async def _open_child(
+        self,
+        parent: SessionState,
+        material: SessionMaterial,
+        profile: str,
+        child: ChildTurnRef,
+        by: CommandMetadata,
+    ) -> SessionState:
+        """Open a child session with everything that its parent is pinned to; return its state."""
+        opening = OpenSession(
+            parent.blueprint,
+            profile,
+            compute_history_reach(material.blueprint),
+            parent.attributes,
+            parent.cartridge,
+            material.phases,
+            origin=SessionOrigin(kind="parent", session=parent.session, sequence=child.sequence),
+            memory=parent.memory,
+            warnings=parent.warnings,
+            requested_profile=profile,
+        )
+
+        async def choose(state: SessionState | None) -> OpenSession | None:
+            return opening if state is None else None
+
+        known = self.sessions.state_cache.get_state(parent.tenant, child.session)
+        if known is not None:
+            return known
+        done = await self.sessions.handle(parent.tenant, child.session, choose, by)
+        return done.state
+
+    async def _settle_or_wait(
+        self, parent: SessionState, material: SessionMaterial, of: _Child
+    ) -> float:
+        """Settle a child whose turn has ended; return how long the parent waits for it."""
+        _, asked = of
+        child = await self.sessions.load_state(parent.tenant, asked.session)
+        if child is None:
+            return 0.0
+        policy, at = material.blueprint.policies.children, self.sessions.clock()
+        end = find_child_end(child, asked, policy, at)
+        if end is not None:
+            await self._settle(parent, material, of, child, end)
+            return 0.0
+        opened = child.open if child.open and child.open.turn == asked.turn else None
+        return max(0.0, compute_child_wait(asked, opened, policy, at)) or policy.seconds
+
+    async def report_end(self, tenant: str, session: str, turn: int) -> None:
+        """Settle a child's turn in its parent, if it has ended; nothing for any other session."""
+        known = self.sessions.state_cache.get_state(tenant, session)
+        if known is not None and not known.is_child:
+            return
+        child = await self.sessions.load_state(tenant, session)
+        if child is None or child.origin is None or not child.is_child:
+            return
+        # A replica may lack the request that led to this turn
+        parent = await self.sessions.load_state(tenant, child.origin.session, leader=True)
+        use = find_pending_child(parent.open, session, turn) if parent else None
+        if parent is None or use is None or use.child is None:
+            return
+        material = await self.blueprints.load_material(parent)
+        policy, at = material.blueprint.policies.children, self.sessions.clock()
+        if end := find_child_end(child, use.child, policy, at):
+            await self._settle(parent, material, (use, use.child), child, end)
+
+    async def _settle(
+        self,
+        parent: SessionState,
+        material: SessionMaterial,
+        of: _Child,
+        child: SessionState,
+        end: ChildEnd,
+    ) -> None:
+        use, asked = of
+        detail = end.detail
+        if end.outcome == "failed":
+            detail = await self._describe_failure(child, asked.turn) or detail
+        returned = await self._build_return(parent, use, end, detail, material)
+        policy = material.blueprint.policies.children
+        fails_turn = policy.failed == "fail" and end.outcome != "answered"
+        command = SettleChild(
+            asked.session, asked.turn, end.outcome, detail, returned, fails_turn=fails_turn
+        )
+        by = CommandMetadata("worker", parent.open.event if parent.open else None)
+        await self.sessions.handle(parent.tenant, parent.session, command, by)
+
+    async def _describe_failure(self, child: SessionState, turn: int) -> str:
+        events = await self.sessions.load_events(child.tenant, child.session)
+        failed = (each.event for each in events if isinstance(each.event, TurnFailed))
+        found = next((each for each in failed if each.turn == turn), None)
+        return f"its turn failed: {found.code}: {found.detail}" if found else ""
+
+    async def _build_return(
+        self,
+        parent: SessionState,
+        use: ToolUse,
+        end: ChildEnd,
+        detail: str,
+        material: SessionMaterial,
+    ) -> ToolReturned:
+        """Return the result that the parent's model reads, condensed as results of tools are."""
+        tenant, reply = parent.tenant, end.reply
+        called = await read_event(self.sessions.log, tenant, use.asked.place, ToolCalled)
+        found = await self.sessions.texts.read_texts(tenant, [reply] if reply else [])
+        whole = found[reply] if reply else detail
+        spec = material.blueprint.tools or ToolsSpec(servers={})
+        digest = await self.blobs.put_blob(tenant, whole.encode())
+        outcome = "answered" if end.outcome == "answered" else "failed"
+        request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
+        texts = build_result_texts(request, whole, digest, outcome, spec.distil)
+        return ToolReturned(
+            turn=called.turn,
+            call=called.call,
+            id=called.id,
+            tool=called.tool,
+            outcome=outcome,
+            detail=detail,
+            text=texts.text,
+            brief=texts.brief,
+            summary=texts.summary,
+            result=digest,
+            characters=len(whole),
+            treatment=texts.treatment,
+        )
+
+    async def withdraw_turn(self, tenant: str, session: str, settled: ChildSettled) -> None:
+        """Cancel the turn of a child that its parent no longer waits for.
+
+        The child is opened for it if it is not open, so that it cannot be asked later.
+        """
+        if settled.outcome not in CANCELLING_OUTCOMES:
+            return
+        parent = await self.sessions.require_state(tenant, session)
+        material = await self.blueprints.load_material(parent)
+        by = CommandMetadata("worker", None)
+        if derive_child_session(parent, settled.profile) == settled.session:
+            child = ChildTurnRef(settled.session, settled.child_turn, parent.head.sequence, "")
+            await self._open_child(parent, material, settled.profile, child, by)
+        command = WithdrawChildTurn(settled.child_turn)
+        await self.sessions.handle(tenant, settled.session, command, by)
+
+
+def _list_children(parent: SessionState) -> tuple[_Child, ...]:
+    pending = list_pending_children(parent.open)
+    return tuple((use, use.child) for use in pending if use.child)

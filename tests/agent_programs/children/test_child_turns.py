@@ -1,0 +1,291 @@
+"""Children of a coordinator: what their ends mean for its turn, and what bounds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.agent_programs.agent_harness import USAGE
+from tests.agent_programs.children.child_harness import (
+    CHILDREN,
+    COORDINATOR,
+    TeamHarness,
+    TeamModel,
+    ask_children,
+    build_team_blueprint,
+    choose_script,
+    open_team,
+)
+from tests.support.sessions.puppet_model import ScriptStep
+from tests.support.sessions.session_harness import TENANT, TESTER
+from turnlog.events.errors import Refused
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.model.tool_events import ToolReturned
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    ExcludeTurn,
+    SubmitTurn,
+    SwitchProfile,
+)
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.worker.model.model_types import (
+    FinishedAnswer,
+    ModelFailure,
+    ModelRequest,
+    ModelToolCall,
+)
+from turnlog.services.worker.turn_queue import DeliveryDeferred
+from turnlog.services.worker.turn_runner import CHILD_CHECK_SECONDS
+
+
+def test_a_coordinator_is_a_sound_blueprint() -> None:
+    assert [*check_blueprint(build_team_blueprint())] == []
+
+
+DEEP = {**COORDINATOR, "default": False, "children": ["thinker"]}
+
+
+@pytest.mark.parametrize(
+    ("profiles", "finding"),
+    [
+        ({"head": {**COORDINATOR, "children": ["head"], "summary": "I."}}, "child of itself"),
+        (
+            {"head": {**COORDINATOR, "children": ["deep"]}, "deep": {**DEEP, "children": ["head"]}},
+            "child of itself",
+        ),
+        ({"head": {**COORDINATOR, "children": ["nobody"]}}, "no profile `nobody`"),
+        ({"head": {**COORDINATOR, "children": ["thinker", "thinker"]}}, "stands twice"),
+        ({"head": COORDINATOR, "thinker": {"call": "reply"}}, "cannot know what `thinker` is for"),
+        (
+            {
+                "head": {**COORDINATOR, "children": ["a"]},
+                "a": {**DEEP, "summary": "A.", "children": ["b"]},
+                "b": {**DEEP, "summary": "B.", "children": ["thinker"]},
+            },
+            "3 levels of children below `head`, 2 are allowed",
+        ),
+        ({"head": {**COORDINATOR, "call": "reply"}}, "it offers none"),
+        ({"head": {"default": True, "call": "reply"}}, "no profile of the program `coordinator`"),
+    ],
+)
+def test_children_that_cannot_work_are_found_before_a_session_opens(
+    profiles: dict[str, Any], finding: str
+) -> None:
+    found = check_blueprint(build_team_blueprint(profiles={**CHILDREN, **profiles}))
+    assert any(finding in each.what for each in found)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [{**COORDINATOR, "children": []}, {"default": True, "call": "reply", "children": ["thinker"]}],
+)
+def test_a_coordinator_and_nothing_else_has_children(profile: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="has `children`"):
+        build_team_blueprint(profiles={**CHILDREN, "head": profile})
+
+
+async def run_team(team: TeamHarness, text: str = "Is it so?") -> None:
+    await team.house.submit_turn(text)
+    await team.queue.deliver_all(team.house.build_worker())
+
+
+async def test_the_parent_has_no_attempt_and_no_delivery_while_its_children_answer() -> None:
+    team = await open_team()
+    submitted = await team.house.submit_turn("Is it so?")
+    verdict = await team.house.run_turn(submitted)
+    assert verdict == DeliveryDeferred(CHILD_CHECK_SECONDS)
+    assert len(team.list_events("s", AttemptStarted)) == 1
+    opened = (await team.house.load_state()).open
+    assert opened is not None
+    assert not opened.running
+    for child in team.list_children():
+        assert [each.turn for each in team.list_events(child, TurnSubmitted)] == [1]
+
+
+async def test_a_child_gets_profile_pins_and_actor_of_its_parent() -> None:
+    team = await open_team()
+    await team.house.sessions.handle(
+        TENANT, "s", SubmitTurn("Is it so?", Policies()), CommandMetadata("user:anna")
+    )
+    await team.queue.deliver_all(team.house.build_worker())
+    parent = (await team.house.load_state()).blueprint
+    for child in team.list_children():
+        first, *_ = events = team.house.list_events(child)
+        assert isinstance(first.event, SessionOpened)
+        assert first.event.blueprint == parent
+        submitted = [each for each in events if isinstance(each.event, TurnSubmitted)]
+        assert [each.envelope.actor for each in submitted] == ["user:anna"]
+
+
+async def test_two_queries_to_one_child_are_two_turns_of_one_session_in_order() -> None:
+    team = await open_team(ScriptedTeam(ask_children(("thinker", "One."), ("thinker", "Two."))))
+    await run_team(team)
+    (child,) = team.list_children()
+    assert team.agent.house.list_event_names(child).count("turn-queued") == 1
+    assert [each.child_turn for each in team.list_events("s", ChildRequested)] == [1, 2]
+    assert list_results(team) == ["To One.: yes.", "To Two.: yes."]
+
+
+class ScriptedTeam(TeamModel):
+    """A team whose coordinator begins otherwise, and whose children may do something else."""
+
+    def __init__(self, asking: list[ScriptStep], *child: ScriptStep) -> None:
+        super().__init__()
+        self.asking, self.child = asking, list(child)
+
+    def choose_script(self, request: ModelRequest) -> list[ScriptStep]:
+        """See `TeamModel.choose_script`."""
+        if not request.tools:
+            return self.child or choose_script(request)
+        return choose_script(request) if request.messages[-1]["role"] == "tool" else self.asking
+
+
+ASK_ONE = ask_children(("thinker", "Think."))
+
+
+def list_results(team: TeamHarness) -> list[str]:
+    """Return the results that the coordinator's last call was sent."""
+    last = next(each for each in reversed(team.house.model.requests) if each.tools)
+    return [str(each["content"]) for each in last.messages if each["role"] == "tool"]
+
+
+FAULT = ModelFailure("unauthorised", "no key")
+
+
+async def test_a_child_that_fails_gives_a_result_that_says_so() -> None:
+    team = await open_team(ScriptedTeam(ASK_ONE, FAULT))
+    await run_team(team)
+    (settled,) = team.list_events("s", ChildSettled)
+    assert (settled.outcome, settled.detail) == ("failed", "its turn failed: unauthorised: no key")
+    assert list_results(team) == ["failed: its turn failed: unauthorised: no key"]
+    assert len(team.list_events("s", TurnCompleted)) == 1
+
+
+async def test_by_policy_a_turn_fails_with_its_child_and_the_other_child_is_withdrawn() -> None:
+    asking = ask_children(("thinker", "Think."), ("seeker", "Seek."))
+    team = await open_team(ScriptedTeam(asking, FAULT), policies={"children": {"failed": "fail"}})
+    await run_team(team)
+    (failed,) = team.list_events("s", TurnFailed)
+    assert failed.code == "child-failed"
+    outcomes = sorted(each.outcome for each in team.list_events("s", ChildSettled))
+    assert outcomes == ["failed", "withdrawn"]
+
+
+async def test_a_child_that_takes_too_long_is_cancelled_and_the_turn_goes_on() -> None:
+    team = await open_team(ScriptedTeam(ASK_ONE), policies={"children": {"seconds": 20}})
+    submitted = await team.house.submit_turn("Is it so?")
+    worker = team.house.build_worker()
+    seconds = await team.queue.deliver(worker, submitted)
+    assert 19 < seconds < 20, "its message comes again when the child has taken too long"
+    team.house.clock.advance_time(seconds)
+    await team.queue.deliver(worker, submitted)
+    for pending in reversed(tuple(team.queue.list_pending())):
+        await team.queue.deliver(worker, pending)
+    await team.queue.deliver_all(worker)
+    (child,) = team.list_children()
+    assert [each.reason for each in team.list_events(child, TurnCancelled)] == ["cancelled"]
+    assert list_results(team) == ["failed: no reply in 20 s"]
+
+
+async def test_a_child_that_is_cancelled_on_its_own_gives_a_result_that_says_so() -> None:
+    team = await open_team(ScriptedTeam(ASK_ONE))
+    await team.queue.deliver(team.house.build_worker(), await team.house.submit_turn("Is it so?"))
+    (child,) = team.list_children()
+    await team.house.sessions.handle(TENANT, child, CancelTurn(1), TESTER)
+    await team.queue.deliver_all(team.house.build_worker())
+    assert list_results(team) == ["failed: its turn was cancelled"]
+    assert len(team.list_events("s", TurnCompleted)) == 1
+
+
+async def test_a_child_that_was_closed_gives_a_result_that_says_so() -> None:
+    team = await open_team(ScriptedTeam(ASK_ONE))
+    await run_team(team)
+    (child,) = team.list_children()
+    await team.house.sessions.handle(TENANT, child, CloseSession("enough"), TESTER)
+    await run_team(team)
+    assert list_results(team) == ["failed: its session is closed"]
+
+
+async def test_a_closed_parent_takes_its_children_along() -> None:
+    team = await open_team()
+    worker = team.house.build_worker()
+    await team.queue.deliver(worker, await team.house.submit_turn("Is it so?"))
+    await team.house.sessions.handle(TENANT, "s", CloseSession("enough"), TESTER)
+    for pending in reversed(tuple(team.queue.list_pending())):
+        await team.queue.deliver(worker, pending)
+    await team.queue.deliver_all(worker)
+    for child in team.list_children():
+        assert len(team.list_events(child, TurnCancelled)) == 1
+        assert team.list_events(child, TurnCompleted) == []
+
+
+async def test_after_a_cancelled_turn_the_same_child_is_asked_again() -> None:
+    team = await open_team(ScriptedTeam(ASK_ONE))
+    worker = team.house.build_worker()
+    await team.queue.deliver(worker, await team.house.submit_turn("Is it so?"))
+    await team.house.sessions.handle(TENANT, "s", CancelTurn(1), TESTER)
+    await run_team(team)
+    (child,) = team.list_children()
+    assert [each.child_turn for each in team.list_events("s", ChildRequested)] == [1, 2]
+    assert [each.turn for each in team.list_events(child, TurnSubmitted)] == [1, 2]
+
+
+@pytest.mark.parametrize("arguments", ["{}", "no JSON", '{"query": ""}', '{"query": 3}'])
+async def test_a_child_that_is_asked_nothing_is_refused(arguments: str) -> None:
+    call = ModelToolCall("c1", "thinker", arguments)
+    asking: list[ScriptStep] = [FinishedAnswer("tool_calls", (call,), USAGE, "puppet/one", None)]
+    team = await open_team(ScriptedTeam(asking))
+    await run_team(team)
+    assert list_results(team) == ["refused: its arguments have no text `query`"]
+    assert team.list_children() == []
+
+
+async def test_one_answer_asks_no_more_children_than_the_policy_allows() -> None:
+    asking = ask_children(*((("thinker", f"{number}.")) for number in range(3)))
+    team = await open_team(ScriptedTeam(asking), policies={"children": {"most_at_once": 2}})
+    await run_team(team)
+    assert len(team.list_events("s", ChildRequested)) == 2
+    outcomes = [each.outcome for each in team.list_events("s", ToolReturned)]
+    assert sorted(outcomes) == ["answered", "answered", "refused"]
+
+
+async def test_a_coordinator_may_be_a_child_and_its_end_goes_up() -> None:
+    profiles = {
+        **CHILDREN,
+        "head": {**COORDINATOR, "children": ["deep"]},
+        "deep": {**DEEP, "summary": "Coordinates."},
+    }
+    team = await open_team(NestedTeam(), profiles=profiles)
+    await run_team(team)
+    assert len(team.list_children()) == 2
+    assert list_results(team) == ["deep: To Think.: yes."]
+
+
+class NestedTeam(TeamModel):
+    """A coordinator that asks another, which asks a child."""
+
+    def choose_script(self, request: ModelRequest) -> list[ScriptStep]:
+        """See `TeamModel.choose_script`."""
+        if not request.tools:
+            return choose_script(request)
+        result, offered = request.messages[-1], str(request.tools)
+        if "Coordinates." in offered:
+            return ["Done."] if result["role"] == "tool" else ask_children(("deep", "Deeper."))
+        return [f"deep: {result['content']}"] if result["role"] == "tool" else ASK_ONE
+
+
+async def test_a_child_takes_no_turns_profiles_and_phases_but_may_be_read_and_steered() -> None:
+    team = await open_team(ScriptedTeam(ASK_ONE))
+    await run_team(team)
+    (child,) = team.list_children()
+    for command in (SubmitTurn("Hello?", Policies()), SwitchProfile("seeker", ["seeker"])):
+        with pytest.raises(Refused, match="submits its turns"):
+            await team.house.sessions.handle(TENANT, child, command, TESTER)
+    await team.house.sessions.handle(TENANT, child, ExcludeTurn(1), TESTER)

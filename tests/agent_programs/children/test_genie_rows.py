@@ -1,0 +1,194 @@
+"""The profile `genie` of the shipped `uderia`, row by row, read back over HTTP.
+
+Rows U16, U17 and U18 as far as children are concerned, with the numbers of their document.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from tests.agent_programs.agent_service import (
+    AgentService,
+    answer_with_plan,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from tests.support.servers.model_behaviours import ModelAnswer
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import SessionOpened
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+QUESTION = "Which boats are for sale, and should Ms Vane buy one?"
+LOOK_UP = "List all boats for sale with their prices."
+THINK = "What speaks for and against buying a boat?"
+REPLY = "Three boats; think twice."
+
+
+def choose_answer(body: dict[str, object]) -> ModelAnswer:
+    """Answer by the prompt, since children are asked at the same time."""
+    messages = cast("list[dict[str, Any]]", body["messages"])
+    asked = [each["content"] for each in messages if each["role"] == "user"][-1]
+    system = messages[0]["content"]
+    if asked == THINK:
+        return answer_with_text("A boat is work.")
+    if asked == LOOK_UP:
+        is_reply = "# Your task now: reply" in system
+        return answer_with_text("Three boats.") if is_reply else answer_with_plan()
+    if any(each["role"] == "tool" for each in messages):
+        return answer_with_text(REPLY)
+    return ask_both()
+
+
+def ask_both() -> ModelAnswer:
+    return answer_with_tool_calls(
+        ("tool_enabled", {"query": LOOK_UP}), ("llm_only", {"query": THINK})
+    )
+
+
+async def open_genie(platform: AgentService) -> str:
+    platform.provider.choose_behaviour = choose_answer
+    return await platform.open_shipped_session("uderia", attributes={}, profile="genie")
+
+
+async def add_children(platform: AgentService, session: str) -> dict[str, str]:
+    """Return the child sessions by profile, and have their calls reproduced as well."""
+    requested = await platform.load_events(session, ChildRequested)
+    found = {each.profile: each.session for each in requested}
+    platform.opened_sessions += [
+        each for each in found.values() if each not in platform.opened_sessions
+    ]
+    return found
+
+
+async def test_u16_genie_asks_its_children_as_tools_and_replies_from_what_they_say(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    assert list(children) == ["tool_enabled", "llm_only"]
+    first, second = [await platform.fetch_prompt(session, call) for call in ("1.1", "1.2")]
+    assert [each["function"]["name"] for each in first["tools"]] == ["tool_enabled", "llm_only"]
+    assert [(each["role"], each["content"]) for each in first["messages"][1:]] == [
+        ("user", QUESTION)
+    ]
+    told = [(each["role"], each["content"]) for each in second["messages"][3:]]
+    assert told == [("tool", "Three boats."), ("tool", "A boat is work.")]
+    assert [each.outcome for each in await platform.load_events(session, ChildSettled)] == [
+        "answered"
+    ] * 2
+    for profile, query in (("tool_enabled", LOOK_UP), ("llm_only", THINK)):
+        child = children[profile]
+        (opened,) = await platform.load_events(child, SessionOpened)
+        assert (opened.profile, opened.origin and opened.origin.session) == (profile, session)
+        prompt = await platform.fetch_prompt(child, "1.1")
+        assert [each["content"] for each in prompt["messages"][1:]] == [query]
+
+
+async def test_u16_children_are_reused_by_parent_and_profile_with_what_they_were_asked_before(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    requested = await platform.load_events(session, ChildRequested)
+    assert len(children) == 2, "one session for each profile"
+    assert [(each.turn, each.child_turn) for each in requested] == [(1, 1), (1, 1), (2, 2), (2, 2)]
+    prompt = await platform.fetch_prompt(children["llm_only"], "2.1")
+    assert [each["content"] for each in prompt["messages"][1:]] == [
+        *(THINK, "A boat is work.", THINK)
+    ]
+    other = await open_genie(platform)
+    await platform.complete_turn(other, text=QUESTION)
+    assert not set(children.values()) & set((await add_children(platform, other)).values())
+
+
+async def test_u16_genie_takes_10_messages_first_and_then_drops_excluded_and_priming_ones(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={}, profile="genie")
+    said = [(f"Question {n}.", f"Answer {n}.") for n in range(1, 8)]
+    said[3] = ("You are a helpful assistant.", "Understood.")
+    for text, reply in said:
+        await platform.complete_turn(session, answer_with_text(reply), text=text)
+    path = f"/v1/sessions/{session}/turns/6/exclusion"
+    assert (await platform.http.put(path)).status_code == 200
+    await platform.complete_turn(session, answer_with_text("So."), text="And now?")
+    prompt = await platform.fetch_prompt(session, "8.1")
+    shown = [text for turn in (3, 5, 7) for text in said[turn - 1]]
+    assert [each["content"] for each in prompt["messages"][1:]] == [*shown, "And now?"], (
+        "of the last 10 messages, 6 are left, and no older one takes the place of the others"
+    )
+
+
+async def test_u17_a_profile_of_genie_has_a_coordination_prompt_and_its_children_have_not(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    systems = [
+        (await platform.fetch_prompt(each, "1.1"))["messages"][0]["content"]
+        for each in (session, *children.values())
+    ]
+    assert ["# Your task now: coordinate" in each for each in systems] == [True, False, False]
+
+
+async def test_u18_what_is_not_handed_over_reaches_neither_the_children_nor_the_parent(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    secret, kept = "My number is 4711.", "A private aside."
+    platform.provider.choose_behaviour = None
+    await platform.complete_turn(session, answer_with_text(kept), text=secret)
+    platform.provider.choose_behaviour = choose_answer
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    for child in children.values():
+        calls = [each["call"] for each in await platform.list_calls(child)]
+        texts = [text for call in calls for text in await read_all(platform, child, call)]
+        assert texts
+        assert not [text for text in texts if secret in text or kept in text or QUESTION in text]
+    plan = await read_all(platform, children["tool_enabled"], "1.1")
+    for call in ("2.1", "2.2"):
+        told = await read_all(platform, session, call)
+        assert plan[0] not in told
+        assert not [text for text in told if "steps" in text and "harbour" in text]
+
+
+async def read_all(platform: AgentService, session: str, call: str) -> list[str]:
+    """Return the texts of a recorded call."""
+    messages = (await platform.fetch_prompt(session, call))["messages"]
+    return [str(each["content"]) for each in messages]
+
+
+async def test_u18_a_child_sees_of_its_own_turns_what_its_parent_may_see_in_its_phase(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    answer = await platform.http.post(f"/v1/sessions/{session}/phase", json={"to": "operate"})
+    assert answer.status_code == 200, answer.text
+    answer = await platform.http.post(f"/v1/sessions/{session}/profile", json={"profile": "genie"})
+    assert answer.status_code == 200, answer.text
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    entered = await platform.load_events(children["llm_only"], PhaseEntered)
+    assert [(each.phase, each.signal, each.hidden) for each in entered] == [
+        *(("ideate", None, ()), ("operate", "parent", ("ideate",)))
+    ]
+    assert [await read_all(platform, child, "2.1") for child in children.values()][1][1:] == [THINK]
+
+
+async def test_nobody_but_its_parent_submits_turns_to_a_child(platform: AgentService) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    child = (await add_children(platform, session))["llm_only"]
+    for path, body in (("turns", {"text": "Hello?"}), ("phase", {"to": "focus"})):
+        answer = await platform.http.post(f"/v1/sessions/{child}/{path}", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (409, "child-session")
