@@ -38,7 +38,7 @@ CHOSEN_ELSEWHERE: Final = {
 }
 """Files where a code is no literal, with what it then is; the test adds those."""
 
-FAULTS: Final = {"AttemptFault": "code", "_fail_turn": "code"}
+FAULTS: Final = {"AttemptFault": "code", "TurnFailed": "code", "_fail_turn": "code"}
 
 
 @cache

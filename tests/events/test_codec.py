@@ -38,7 +38,10 @@ from turnlog.events.registry import (
 )
 from turnlog.events.testing import SESSION, TENANT, make_draft, make_drafts, record_events
 
-WAITED_FOR = ("turn-submitted", "turn-submitted-system", "turn-released", "approval-decided")
+WAITED_FOR = (
+    *("turn-submitted", "turn-submitted-system", "turn-released", "approval-decided"),
+    "child-settled",
+)
 GOLDEN = [encode_event(event) for event in build_samples().values()]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

@@ -228,7 +228,7 @@ ToolCommand = SnapshotTools | RequestSchemas | DecideApproval | StartTool | Retu
 
 
 @dataclass(frozen=True, slots=True)
-class AskChild:
+class SubmitChildTurn:
     """Submit the turn in a child session that its parent requested."""
 
     turn: int
@@ -262,7 +262,7 @@ class SettleChild:
     """Whether the parent's turn fails with it."""
 
 
-ChildCommand = AskChild | WithdrawChildTurn | SettleChild
+ChildCommand = SubmitChildTurn | WithdrawChildTurn | SettleChild
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,8 +98,8 @@ _PARENT_COMMANDS: Final = (
 
 def _decide_children(state: SessionState, command: commands.ChildCommand) -> NewEvents:
     match command:
-        case commands.AskChild():
-            return child_rules.ask_child(state, command)
+        case commands.SubmitChildTurn():
+            return child_rules.submit_child_turn(state, command)
         case commands.WithdrawChildTurn():
             return child_rules.withdraw_child_turn(state, command)
         case commands.SettleChild():

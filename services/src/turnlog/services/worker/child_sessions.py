@@ -23,9 +23,9 @@ from turnlog.projections.blueprint.schema.blueprint_model import compute_history
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
-    AskChild,
     OpenSession,
     SettleChild,
+    SubmitChildTurn,
     WithdrawChildTurn,
 )
 from turnlog.projections.session.program import list_pending_children
@@ -71,7 +71,7 @@ class ChildSessions:
             key=lambda each: each[1].session,
         )
         asked = (
-            self._ask_in_order(parent, material, tuple(each), asking) for _, each in by_session
+            self._submit_in_order(parent, material, tuple(each), asking) for _, each in by_session
         )
         await asyncio.gather(*asked)
         waits = [await self._settle_or_wait(parent, material, each) for each in pending]
@@ -87,7 +87,7 @@ class ChildSessions:
         (recorded,) = await self.sessions.log.read_events_at(parent.tenant, [text.place])
         return CommandMetadata(recorded.envelope.actor, by.causation, by.traceparent)
 
-    async def _ask_in_order(
+    async def _submit_in_order(
         self,
         parent: SessionState,
         material: SessionMaterial,
@@ -97,7 +97,7 @@ class ChildSessions:
         for use, child in children:
             await self._open_child(parent, material, use.tool, child, by)
             called = await read_event(self.sessions.log, parent.tenant, use.asked.place, ToolCalled)
-            asking = AskChild(
+            asking = SubmitChildTurn(
                 child.turn,
                 find_query(called.arguments) or "",
                 parent.phase,

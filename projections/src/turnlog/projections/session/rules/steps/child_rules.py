@@ -26,7 +26,7 @@ from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT
 from turnlog.projections.blueprint.schema.policy_specs import ChildPolicy
-from turnlog.projections.session.commands import AskChild, SettleChild, WithdrawChildTurn
+from turnlog.projections.session.commands import SettleChild, SubmitChildTurn, WithdrawChildTurn
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.program import list_pending_children, list_undecided_tools
 from turnlog.projections.session.rules.attempt_events import (
@@ -51,9 +51,6 @@ from turnlog.projections.session.text_refs import TextRef
 
 NO_QUERY_DETAIL: Final = f"its arguments have no text `{QUERY_ARGUMENT}`"
 """The refusal of a child without a query; the model reads it, so it never changes."""
-
-CHILD_FAILED: Final = "child-failed"
-"""The code of a turn that fails because a child gave no reply."""
 
 PARENT_SIGNAL: Final = "parent"
 """Signal of a phase that a child enters because its parent is in it."""
@@ -115,7 +112,7 @@ def require_no_parent(state: SessionState) -> None:
         )
 
 
-def ask_child(state: SessionState, command: AskChild) -> NewEvents:
+def submit_child_turn(state: SessionState, command: SubmitChildTurn) -> NewEvents:
     """Submit a requested turn, in the parent's phase; nothing if it was submitted before.
 
     Requests before it that were never submitted are over, since a parent submits them in order.
@@ -133,7 +130,7 @@ def ask_child(state: SessionState, command: AskChild) -> NewEvents:
     return (*left, *moved, kind.model_validate(fields))
 
 
-def _follow_parent(state: SessionState, command: AskChild) -> Iterator[KnownEvent]:
+def _follow_parent(state: SessionState, command: SubmitChildTurn) -> Iterator[KnownEvent]:
     """Enter the parent's phase, so that the child sees of its own turns what the parent may see.
 
     A turn that is still open belongs to a turn of the parent that is over, as the phase is.
@@ -202,7 +199,7 @@ def settle_child(state: SessionState, command: SettleChild) -> NewEvents:
         return settled
     others = tuple(each for each in opened.tools if each != use)
     detail = f"child {use.tool} gave no reply: {command.detail}"
-    failed = TurnFailed(turn=opened.turn, code=CHILD_FAILED, detail=detail, retryable=True)
+    failed = TurnFailed(turn=opened.turn, code="child-failed", detail=detail, retryable=True)
     rest = settle_pending_tools(replace(opened, tools=others))
     return (*settled, *rest, failed, *release_next_turn(state))
 

@@ -12,6 +12,8 @@ export const FAILURE_TEXTS = {
   "carry-backward": ["What is carried is of a later phase than the one it is carried to.", "leave it out"],
   "carry-not-allowed": ["The phase takes nothing from the phase it is carried from.", "leave it out"],
   "check_failed": ["a safety check raised an error, so nobody knows whether the text may be shown", "read the worker's log for what the check raised"],
+  "child-failed": ["a child of the coordinator gave no reply, and the policy lets the turn fail", "read the child session, then submit the turn again"],
+  "child-session": ["A coordinator's session opened this one, and alone submits its turns and steers it.", "use that session, or fork this one"],
   "choice-not-offered": ["The phase offers no such choice.", "choose one that `fix` names"],
   "claims-exhausted": ["workers claimed the turn as often as they may and ended each time", "read the workers' logs for why they end, then submit the turn again"],
   "conflict": ["Another writer changed the session first.", "read the session again, and repeat the request if it still applies"],
