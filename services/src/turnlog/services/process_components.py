@@ -30,12 +30,14 @@ from turnlog.services.caches.session_snapshots import (
 )
 from turnlog.services.caches.state_cache import OlderCommandLookup
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.knowledge.nats_search import NatsKnowledgeSearch
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability, check_durability
 from turnlog.services.platform.process_settings import ProcessSettings
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
 
@@ -77,6 +79,16 @@ class ProcessComponents:
         return SegmentService(
             self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
         )
+
+    def create_knowledge_service(self) -> KnowledgeService:
+        """Create this process's knowledge service."""
+        return KnowledgeService(
+            self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
+        )
+
+    def create_knowledge_search(self) -> NatsKnowledgeSearch:
+        """Create the search that the projectors answer."""
+        return NatsKnowledgeSearch(self.connection)
 
     def create_prompt_input_loader(
         self, command_handler: CommandHandler, response_formats: Mapping[str, bool]

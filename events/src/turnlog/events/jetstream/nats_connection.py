@@ -22,6 +22,7 @@ from nats.aio.client import Client, Server
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import TurnlogError, Unavailable
 
 PENDING_BYTES: Final = 8 * 1024 * 1024
@@ -99,10 +100,10 @@ MessageCallback = Callable[[Msg], Awaitable[None]]
 
 @asynccontextmanager
 async def open_subscription(
-    nc: Client, subject: str, callback: MessageCallback | None = None
+    nc: Client, subject: str, callback: MessageCallback | None = None, *, group: str = ""
 ) -> AsyncGenerator[Subscription]:
-    """Subscribe to a subject while the body runs."""
-    subscription = await nc.subscribe(subject, cb=callback)
+    """Subscribe to a subject while the body runs; of a group, one member gets each message."""
+    subscription = await nc.subscribe(subject, queue=group, cb=callback)
     try:
         yield subscription
     finally:
@@ -123,6 +124,37 @@ async def answer_requests(
 
     async with open_subscription(connection.nc, subject, respond):
         yield
+
+
+AnswerQuery = Callable[[bytes], Awaitable[bytes]]
+"""Returns the response to a request; it raises nothing."""
+
+
+@asynccontextmanager
+async def answer_queries(
+    connection: NatsConnection, subject: str, answer: AnswerQuery
+) -> AsyncGenerator[None]:
+    """Answer requests on a subject, several at once, while the body runs.
+
+    Of all processes that answer on the subject, one gets each request.
+    """
+    running: set[asyncio.Task[None]] = set()
+
+    async def respond(request: Msg) -> None:
+        response = await answer(request.data)
+        with suppress(errors.Error):  # Whoever asked asks again.
+            await request.respond(response)
+
+    async def start(request: Msg) -> None:
+        task = asyncio.create_task(respond(request))
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    try:
+        async with open_subscription(connection.nc, subject, start, group="answers"):
+            yield
+    finally:
+        await cancel_tasks(*running)
 
 
 ReconnectHook = Callable[[NatsConnection], Awaitable[None]]

@@ -1,4 +1,4 @@
-"""What packages register as entry points: layer sources, ladder steps, checks, resolvers, tools.
+"""What packages register as entry points: sources, steps, checks, resolvers, tools, embedders.
 
 A name that no package registers is refused before a session opens. Entry points are loaded only
 when they are used, so a broken package does not affect sessions that do without it.
@@ -39,6 +39,8 @@ STEP_GROUP: Final = "turnlog.steps"
 
 TOOL_GROUP: Final = "turnlog.tools"
 
+EMBEDDER_GROUP: Final = "turnlog.embedders"
+
 SafetyCheck = Callable[[str, JsonValue], str | Awaitable[str | None] | None]
 """Given a text and the rule's argument, return what is wrong with the text, or None.
 
@@ -59,27 +61,27 @@ class LayerSource(Protocol):
 
 def load_check(name: str) -> SafetyCheck:
     """Load a check; raise `Refused` when no package registers it."""
-    return cast("SafetyCheck", _load_entry_point(CHECK_GROUP, name))
+    return cast("SafetyCheck", load_entry_point(CHECK_GROUP, name))
 
 
 def load_source(name: str) -> LayerSource:
     """Load a layer source; raise `Refused` when no package registers it."""
-    return cast("LayerSource", _load_entry_point(SOURCE_GROUP, name))
+    return cast("LayerSource", load_entry_point(SOURCE_GROUP, name))
 
 
 def load_resolver(name: str) -> Resolver:
     """Load a resolver; raise `Refused` when no package registers it."""
-    return cast("Resolver", _load_entry_point(RESOLVER_GROUP, name))
+    return cast("Resolver", load_entry_point(RESOLVER_GROUP, name))
 
 
 def load_step(name: str) -> ApplyRegisteredStep:
     """Load a ladder step; raise `Refused` when no package registers it."""
-    return cast("ApplyRegisteredStep", _load_entry_point(STEP_GROUP, name))
+    return cast("ApplyRegisteredStep", load_entry_point(STEP_GROUP, name))
 
 
 def load_tool(name: str) -> ToolFunction:
     """Load a tool; raise `Refused` when no package registers it, or it cannot be called."""
-    return describe_function(_load_entry_point(TOOL_GROUP, name), name)
+    return describe_function(load_entry_point(TOOL_GROUP, name), name)
 
 
 def check_steps_registered(blueprint: Blueprint) -> None:
@@ -106,7 +108,8 @@ def check_plugins_registered(blueprint: Blueprint) -> None:
                 _find_entry_point(TOOL_GROUP, name)
 
 
-def _load_entry_point(group: str, name: str) -> object:
+def load_entry_point(group: str, name: str) -> object:
+    """Load what a package registers in a group; raise `Refused` when none registers the name."""
     return _find_entry_point(group, name).load()
 
 

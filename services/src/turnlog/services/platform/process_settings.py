@@ -196,6 +196,11 @@ class ProjectorSettings(ProcessSettings):
 
     database_url: SecretStr = SecretStr("sqlite+aiosqlite:///turnlog.db")
     """SQLAlchemy URL of the read models."""
+    embedder: str = "wordllama"
+    """What makes the vectors of the knowledge search: an installed entry point of the group
+    `turnlog.embedders`, with its model after a colon, such as
+    `litellm:openai/text-embedding-3-small`.
+    """
 
 
 Role = TypeVar("Role", bound=ProcessSettings)

@@ -14,6 +14,9 @@ from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.services.integrity.folded_positions import answer_position_requests
 from turnlog.services.integrity.record_watch import RecordWatch
+from turnlog.services.knowledge.embedders import CheckedEmbedder
+from turnlog.services.knowledge.index_service import IndexedKnowledge
+from turnlog.services.knowledge.nats_search import answer_searches
 from turnlog.services.platform.clock import read_clock
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import ProjectorSettings
@@ -21,6 +24,7 @@ from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.process_components import connect_components
+from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.log_fold import LogFolder
 from turnlog.services.projector.record_scrub import RecordScrub
 from turnlog.services.projector.segment_projector import SegmentProjector
@@ -57,6 +61,10 @@ async def run_projector(
             settings, log=parts.log, store=store, signal=signal, tracing=parts.tracing
         )
         library = SegmentProjector(parts.library, parts.blobs, store, settings.tenant, signal)
+        embedder = CheckedEmbedder(settings.embedder)
+        knowledge = KnowledgeProjector(
+            parts.library, parts.blobs, store, settings.tenant, signal, embedder
+        )
         record = RecordWatch(parts.connection)
         scrub = RecordScrub(parts.connection, parts.log, parts.library, parts.blobs, read_clock)
         health_checks: HealthChecks = {
@@ -68,9 +76,11 @@ async def run_projector(
             async with (
                 ending.run_part("projector", projector.run()),
                 ending.run_part("library", library.run()),
+                ending.run_part("knowledge", knowledge.run()),
                 ending.run_part("record", scrub.run()),
                 record.run_checks(),
                 answer_position_requests(parts.connection, store),
+                answer_searches(parts.connection, IndexedKnowledge(store, signal, embedder)),
                 serve_health(settings.health, health_checks, settings.tenant),
             ):
                 database = hide_credentials(settings.database_url.get_secret_value())

@@ -20,10 +20,12 @@ from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.options import LogTarget
 from turnlog.services.cli.process_log import configure_log
+from turnlog.services.knowledge.embedders import CheckedEmbedder
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.platform.process_settings import AllInOneSettings, ProjectorSettings
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import connect_components
+from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 from turnlog.services.projector.segment_projector import SegmentProjector
 
@@ -43,6 +45,15 @@ async def rebuild_read_models(target: LogTarget, environ: Mapping[str, str]) -> 
                 parts.library, parts.blobs, store, settings.tenant, ProjectionSignal()
             )
             await library.rebuild_segments()
+            knowledge = KnowledgeProjector(
+                parts.library,
+                parts.blobs,
+                store,
+                settings.tenant,
+                ProjectionSignal(),
+                CheckedEmbedder(settings.embedder),
+            )
+            await knowledge.rebuild_index()
         finally:
             await store.close()
     create_output_console().print(f"rebuilt up to stream sequence {position:,}")

@@ -1,0 +1,1 @@
+"""The index of knowledge in the database: its rows, its words and vectors, and the search."""

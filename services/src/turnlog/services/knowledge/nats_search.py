@@ -1,0 +1,130 @@
+"""Knowledge searches over NATS: asked by roles without an index, answered by projectors.
+
+One projector of all answers each request. A response that would be larger than a message of the
+server may be has the worst hits left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.jetstream.nats_connection import (
+    NatsConnection,
+    RequestNotSent,
+    answer_queries,
+)
+from turnlog.projections.knowledge.search_port import (
+    KnowledgeSearch,
+    SearchRequest,
+    SearchResult,
+)
+
+SEARCH_SUBJECT: Final = "turnlog.knowledge-search"
+"""Where projectors answer searches."""
+
+SEARCH_PATIENCE: Final = 75.0
+"""Seconds until a search is given up; the embedder and the index have less, and say more."""
+
+_RESPONSE_BYTES: Final = 1_000_000
+"""Maximum bytes of a response; a server takes 1 MiB unless it is configured otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFailure:
+    """Why a search failed."""
+
+    what: str
+    """The component that is unavailable, or the code of a refusal."""
+    detail: str
+    is_refused: bool = False
+    field: str | None = None
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse:
+    """What a search is answered with: one of both."""
+
+    result: SearchResult | None = None
+    failure: SearchFailure | None = None
+
+
+_REQUEST: Final = TypeAdapter(SearchRequest)
+_RESPONSE: Final = TypeAdapter(SearchResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class NatsKnowledgeSearch:
+    """A `KnowledgeSearch` that asks the projectors."""
+
+    connection: NatsConnection
+    patience: float = SEARCH_PATIENCE
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """See `KnowledgeSearch`."""
+        asking = replace(self.connection, patience=self.patience)
+        try:
+            answer = await asking.send_request(SEARCH_SUBJECT, _REQUEST.dump_json(request))
+        except RequestNotSent as error:
+            raise Unavailable("knowledge-index", "no projector answers: start one") from error
+        try:
+            response = _RESPONSE.validate_json(answer.data)
+        except ValidationError:
+            detail = "a projector of another release answered"
+            raise Unavailable("knowledge-index", detail) from None
+        if response.result is not None:
+            return response.result
+        raise _build_error(response.failure)
+
+
+def _build_error(failure: SearchFailure | None) -> Exception:
+    if failure is None:
+        return Unavailable("knowledge-index", "the answer is empty")
+    if failure.is_refused:
+        return Refused(failure.what, failure.detail, field=failure.field, fix=failure.fix)
+    return Unavailable(failure.what, failure.detail)
+
+
+@asynccontextmanager
+async def answer_searches(
+    connection: NatsConnection, search: KnowledgeSearch
+) -> AsyncGenerator[None]:
+    """Answer searches while the body runs."""
+
+    async def answer(payload: bytes) -> bytes:
+        try:
+            request = _REQUEST.validate_json(payload)
+        except ValidationError:
+            detail = "a role of another release asked"
+            return _RESPONSE.dump_json(
+                SearchResponse(failure=SearchFailure("knowledge-index", detail))
+            )
+        return await build_response(search, request)
+
+    async with answer_queries(connection, SEARCH_SUBJECT, answer):
+        yield
+
+
+async def build_response(search: KnowledgeSearch, request: SearchRequest) -> bytes:
+    """Return the response to a search, whatever becomes of it."""
+    try:
+        result = await search.search(request)
+    except Refused as error:
+        failure = SearchFailure(
+            error.code, error.detail, is_refused=True, field=error.field, fix=error.fix
+        )
+        return _RESPONSE.dump_json(SearchResponse(failure=failure))
+    except Unavailable as error:
+        failure = SearchFailure(error.what, error.detail)
+        return _RESPONSE.dump_json(SearchResponse(failure=failure))
+    while True:
+        response = _RESPONSE.dump_json(SearchResponse(result))
+        if len(response) <= _RESPONSE_BYTES or not result.hits:
+            return response
+        result = replace(result, hits=result.hits[:-1])

@@ -1,0 +1,324 @@
+"""The knowledge projector: keeps rows and search index of knowledge up to date.
+
+It folds from where the index is. An index of another version or of another embedder is built again
+from the first event. Like the other projectors it waits for what cannot be reached, the embedder
+included, and ends if the stream does not match the index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import structlog
+
+from turnlog.events.codec import decode_event, decode_knowledge_event
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import RecordedEvent, find_chain_break
+from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.jetstream.nats_connection import wait_backoff
+from turnlog.events.model.tenant.knowledge_events import (
+    KNOWLEDGE_FAMILY,
+    KnowledgeAdded,
+    KnowledgeEdited,
+    KnowledgeEntry,
+    KnowledgeRemoved,
+)
+from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.knowledge.index_tables import Vector
+from turnlog.projections.store.knowledge.knowledge_projection import (
+    KNOWLEDGE_VERSION,
+    EntryChange,
+    KnowledgeHistory,
+    KnowledgePosition,
+    TenantChanges,
+    begin_knowledge_build,
+    read_histories,
+    read_knowledge_position,
+    read_vector_length,
+    write_knowledge,
+)
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.knowledge.embedders import CheckedEmbedder
+from turnlog.services.projector.outage_log import OutageLog
+
+EVENTS_PER_WRITE: Final = 10
+"""Events written in one transaction, so that no other writer of SQLite waits for long."""
+
+_NUMBER_BITS: Final = 12
+"""Bits of an entry's number for its place in the event; an event has fewer entries."""
+
+_TEXT_READS: Final = 64
+"""Texts read concurrently."""
+
+_MISMATCH_FIX: Final = "restore that log, or run `turnlog rebuild` to build rows from this one"
+
+_log = structlog.get_logger("turnlog.projector")
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeProjector:
+    """Keeps the index of knowledge up to date."""
+
+    log: EventLog
+    blobs: BlobStore
+    store: ReadModelStore
+    tenant: str
+    """Any tenant of the stream."""
+    signal: ProjectionSignal
+    """Notified after every commit, for readers in this process."""
+    embedder: CheckedEmbedder
+
+    async def run(self) -> None:
+        """Keep the index up to date; ends by cancellation, or with `Corrupt`."""
+        outage = OutageLog()
+        while True:
+            try:
+                await self._run_round()
+            except Unavailable as error:
+                outage.record_failure(error)
+            except Corrupt as error:
+                _log.error("projector-stopped", where=error.where, detail=error.detail)
+                raise
+            await wait_backoff(outage.failures)
+
+    async def rebuild_index(self) -> int:
+        """Build the index from the first event; return the stream sequence it is folded to."""
+        await prepare_schema(self.store)
+        begun = await self._begin_build()
+        while True:
+            folded = await self._fold_present_events(begun)
+            if folded is not None:
+                return folded.position
+            # A running projector folds the same build; whichever is first moves the position.
+            async with self.store.open_reader() as connection:
+                begun = await read_knowledge_position(connection) or begun
+
+    async def _run_round(self) -> None:
+        """Fold until another process moves the position."""
+        await prepare_schema(self.store)
+        async with self.store.open_reader() as connection:
+            before = await read_knowledge_position(connection)
+        if before:
+            await self._verify_position(before)
+        at: KnowledgePosition | None = before
+        if at is None or (at.version, at.embedder) != (
+            KNOWLEDGE_VERSION,
+            self.embedder.name,
+        ):
+            at = await self._begin_build()
+        at = await self._fold_present_events(at)
+        if at is None:
+            return
+        async with aclosing(self.log.stream_raw_events(None, at.position, live=True)) as bulks:
+            async for raws in bulks:
+                at = await self._fold_batch(at, raws)
+                if at is None:
+                    return
+
+    async def _verify_position(self, before: KnowledgePosition) -> None:
+        """Raise `Corrupt` unless the index comes from this stream."""
+        if before.version > KNOWLEDGE_VERSION:
+            detail = f"an index of version {before.version}, this release knows {KNOWLEDGE_VERSION}"
+            raise Corrupt("read models", f"{detail}: run the later one")
+        if before.log != await self.log.get_identity(self.tenant):
+            made = f"the index comes from one made at {before.log.created}"
+            raise Corrupt("LIBRARY", f"{made}: {_MISMATCH_FIX}")
+        if before.position and await self._read_digest(before.position) != before.hash:
+            detail = f"its event at {before.position} is not the one in the index"
+            raise Corrupt("LIBRARY", f"{detail}: {_MISMATCH_FIX}")
+
+    async def _read_digest(self, position: int) -> Digest | None:
+        bulks = self.log.stream_raw_events(None, position - 1, live=False)
+        async with aclosing(bulks):
+            async for raws in bulks:
+                return compute_digest(raws[0].stored)
+        return None
+
+    async def _begin_build(self) -> KnowledgePosition:
+        log = await self.log.get_identity(self.tenant)
+        async with self.store.open_writer() as connection:
+            return await begin_knowledge_build(connection, log, self.embedder.name)
+
+    async def _fold_present_events(self, at: KnowledgePosition) -> KnowledgePosition | None:
+        """Fold to the end of the stream; None if another process moved the position."""
+        moved: KnowledgePosition | None = at
+        bulks = self.log.stream_raw_events(None, at.position, live=False)
+        async with aclosing(bulks):
+            async for raws in bulks:
+                moved = await self._fold_batch(at, raws)
+                if moved is None:
+                    return None
+                at = moved
+        if at.is_complete:
+            return at
+        return await self._write(at, replace(at, is_complete=True), {})
+
+    async def _fold_batch(
+        self, at: KnowledgePosition, raws: Sequence[RawEvent]
+    ) -> KnowledgePosition | None:
+        for start in range(0, len(raws), EVENTS_PER_WRITE):
+            some = raws[start : start + EVENTS_PER_WRITE]
+            async with self.store.open_reader() as connection:
+                batch = EventBatch(await read_histories(connection))
+            batch.apply_events(some)
+            changes = await self._complete_changes(batch)
+            last = some[-1]
+            after = replace(at, position=last.stream_sequence, hash=compute_digest(last.stored))
+            moved = await self._write(at, after, changes)
+            if moved is None:
+                return None
+            at = moved
+        return at
+
+    async def _write(
+        self,
+        before: KnowledgePosition,
+        after: KnowledgePosition,
+        changes: Mapping[str, TenantChanges],
+    ) -> KnowledgePosition | None:
+        async with self.store.open_writer() as connection:
+            length = await read_vector_length(connection, before.vectors)
+            for change in changes.values():
+                _check_vector_lengths(before.embedder, length, change.puts.values())
+            kept = await write_knowledge(connection, before, after, changes)
+        self.signal.notify_readers()
+        return after if kept else None
+
+    async def _complete_changes(self, batch: EventBatch) -> Mapping[str, TenantChanges]:
+        """Add texts and vectors to the changes of a batch."""
+        for tenant, changes in batch.changes.items():
+            puts = list(changes.puts.values())
+            texts = await self._load_texts(tenant, [put.entry.digest for put in puts])
+            found = [put for put in puts if put.entry.digest in texts]
+            vectors = await self._embed(found, texts)
+            for put in puts:
+                digest, key = put.entry.digest, (put.collection, put.entry.id)
+                changes.puts[key] = replace(
+                    put, text=texts.get(digest), vector=vectors.get(put.number)
+                )
+        return batch.changes
+
+    async def _embed(
+        self, puts: Sequence[EntryChange], texts: Mapping[Digest, str]
+    ) -> Mapping[int, Vector]:
+        if not puts:
+            return {}
+        sources = [f"{put.entry.title}\n{texts[put.entry.digest]}".strip() for put in puts]
+        vectors = await self.embedder.embed_texts(sources)
+        return {put.number: vector for put, vector in zip(puts, vectors, strict=True)}
+
+    async def _load_texts(self, tenant: str, digests: Sequence[Digest]) -> dict[Digest, str]:
+        found: dict[Digest, str] = {}
+        distinct = list(dict.fromkeys(digests))
+        for start in range(0, len(distinct), _TEXT_READS):
+            some = distinct[start : start + _TEXT_READS]
+            texts = await asyncio.gather(*(self._load_text(tenant, each) for each in some))
+            found |= {
+                digest: text for digest, text in zip(some, texts, strict=True) if text is not None
+            }
+        return found
+
+    async def _load_text(self, tenant: str, digest: Digest) -> str | None:
+        try:
+            return (await self.blobs.get_blob(tenant, digest)).decode()
+        except Corrupt as error:
+            _log.error("knowledge-text-gone", tenant=tenant, digest=digest, reason=str(error))
+            return None
+
+
+@dataclass(slots=True)
+class EventBatch:
+    """The changes of some events, by tenant."""
+
+    histories: Mapping[str, KnowledgeHistory]
+    changes: dict[str, TenantChanges] = field(default_factory=dict[str, TenantChanges])
+
+    def apply_events(self, raws: Iterable[RawEvent]) -> None:
+        """Apply stored events in order; events of other families are passed over."""
+        for raw in raws:
+            match raw.subject.split("."):
+                case ["library", tenant, family, _] if family == KNOWLEDGE_FAMILY:
+                    self._apply_event(tenant, raw)
+                case _:
+                    pass
+
+    def _apply_event(self, tenant: str, raw: RawEvent) -> None:
+        history = self.histories.get(tenant)
+        change = self.changes.get(tenant)
+        if (history and history.stopped) or (change and change.stopped):
+            return
+        last = change or history
+        sequence, digest = (last.sequence, last.hash) if last else (0, None)
+        try:
+            recorded = _decode_next(raw, tenant, sequence, digest)
+        except Corrupt as error:
+            _log.error("knowledge-stopped", tenant=tenant, reason=str(error))
+            stopped = change or TenantChanges(sequence, digest or "")
+            stopped.stopped = str(error)
+            self.changes[tenant] = stopped
+            return
+        if change is None:
+            change = self.changes[tenant] = TenantChanges(recorded.sequence, recorded.head.hash)
+        change.sequence, change.hash = recorded.sequence, recorded.head.hash
+        match decode_knowledge_event(recorded):
+            case (
+                KnowledgeAdded(collection=name, entries=entries)
+                | KnowledgeEdited(collection=name, entries=entries)
+            ):
+                _put_entries(change, name, entries, recorded)
+            case KnowledgeRemoved(collection=name, entries=ids):
+                for each in ids:
+                    change.removed.add((name, each))
+                    change.puts.pop((name, each), None)
+            case _:
+                pass
+
+
+def _put_entries(
+    change: TenantChanges,
+    collection: str,
+    entries: Iterable[KnowledgeEntry],
+    recorded: RecordedEvent,
+) -> None:
+    for place, entry in enumerate(entries):
+        key = (collection, entry.id)
+        change.removed.add(key)
+        change.puts[key] = EntryChange(
+            number=(recorded.stream_sequence << _NUMBER_BITS) | place,
+            collection=collection,
+            entry=entry,
+            text=None,
+            vector=None,
+            revision=recorded.sequence,
+            edited_at=recorded.envelope.time,
+            edited_by=recorded.envelope.actor,
+        )
+
+
+def _decode_next(raw: RawEvent, tenant: str, sequence: int, digest: Digest | None) -> RecordedEvent:
+    """Decode an event; raise `Corrupt` if it does not follow in this tenant's history."""
+    recorded = decode_event(raw.stored, raw.stream_sequence)
+    place = f"LIBRARY, stream sequence {raw.stream_sequence}"
+    if (recorded.tenant, recorded.session) != (tenant, KNOWLEDGE_FAMILY):
+        raise Corrupt(place, f"says it is of {recorded.tenant}/{recorded.session}")
+    if fault := find_chain_break(recorded, sequence, digest or None):
+        raise Corrupt(place, fault)
+    event = decode_knowledge_event(recorded)
+    if isinstance(event, KnowledgeAdded | KnowledgeEdited):
+        count = len(event.entries)
+        if count > 1 << _NUMBER_BITS or len({each.id for each in event.entries}) < count:
+            raise Corrupt(place, "more entries than an event may have, or one of them twice")
+    return recorded
+
+
+def _check_vector_lengths(embedder: str, length: int | None, puts: Iterable[EntryChange]) -> None:
+    lengths = {len(put.vector) for put in puts if put.vector is not None}
+    if length is not None and lengths - {length}:
+        detail = f"{embedder}: vectors of {sorted(lengths)} numbers, those of the index have"
+        raise Unavailable("embedder", f"{detail} {length}: run `turnlog rebuild`")

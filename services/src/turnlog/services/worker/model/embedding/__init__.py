@@ -1,0 +1,1 @@
+"""Embedding of texts by a provider."""
