@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol, cast
 
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.services.extensions.plugins import EMBEDDER_GROUP, load_entry_point
+from turnlog.services.platform.concurrency import run_in_thread
 
 DEFAULT_EMBEDDER: Final = "wordllama"
 
@@ -82,7 +84,7 @@ class CheckedEmbedder:
         lengths = {len(vector) for vector in vectors}
         if len(lengths) > 1 or lengths & {0}:
             raise _build_failure(embedder, f"vectors of {sorted(lengths)} numbers in one answer")
-        unit = await asyncio.to_thread(_normalise_vectors, vectors)
+        unit = await run_in_thread(partial(_normalise_vectors, vectors))
         if unit is None:
             raise _build_failure(embedder, "a vector with a number that is not finite")
         return unit

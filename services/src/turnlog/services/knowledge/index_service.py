@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from turnlog.events.errors import Unavailable
 from turnlog.projections.knowledge.search_port import (
     IndexPositions,
+    KnowledgeHit,
     SearchRequest,
     SearchResult,
 )
@@ -26,6 +26,7 @@ from turnlog.projections.store.knowledge.knowledge_projection import (
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.services.knowledge.embedders import CheckedEmbedder
+from turnlog.services.platform.concurrency import run_in_thread
 
 if TYPE_CHECKING:
     from turnlog.projections.store.knowledge.vector_matrix import VectorMatrices
@@ -51,7 +52,7 @@ class IndexedKnowledge:
         positions = await self._wait_for_positions(request)
         (vector,) = await self.embedder.embed_texts([request.text])
         # numpy comes with it: 30 MB that a service without knowledge does without
-        await asyncio.to_thread(import_module, _SEARCH_MODULE)
+        await run_in_thread(partial(import_module, _SEARCH_MODULE))
         from turnlog.projections.store.knowledge import (  # noqa: PLC0415
             index_search,
             vector_matrix,
@@ -62,7 +63,7 @@ class IndexedKnowledge:
             at = _require_usable(await read_knowledge_position(connection))
             self._check_embedder(at, await read_vector_length(connection, at.vectors), vector)
             history = (await read_histories(connection)).get(request.tenant)
-            hits = ()
+            hits: tuple[KnowledgeHit, ...] = ()
             if history is not None:
                 search = index_search.IndexSearch(
                     connection, at, history, matrices, request, vector

@@ -7,15 +7,15 @@ logging when it is imported, and does not find its own tokenizer without a downl
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from turnlog.events.errors import Refused
+from turnlog.services.platform.concurrency import run_in_thread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,13 +27,13 @@ _NUMBERS: Final = 256
 _TOKENIZER: Final = "wordllama/tokenizers/l2_supercat_tokenizer_config.json"
 
 
-class _Encoding(Protocol):
+class _TokenList(Protocol):
     @property
     def ids(self) -> list[int]: ...
 
 
 class _Tokenizer(Protocol):
-    def encode_batch(self, texts: list[str], *, add_special_tokens: bool) -> list[_Encoding]: ...
+    def encode_batch(self, texts: list[str], *, add_special_tokens: bool) -> list[_TokenList]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class StaticEmbedder:
 
     async def embed_texts(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """See `Embedder`."""
-        return await asyncio.to_thread(self._embed, list(texts))
+        return await run_in_thread(partial(self._compute_vectors, list(texts)))
 
-    def _embed(self, texts: list[str]) -> list[list[float]]:
+    def _compute_vectors(self, texts: list[str]) -> list[list[float]]:
         model = self._model
         encodings = model.tokenizer.encode_batch(texts, add_special_tokens=False)
         return [

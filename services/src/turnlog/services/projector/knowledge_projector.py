@@ -165,7 +165,7 @@ class KnowledgeProjector:
         for start in range(0, len(raws), EVENTS_PER_WRITE):
             some = raws[start : start + EVENTS_PER_WRITE]
             async with self.store.open_reader() as connection:
-                batch = EventBatch(await read_histories(connection))
+                batch = KnowledgeBatch(await read_histories(connection))
             batch.apply_events(some)
             changes = await self._complete_changes(batch)
             last = some[-1]
@@ -190,13 +190,13 @@ class KnowledgeProjector:
         self.signal.notify_readers()
         return after if kept else None
 
-    async def _complete_changes(self, batch: EventBatch) -> Mapping[str, TenantChanges]:
+    async def _complete_changes(self, batch: KnowledgeBatch) -> Mapping[str, TenantChanges]:
         """Add texts and vectors to the changes of a batch."""
         for tenant, changes in batch.changes.items():
             puts = list(changes.puts.values())
             texts = await self._load_texts(tenant, [put.entry.digest for put in puts])
             found = [put for put in puts if put.entry.digest in texts]
-            vectors = await self._embed(found, texts)
+            vectors = await self._compute_vectors(found, texts)
             for put in puts:
                 digest, key = put.entry.digest, (put.collection, put.entry.id)
                 changes.puts[key] = replace(
@@ -204,7 +204,7 @@ class KnowledgeProjector:
                 )
         return batch.changes
 
-    async def _embed(
+    async def _compute_vectors(
         self, puts: Sequence[EntryChange], texts: Mapping[Digest, str]
     ) -> Mapping[int, Vector]:
         if not puts:
@@ -233,7 +233,7 @@ class KnowledgeProjector:
 
 
 @dataclass(slots=True)
-class EventBatch:
+class KnowledgeBatch:
     """The changes of some events, by tenant."""
 
     histories: Mapping[str, KnowledgeHistory]

@@ -6,8 +6,9 @@ with its status and without its message, which may repeat texts and keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Final, cast
 
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.services.platform.concurrency import run_in_thread
@@ -19,8 +20,10 @@ _BATCH: Final = 64
 _CALL_SECONDS: Final = 30.0
 
 
-class _EmbeddingLibrary(Protocol):
-    async def aembedding(self, **arguments: object) -> object: ...
+RequestVectors = Callable[..., Awaitable[object]]
+"""litellm's function of that purpose."""
+
+_find_function: Final = attrgetter("aembedding")
 
 
 class LitellmEmbedder:
@@ -28,23 +31,26 @@ class LitellmEmbedder:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._library: _EmbeddingLibrary | None = None
+        self._request_vectors: RequestVectors | None = None
         self.name = f"litellm-{model}"
 
     async def embed_texts(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """See `Embedder`."""
-        if self._library is None:
-            self._library = cast("_EmbeddingLibrary", await run_in_thread(load_litellm))
+        if self._request_vectors is None:
+            library = await run_in_thread(load_litellm)
+            self._request_vectors = cast("RequestVectors", _find_function(library))
         found: list[Sequence[float]] = []
         for start in range(0, len(texts), _BATCH):
-            found += await self._embed_batch(self._library, list(texts[start : start + _BATCH]))
+            found += await self._embed_batch(
+                self._request_vectors, list(texts[start : start + _BATCH])
+            )
         return found
 
     async def _embed_batch(
-        self, library: _EmbeddingLibrary, texts: list[str]
+        self, request_vectors: RequestVectors, texts: list[str]
     ) -> list[Sequence[float]]:
         try:
-            answer = await library.aembedding(
+            answer = await request_vectors(
                 model=self._model,
                 input=texts,
                 timeout=_CALL_SECONDS,
