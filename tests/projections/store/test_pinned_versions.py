@@ -16,7 +16,8 @@ from turnlog.events.model.session_events import (
 )
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.pinned_versions import PinnedText, list_pins
+from turnlog.projections.store.read.pinned_versions import list_pins
+from turnlog.projections.store.read.row_types import PinnedText
 from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
 
 

@@ -9,22 +9,49 @@ from tests.services.cli.conftest import RunCommand
 from turnlog.services.cli.command_index import COMMAND_SECTIONS, CommandEntry, extract_purpose
 
 COMMANDS = [command for section in COMMAND_SECTIONS for command in section.commands]
-HEAVY = ("litellm", "fastapi", "faststream", "sqlalchemy", "nats", "httpx", "pydantic", "rich")
+READERS = (
+    ["sessions"],
+    ["show", "some-session"],
+    ["history", "some-session"],
+    ["why", "some-session", "1"],
+    ["tail", "some-session"],
+)
+"""What is called again and again on a terminal, or by a program."""
+
+SERVICE_LIBRARIES = frozenset(
+    {"aiohttp", "alembic", "fastapi", "faststream", "litellm", "mcp", "nats", "opentelemetry"}
+    | {"sqlalchemy", "uvicorn"}
+)
+OUTPUT_LIBRARIES = frozenset({"httpx", "pydantic", "rich"})
 
 
-def test_help_imports_nothing_that_takes_long() -> None:
+def list_imported_libraries(*arguments: str) -> set[str]:
+    """Run a command in a process of its own, and return the packages it imported."""
     program = (
         "import sys\n"
         "from turnlog.services.cli.main import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: print(*sys.modules)\n"
+        f"try: main({[*arguments]!r})\n"
+        "except SystemExit: pass\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
-    imported = ran.stdout.splitlines()[-1].split()
-    assert "turnlog.services.cli.main" in imported
-    assert [name for name in HEAVY if name in imported] == []
+    return set(ran.stdout.splitlines()[-1].split())
+
+
+def test_help_imports_nothing_that_takes_long() -> None:
+    imported = list_imported_libraries("--help")
+    assert "turnlog" in imported
+    assert imported & (SERVICE_LIBRARIES | OUTPUT_LIBRARIES) == set()
+
+
+@pytest.mark.parametrize("words", READERS, ids=" ".join)
+def test_a_command_that_asks_a_service_imports_no_library_of_a_service(words: list[str]) -> None:
+    # A port that nothing can listen at: the request is the last thing that the command does.
+    imported = list_imported_libraries(*words, "--url", "http://127.0.0.1:0")
+    assert imported >= OUTPUT_LIBRARIES
+    assert imported & SERVICE_LIBRARIES == set()
 
 
 def test_help_lists_every_command_with_a_sentence(turnlog: RunCommand) -> None:

@@ -12,7 +12,10 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    # Validators are built when they are first used: a program needs few of them.
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", use_attribute_docstrings=True, defer_build=True
+    )
 
 
 class CommandAnswer(_Answer):

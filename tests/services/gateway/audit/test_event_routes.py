@@ -12,7 +12,8 @@ from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.events.errors import Corrupt
 from turnlog.events.registry import EVENT_NAMES
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.services.cli.client.service_reader import EventQuery, ServiceReader
+from turnlog.services.cli.client.event_reads import EventQuery, read_events
+from turnlog.services.cli.client.service_reader import ServiceReader
 
 LINES = {"Accept": "application/x-ndjson"}
 
@@ -138,7 +139,7 @@ async def test_events_end_where_the_log_has_lost_one_and_say_so(stand: RunningGa
     assert hole in json.loads(last)["detail"]
     reader = ServiceReader(stand.http)
     with pytest.raises(Corrupt, match=hole):
-        _ = [event async for event in reader.read_events(EventQuery())]
+        _ = [event async for event in read_events(reader, EventQuery())]
     stream = await stand.http.get("/v1/events", headers={"Accept": "text/event-stream"})
     assert "id: 3\nevent: unreadable\ndata: " in stream.text
     assert hole.removeprefix("stream SESSIONS: ") in stream.text

@@ -18,7 +18,8 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.audit.verify.session_verification import VerificationContext
 from turnlog.services.audit.verify_pool import SessionVerifier, start_process_verifier
-from turnlog.services.cli.client.service_reader import ServiceReader, stream_verification
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.verification_reads import stream_verification
 from turnlog.services.gateway.main import serve_app
 
 Line = dict[str, Any]

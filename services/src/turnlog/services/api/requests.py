@@ -8,9 +8,8 @@ from pydantic import Field
 
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import TurnRole
-from turnlog.projections.blueprint.schema.strict_model import ModelName
+from turnlog.projections.blueprint.schema.strict_model import MAX_KEY_CHARACTERS, ModelName
 from turnlog.projections.blueprint.storable_json import MAX_INT, JsonObject
-from turnlog.projections.blueprint.validation.input_values import MAX_KEY_CHARACTERS
 from turnlog.services.api.payload_models import ADDED_FIELD, RequestModel
 
 ShortName = Annotated[str, Field(min_length=1, max_length=64)]

@@ -10,17 +10,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from turnlog.events.content import SHA256_PATTERN, Digest
-from turnlog.projections.blueprint.ladder_words import describe_ladders
-from turnlog.projections.blueprint.schema.blueprint_model import (
-    Blueprint,
-    compute_blueprint_digest,
-)
 from turnlog.projections.blueprint.storable_json import JsonObject
-from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
-from turnlog.projections.blueprint.validation.input_values import build_values_schema
-from turnlog.projections.store.read.pinned_versions import PinKind
+from turnlog.projections.store.read.row_types import PinKind
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
-from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.platform.durability import DurabilityLevel
 
 
@@ -57,31 +49,6 @@ class BlueprintList(ResponseModel):
     """Those that cannot be loaded."""
 
 
-def create_blueprint_list(folders: BlueprintFolders) -> BlueprintList:
-    """Return the blueprints that a session can be opened with, faulty ones apart. Blocks."""
-    usable: list[BlueprintView] = []
-    faulty: list[FaultyBlueprintView] = []
-    for name in folders.list_names():
-        try:
-            usable.append(create_blueprint_view(folders.load_blueprint(name)))
-        except FaultyBlueprint as fault:
-            faulty.append(FaultyBlueprintView(blueprint=name, detail=fault.detail))
-    return BlueprintList(blueprints=tuple(usable), faulty=tuple(faulty))
-
-
-def create_blueprint_view(blueprint: Blueprint) -> BlueprintView:
-    """Return what is shown of a blueprint, its default profile first."""
-    default = blueprint.default_profile
-    others = (name for name in blueprint.profiles if name != default)
-    return BlueprintView(
-        blueprint=blueprint.blueprint,
-        version=blueprint.version,
-        digest=compute_blueprint_digest(blueprint),
-        summary=blueprint.summary,
-        profiles=(default, *others),
-    )
-
-
 class BlueprintSchemas(BlueprintView):
     """A blueprint with the schemas of its values."""
 
@@ -91,16 +58,6 @@ class BlueprintSchemas(BlueprintView):
     """The JSON Schema of the inputs of a turn."""
     ladders: tuple[str, ...]
     """Each limit of its budgets and what happens above it, in order, for people."""
-
-
-def create_blueprint_schemas(blueprint: Blueprint) -> BlueprintSchemas:
-    """Return what is shown of a blueprint, with the schemas of its values and its ladders."""
-    return BlueprintSchemas(
-        **create_blueprint_view(blueprint).model_dump(),
-        attributes=build_values_schema(blueprint.attributes),
-        inputs=build_values_schema(blueprint.inputs),
-        ladders=describe_ladders(blueprint),
-    )
 
 
 class ComponentHealth(ResponseModel):

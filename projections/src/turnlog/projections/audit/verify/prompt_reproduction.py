@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from textwrap import shorten
-from typing import Final, Literal
+from typing import Final
 
 from pydantic import BaseModel
 
@@ -30,6 +30,7 @@ from turnlog.events.model.manifest import (
 )
 from turnlog.projections.audit.record.prompt_readback import read_parts, read_tools
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
+from turnlog.projections.audit.verify.verification_report import ReproductionOutcome
 from turnlog.projections.prompt.assemble import assemble
 from turnlog.projections.prompt.assembly_inputs import (
     ASSEMBLER_VERSION,
@@ -94,9 +95,6 @@ def _iterate_stored_refs(state: SessionState) -> Iterator[TextRef | InputsRef]:
 
 _MAX_VALUE_CHARACTERS: Final = 80
 """Maximum length at which a differing value is shown."""
-
-ReproductionOutcome = Literal["reproduced", "failed", "unreproducible"]
-"""`unreproducible` is no failure: this version or installation cannot decide."""
 
 
 @dataclass(frozen=True, slots=True)

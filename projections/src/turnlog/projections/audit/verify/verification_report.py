@@ -35,6 +35,9 @@ CheckName = Literal[
 ]
 """The check that made the finding."""
 
+ReproductionOutcome = Literal["reproduced", "failed", "unreproducible"]
+"""`unreproducible` is no failure: this version or installation cannot decide."""
+
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:

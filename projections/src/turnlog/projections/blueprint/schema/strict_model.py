@@ -36,7 +36,7 @@ ModelName = Annotated[str, Field(pattern=MODEL_PATTERN, max_length=200)]
 class StrictModel(BaseModel):
     """Frozen base of all blueprint parts; unknown fields are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
@@ -45,3 +45,6 @@ LOCALE_PATTERN: Final = r"^[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,4}$"
 
 LocaleTag = Annotated[str, Field(pattern=LOCALE_PATTERN)]
 """A language tag such as `en` or `pt-BR`."""
+
+MAX_KEY_CHARACTERS: Final = 1_000
+"""Maximum length of one value of a session's key."""

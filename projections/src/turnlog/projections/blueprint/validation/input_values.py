@@ -18,7 +18,11 @@ from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.linear_patterns import MATCH_REACH, compile_pattern
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, ValueSpec
-from turnlog.projections.blueprint.schema.strict_model import ID_PATTERN, LOCALE_PATTERN
+from turnlog.projections.blueprint.schema.strict_model import (
+    ID_PATTERN,
+    LOCALE_PATTERN,
+    MAX_KEY_CHARACTERS,
+)
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_json, cut_text
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     find_near_word,
@@ -270,10 +274,6 @@ def _build_text_rules(spec: ValueSpec) -> CheckedValues:
     elif spec.pattern is not None:
         rules["pattern"] = _build_whole_pattern(spec.pattern)
     return rules
-
-
-MAX_KEY_CHARACTERS: Final = 1_000
-"""Maximum length of one value of a key."""
 
 
 def check_session_key(blueprint: Blueprint, key: Mapping[str, str]) -> dict[str, str]:

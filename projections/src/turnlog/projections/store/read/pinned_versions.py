@@ -6,8 +6,7 @@ the session's last move to another blueprint version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -26,28 +25,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
 from turnlog.projections.store.read.row_filters import match_tenant
+from turnlog.projections.store.read.row_types import PinKind, PinnedText
 from turnlog.projections.store.schema.read_model_tables import PROMPTS, SESSIONS, replace_nul
-
-PinKind = Literal["blueprint", "cartridge", "memory", "prompt"]
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedText:
-    """A text that open sessions of a blueprint are pinned to."""
-
-    blueprint: str
-    what: PinKind
-    version: int | None
-    """Version of a blueprint."""
-    provider: str | None
-    """Provider that a prompt file was resolved for."""
-    layer: str | None
-    """Layer of a prompt file."""
-    path: str | None
-    """Path of a prompt file."""
-    digest: Digest
-    sessions: int
-    """Number of sessions."""
 
 
 async def list_pins(

@@ -268,3 +268,26 @@ class SegmentRow:
     """When it was last edited."""
     edited_by: str
     """The actor of the last edit."""
+
+
+PinKind = Literal["blueprint", "cartridge", "memory", "prompt"]
+"""What open sessions can be pinned to."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedText:
+    """A text that open sessions of a blueprint are pinned to."""
+
+    blueprint: str
+    what: PinKind
+    version: int | None
+    """Version of a blueprint."""
+    provider: str | None
+    """Provider that a prompt file was resolved for."""
+    layer: str | None
+    """Layer of a prompt file."""
+    path: str | None
+    """Path of a prompt file."""
+    digest: Digest
+    sessions: int
+    """Number of sessions."""

@@ -22,7 +22,8 @@ from turnlog.services.audit.checkpoint_signatures import (
     verify_signatures,
 )
 from turnlog.services.cli.client.service_location import read_ready_address
-from turnlog.services.cli.client.service_reader import ServiceReader, fetch_checkpoint
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.verification_reads import fetch_checkpoint
 from turnlog.services.cli.console import (
     OutputFormat,
     create_error_console,

@@ -25,10 +25,11 @@ from turnlog.services.api.verify_payloads import (
     VerifySummaryLine,
 )
 from turnlog.services.bundle import verifier
-from turnlog.services.cli.client.service_reader import (
-    ServiceReader,
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.verification_reads import (
     VerificationLine,
     stream_verification,
+    verify_session,
 )
 from turnlog.services.cli.console import (
     OutputFormat,
@@ -68,7 +69,7 @@ async def _verify_session(
         detail = f"the checkpoint of {witness.at} knows no session {session}"
         fix = "verify it without, or take a checkpoint later than its first event"
         raise Refused("unknown-session", detail, field="--checkpoint", fix=fix)
-    found = await reader.verify_session(session, noted)
+    found = await verify_session(reader, session, noted)
     print_answer(found, render_session_verification(found), output)
     return found.verified
 

@@ -28,7 +28,7 @@ def explain_turn(
     output: OutputOption = "table",
 ) -> None:
     """Explain a turn's prompt: each layer, and why it was included."""
-    from turnlog.services.cli.actions.query_actions import print_explanation
+    from turnlog.services.cli.actions.prompt_explanations import print_explanation
 
     run_with_reader(target, lambda reader: print_explanation(reader, session, which, output))
 
@@ -53,7 +53,7 @@ def compare_calls(
     output: OutputOption = "table",
 ) -> None:
     """Compare the prompts of two calls: each part added, removed or changed, and the cause."""
-    from turnlog.services.cli.actions.query_actions import print_diff
+    from turnlog.services.cli.actions.prompt_explanations import print_diff
 
     run_with_reader(
         target, lambda reader: print_diff(reader, session, (before, after), other, output)

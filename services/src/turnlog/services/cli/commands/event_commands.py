@@ -43,8 +43,8 @@ def tail_events(
     output: OutputOption = "table",
 ) -> None:
     """Print events, one per line: the recorded ones, then new ones as they arrive."""
-    from turnlog.services.cli.actions.query_actions import print_events
-    from turnlog.services.cli.client.service_reader import EventQuery
+    from turnlog.services.cli.actions.event_lines import print_events
+    from turnlog.services.cli.client.event_reads import EventQuery
 
     query = EventQuery(session, after, types, stored)
     run_with_reader(target, lambda reader: print_events(reader, query, output, live=follow))

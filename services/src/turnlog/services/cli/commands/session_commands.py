@@ -286,6 +286,7 @@ def show_prompt(
     output: OutputOption = "table",
 ) -> None:
     """Show the exact prompt of a call, with the source of every part."""
+    from turnlog.services.cli.client.prompt_reads import fetch_prompt
     from turnlog.services.cli.views.prompt_view import render_prompt
 
-    show_answer(target, lambda reader: reader.fetch_prompt(session, which), render_prompt, output)
+    show_answer(target, lambda reader: fetch_prompt(reader, session, which), render_prompt, output)

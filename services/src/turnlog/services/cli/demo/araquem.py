@@ -15,6 +15,7 @@ from rich.text import Text
 
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import QuestionAnswer
+from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.demo.demo_stage import DemoStage
@@ -54,7 +55,7 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await stage.begin_scene(
         "What the model was sent", "the facts are the resolver's, word for word"
     )
-    stage.console.print(render_prompt(await reader.fetch_prompt(session, last.call)))
+    stage.console.print(render_prompt(await fetch_prompt(reader, session, last.call)))
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session, conversation)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.conversation.session_conversation import SessionConversation, open_session
 from turnlog.services.cli.demo.demo_stage import DemoStage
@@ -31,7 +32,7 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     reader = ServiceReader(stage.client)
     last = (await reader.list_calls(session)).calls[-1]
     await stage.begin_scene("What the model was sent", "each layer, and where it came from")
-    stage.console.print(render_prompt(await reader.fetch_prompt(session, last.call)))
+    stage.console.print(render_prompt(await fetch_prompt(reader, session, last.call)))
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session)
 

@@ -18,7 +18,9 @@ from rich.text import Text
 
 from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.api.turn_payloads import SubmittedTurn
-from turnlog.services.cli.client.service_reader import EventQuery, ServiceReader
+from turnlog.services.cli.client.event_reads import EventQuery, read_events
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.verification_reads import verify_session
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.reply_display import LabelledTextWriter, ReplyDisplay
 from turnlog.services.cli.conversation.session_conversation import SessionConversation
@@ -68,7 +70,7 @@ class DemoStage:
     async def show_events(self, session: str) -> int:
         """Show all events of a session; return the sequence of the last one."""
         reader = ServiceReader(self.client)
-        events = [event async for event in reader.read_events(EventQuery(session))]
+        events = [event async for event in read_events(reader, EventQuery(session))]
         await self.begin_scene(
             "What the log holds", "every event in order; what follows is read from it"
         )
@@ -78,7 +80,7 @@ class DemoStage:
     async def show_verification(self, session: str) -> None:
         """Show the verification of a session; exit with code 5 where it fails."""
         await self.begin_scene("Whether that is true", "the same checks as `turnlog verify`")
-        verified = await ServiceReader(self.client).verify_session(session)
+        verified = await verify_session(ServiceReader(self.client), session)
         self.console.print(render_session_verification(verified))
         if not verified.verified:
             raise typer.Exit(ExitCode.VERIFICATION_FAILED)

@@ -20,6 +20,7 @@ from turnlog.services.cli.actions.tenant.segment_actions import (
     build_import_body,
     read_segment_files,
 )
+from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
@@ -90,7 +91,7 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await _play_turn(stage, session, LONG_SPEECH * 8, tier=2, token_budget=TOKEN_BUDGET)
     await stage.show_events(session)
     reader = ServiceReader(stage.client)
-    last = await reader.fetch_prompt(session, "3.1")
+    last = await fetch_prompt(reader, session, "3.1")
     await stage.begin_scene(
         "What the model was sent", f"delimited layers, within {TOKEN_BUDGET:,} tokens"
     )

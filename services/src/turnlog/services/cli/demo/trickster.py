@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
+from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
 from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
@@ -54,9 +55,9 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     suffix = ", and who had it said to him" if withheld else ""
     await stage.begin_scene("Why the trickster said that", f"turn {after}, layer by layer{suffix}")
     reader = ServiceReader(stage.client)
-    explanation = await reader.fetch_explanation(session, str(after))
+    explanation = await fetch_explanation(reader, session, str(after))
     stage.console.print(
-        render_why(explanation, await reader.fetch_prompt(session, explanation.call))
+        render_why(explanation, await fetch_prompt(reader, session, explanation.call))
     )
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session, withheld)

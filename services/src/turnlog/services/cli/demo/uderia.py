@@ -10,8 +10,10 @@ from typing import Final
 
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.services.api.turn_payloads import CommandResult
+from turnlog.services.cli.client.event_reads import EventQuery, read_events
+from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.client.service_connection import send_client_command
-from turnlog.services.cli.client.service_reader import EventQuery, QueryParameters, ServiceReader
+from turnlog.services.cli.client.service_reader import QueryParameters, ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     open_session,
@@ -64,7 +66,7 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await stage.begin_scene(
         "What the plan was made from", "twenty tools, and nothing of the first phase"
     )
-    stage.console.print(render_prompt(await reader.fetch_prompt(session, PLAN_CALL)))
+    stage.console.print(render_prompt(await fetch_prompt(reader, session, PLAN_CALL)))
     await stage.begin_scene("What each contributor cost", "call by call, as `turnlog growth`")
     parameters: QueryParameters = {"session": session, "group_by": "kind", "min_sequence": last}
     growth = await reader.fetch_growth(parameters)
@@ -76,7 +78,7 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
 async def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:
     http, turnlog = stage.location.http, stage.location.turnlog_command
     events = [
-        each.event async for each in ServiceReader(stage.client).read_events(EventQuery(session))
+        each.event async for each in read_events(ServiceReader(stage.client), EventQuery(session))
     ]
     results = [each for each in events if isinstance(each, ToolReturned) and each.result]
     longest = max(results, key=lambda each: each.characters, default=None)

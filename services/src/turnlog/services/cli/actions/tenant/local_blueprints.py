@@ -23,8 +23,8 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     FaultyBlueprint,
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.services.api.service_payloads import (
-    BlueprintList,
+from turnlog.services.api.service_payloads import BlueprintList
+from turnlog.services.api.tenant.blueprint_views import (
     create_blueprint_list,
     create_blueprint_schemas,
 )

@@ -34,7 +34,8 @@ from turnlog.projections.session.commands import MoveBlueprint
 from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.rules.upgrade_rules import build_misfit
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.store.read.pinned_versions import PinnedText, list_pins
+from turnlog.projections.store.read.pinned_versions import list_pins
+from turnlog.projections.store.read.row_types import PinnedText
 from turnlog.services.api.service_payloads import (
     BlueprintList,
     BlueprintMoveResult,
@@ -42,6 +43,8 @@ from turnlog.services.api.service_payloads import (
     MoveBlueprintRequest,
     PinnedTextList,
     PinnedTextView,
+)
+from turnlog.services.api.tenant.blueprint_views import (
     create_blueprint_list,
     create_blueprint_schemas,
 )
