@@ -16,7 +16,7 @@ from turnlog.projections.store.schema.read_model_tables import ROW_TABLES, TURNS
 from turnlog.projections.store.write import projection_positions
 from turnlog.projections.store.write.batch_apply import apply_batch
 from turnlog.projections.store.write.projection_positions import ProjectionPosition
-from turnlog.projections.store.write.quarantining_fold import PoisonEvent, decode_raw_event
+from turnlog.projections.store.write.quarantining_fold import PoisonEvent
 
 LOG_IDENTITY = LogIdentity("SESSIONS", "2026-01-01T00:00:00Z")
 
@@ -44,8 +44,7 @@ async def fold_events(
     """Fold events in one transaction, and be sure that nobody else moved the checkpoint."""
     if not raws:
         return at, []
-    async with store.open_writer() as connection:
-        step = await apply_batch(connection, at, [decode_raw_event(raw) for raw in raws])
+    step = await store.run_writer(lambda connection: apply_batch(connection, at, raws))
     assert step is not None
     return step.checkpoint, list(step.poisons)
 

@@ -34,7 +34,6 @@ from turnlog.projections.store.write.projection_positions import (
     ProjectionPosition,
     clear_hidden_builds,
 )
-from turnlog.projections.store.write.quarantining_fold import decode_raw_event
 
 
 async def read_position(store: ReadModelStore) -> ProjectionPosition | None:
@@ -66,7 +65,7 @@ async def test_events_delivered_again_change_nothing(store: ReadModelStore, log:
     after, _ = await fold_events(store, at, raws)
     rows = await read_rows(store, at.build)
     async with store.open_writer() as connection:
-        assert await apply_batch(connection, at, [decode_raw_event(raw) for raw in raws]) is None
+        assert await connection.run_sync(apply_batch, at, raws) is None
     assert await read_position(store) == after
     assert await read_rows(store, at.build) == rows
 
@@ -74,12 +73,12 @@ async def test_events_delivered_again_change_nothing(store: ReadModelStore, log:
 async def test_two_that_fold_the_same_events_at_once_fold_them_once(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    events = [decode_raw_event(raw) for raw in await read_all_events(log)]
+    events = await read_all_events(log)
     at = await ensure_live_position(store)
 
     async def folding() -> bool:
         async with store.open_writer() as connection:
-            return await apply_batch(connection, at, events) is not None
+            return await connection.run_sync(apply_batch, at, events) is not None
 
     assert sorted(await asyncio.gather(folding(), folding())) == [False, True]
     rebuilt, _ = await fold_events(
@@ -91,13 +90,13 @@ async def test_two_that_fold_the_same_events_at_once_fold_them_once(
 async def test_what_is_given_up_before_the_commit_leaves_no_trace(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    events = [decode_raw_event(raw) for raw in await read_all_events(log)]
+    events = await read_all_events(log)
     at = await ensure_live_position(store)
     folded = asyncio.Event()
 
     async def killed() -> None:
         async with store.open_writer() as connection:
-            assert await apply_batch(connection, at, events) is not None
+            assert await connection.run_sync(apply_batch, at, events) is not None
             folded.set()
             await asyncio.Event().wait()
 
@@ -135,9 +134,7 @@ async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
         switched = await projection_positions.switch_to_build(connection, new)
     assert await read_position(store) == switched
     async with store.open_writer() as connection:
-        assert (
-            await apply_batch(connection, old, [decode_raw_event(raw) for raw in raws[1:]]) is None
-        )
+        assert await connection.run_sync(apply_batch, old, raws[1:]) is None
 
 
 async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
@@ -149,10 +146,7 @@ async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
     async with store.open_writer() as connection:
         await projection_positions.claim_hidden_builds(connection)
     async with store.open_writer() as connection:
-        assert (
-            await apply_batch(connection, given_up, [decode_raw_event(raw) for raw in raws[1:]])
-            is None
-        )
+        assert await connection.run_sync(apply_batch, given_up, raws[1:]) is None
         assert await projection_positions.switch_to_build(connection, given_up) is None
     assert await read_position(store) == seen
 

@@ -35,7 +35,11 @@ from turnlog.projections.store.schema.read_model_tables import QUARANTINE
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions, stopped_sessions
 from turnlog.projections.store.write.batch_apply import ReplayResult, replay_session
-from turnlog.projections.store.write.quarantining_fold import decode_raw_event, fold_events
+from turnlog.projections.store.write.quarantining_fold import (
+    SessionEnds,
+    decode_raw_event,
+    fold_events,
+)
 from turnlog.projections.store.write.row_changes import ColumnValues, PutRow, write_changes
 from turnlog.projections.store.write.stopped_sessions import StoppedSession
 
@@ -203,7 +207,8 @@ async def test_bug_in_folding_is_named_by_its_place_and_not_by_what_was_said(
     _, second = await story.append_events(build_opened(), build_submitted(1, "a secret"))
     strange = replace(second, event=cast("UnknownEvent", "a secret"))
     first, behind = map(decode_raw_event, await read_all_events(log))
-    (poison,) = fold_events((first, replace(behind, event=strange)), {}, (), {}).poisons
+    events = (first, replace(behind, event=strange))
+    (poison,) = fold_events(events, SessionEnds({}, set()), {}).poisons
     assert poison.position == 2
     assert poison.reason.startswith("AssertionError in ")
     assert "secret" not in poison.reason
@@ -216,11 +221,13 @@ async def insert_quarantined(store: ReadModelStore, raws: list[RawEvent]) -> Non
         for number, raw in enumerate(raws):
             reason = None if number else "KeyError in changes, line 1"
             values: ColumnValues = {"subject": raw.subject, "reason": reason, "stored": raw.stored}
-            await write_changes(
-                connection, at.build, [PutRow(QUARANTINE, ("t", "s", raw.stream_sequence), values)]
-            )
-        await projection_positions.move_position(
-            connection, at, raws[-1].stream_sequence, compute_digest(raws[-1].stored)
+            row = PutRow(QUARANTINE, ("t", "s", raw.stream_sequence), values)
+            await connection.run_sync(write_changes, at.build, [row])
+        await connection.run_sync(
+            projection_positions.move_position,
+            at,
+            raws[-1].stream_sequence,
+            compute_digest(raws[-1].stored),
         )
 
 

@@ -14,11 +14,18 @@ from tests.projections.store.session_histories import (
     HISTORIES,
     HistoryStep,
     StoredHistory,
+    StoredSession,
+    build_completed,
+    build_opened,
+    build_submitted,
     read_all_events,
 )
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.schema.read_model_tables import COMMANDS
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write.projection_positions import clear_hidden_builds
+from turnlog.projections.store.write.row_changes import COPY_ROWS, PutRow, write_changes
 
 # All examples of a test share a database; each has its own builds.
 _shared = settings(
@@ -59,3 +66,35 @@ async def test_both_databases_hold_the_same_rows(
         await clear_hidden_builds(store)
         await store.close()
     assert found[0] == found[1]
+
+
+async def test_a_long_log_folded_at_once_gives_the_rows_of_one_folded_bit_by_bit(
+    store: ReadModelStore,
+) -> None:
+    story = StoredSession(MemoryLog())
+    await story.append_events(build_opened())
+    for turn in range(1, COPY_ROWS + 2):
+        await story.append_events(build_submitted(turn, "a\0b"), build_completed(turn, "c"))
+    raws = await read_all_events(story.log)
+    bit_by_bit = await begin_hidden_build(store)
+    for after in range(0, len(raws), 20):
+        bit_by_bit, _ = await fold_events(store, bit_by_bit, raws[after : after + 20])
+    at_once, _ = await fold_events(store, await begin_hidden_build(store), raws)
+    rows = await read_rows(store, at_once.build)
+    assert len(rows["turns"]) == COPY_ROWS + 1
+    assert rows == await read_rows(store, bit_by_bit.build)
+
+
+async def test_of_many_rows_that_are_put_some_may_exist(store: ReadModelStore) -> None:
+    def build_commands(sequences: range) -> list[PutRow]:
+        return [
+            PutRow(COMMANDS, ("t", "s", f"{each % 1_000}"), {"hash": "h", "sequence": each})
+            for each in sequences
+        ]
+
+    build = (await begin_hidden_build(store)).build
+    before, after = build_commands(range(COPY_ROWS)), build_commands(range(1_050, 1_400))
+    await store.run_writer(lambda connection: write_changes(connection, build, before))
+    await store.run_writer(lambda connection: write_changes(connection, build, after))
+    found = {int(str(row[2])): row[4] for row in (await read_rows(store, build))["commands"]}
+    assert found == {key: key if key < 50 else key + 1_000 for key in range(400)}

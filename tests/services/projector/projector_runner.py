@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 
 from tests.projections.store.row_fold import Rows, read_rows
 from tests.projections.store.session_histories import StoredSession
@@ -25,6 +25,11 @@ TEST_TIMEOUT_SECONDS = 60.0
 
 def ignore_progress(position: int, goal: int) -> None:
     del position, goal
+
+
+def list_engines(store: ReadModelStore) -> list[Engine]:
+    """Give what executes a store's statements."""
+    return [store.engine.sync_engine, *([store.writer] if store.writer else [])]
 
 
 @dataclass
@@ -60,21 +65,22 @@ class ProjectorRunner:
     ) -> None:
         """Run `work` and cancel it at its n-th statement; transaction begins and commits count."""
         task = asyncio.create_task(work)
-        left = statement
+        left, loop = statement, asyncio.get_running_loop()
 
         def count(*_: object) -> None:
             nonlocal left
             left -= 1
             if left == 0:
-                task.cancel()
+                loop.call_soon_threadsafe(task.cancel)
 
-        engine = self.store.engine.sync_engine
-        for name in ("before_cursor_execute", "commit"):
-            event.listen(engine, name, count)
+        for engine in list_engines(self.store):
+            for name in ("before_cursor_execute", "commit"):
+                event.listen(engine, name, count)
         with suppress(asyncio.CancelledError):
             await asyncio.wait_for(task, TEST_TIMEOUT_SECONDS)
-        for name in ("before_cursor_execute", "commit"):
-            event.remove(engine, name, count)
+        for engine in list_engines(self.store):
+            for name in ("before_cursor_execute", "commit"):
+                event.remove(engine, name, count)
 
     async def wait_for_position(self, position: int) -> None:
         """Wait until the projection position has reached `position`."""

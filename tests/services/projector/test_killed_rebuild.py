@@ -46,8 +46,9 @@ async def main(number):
             os.kill(os.getpid(), signal.SIGKILL)
 
     store = open_store(database_url)
-    for moment in ("before_cursor_execute", "commit"):
-        event.listen(store.engine.sync_engine, moment, kill)
+    for engine in filter(None, (store.engine.sync_engine, store.writer)):
+        for moment in ("before_cursor_execute", "commit"):
+            event.listen(engine, moment, kill)
     async with open_client(nats_url, StreamOptions()) as nats:
         fold = log_fold.LogFolder(nats.log, store, create_tracing("p", None), tenant)
         await log_fold.rebuild_rows(fold, lambda position, goal: None)

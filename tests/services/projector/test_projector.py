@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +12,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from sqlalchemy import make_url, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, make_url, text
 from structlog.testing import capture_logs
 
 from tests.projections.store.row_fold import read_turn_rows
@@ -29,7 +28,7 @@ from tests.support.servers.postgres_server import PostgresServer
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
-from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.engine import ReadModelStore, Result, open_store
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
@@ -316,12 +315,11 @@ class LostCommitStore(ReadModelStore):
 
     lost: list[bool] = field(default_factory=list[bool])
 
-    @asynccontextmanager
-    async def open_writer(self) -> AsyncGenerator[AsyncConnection]:
-        async with ReadModelStore.open_writer(self) as connection:
-            yield connection
+    async def run_writer(self, work: Callable[[Connection], Result]) -> Result:
+        result = await ReadModelStore.run_writer(self, work)
         if self.lost and self.lost.pop():
             raise Unavailable("database", "connection lost while committing")
+        return result
 
 
 async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
@@ -332,7 +330,7 @@ async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
     await story.append_events(
         build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 8))
     )
-    forgetful = LostCommitStore(store.engine, [True, False] * 6)
+    forgetful = LostCommitStore(store.engine, store.writer, [True, False] * 4)
     running = ProjectorRunner(log, forgetful)
     async with running.run_in_background():
         await running.wait_for_stories(story)

@@ -18,7 +18,11 @@ from tests.projections.store.session_histories import (
     build_opened,
     build_submitted,
 )
-from tests.services.projector.projector_runner import TEST_TIMEOUT_SECONDS, ProjectorRunner
+from tests.services.projector.projector_runner import (
+    TEST_TIMEOUT_SECONDS,
+    ProjectorRunner,
+    list_engines,
+)
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
@@ -83,7 +87,8 @@ async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_th
 
     async with store.open_reader() as connection:
         pages[0] = int(await connection.scalar(text("PRAGMA page_count")) or 0) + 4
-    event.listen(store.engine.sync_engine, "checkout", limit)
+    for engine in list_engines(store):
+        event.listen(engine, "checkout", limit)
     with capture_logs() as log_lines:
         async with running.run_in_background() as task:
             await running.wait_for_stories(story)

@@ -5,19 +5,32 @@ unreachable database raises `Unavailable`, and so does a damaged one, with what 
 intact, so everything but the rows goes on. `is_refused_value` tells which values a database will
 never store, because only their events may be quarantined. Statements are never logged with values,
 because values can be people's texts.
+
+An asynchronous connection to SQLite visits the driver's thread three or four times for each
+statement. What the projector writes for each turn is therefore written by a synchronous connection,
+in one visit to a thread for the whole transaction.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import aiosqlite
-from sqlalchemy import URL, AdaptedConnection, Connection, event, make_url, text
+from sqlalchemy import (
+    URL,
+    AdaptedConnection,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -36,12 +49,16 @@ _DAMAGE_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGE_STATES: Final = ("XX001", "XX002")
 """SQLSTATEs of Postgres: damaged data, damaged index."""
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True, slots=True)
 class ReadModelStore:
     """An open database."""
 
     engine: AsyncEngine
+    writer: Engine | None = None
+    """Synchronous connections to the same file, if it is SQLite."""
     _damage: list[Unavailable] = field(default_factory=list[Unavailable], init=False)
     """Filled once damage is found; nothing is read or written from then on."""
 
@@ -72,8 +89,22 @@ class ReadModelStore:
             async with writer.begin():
                 yield writer
 
+    async def run_writer(self, work: Callable[[Connection], Result]) -> Result:
+        """Run `work` in one transaction, which is committed unless it raises.
+
+        On SQLite it runs in a thread. A caller that is cancelled waits until it has ended, so the
+        transaction may be committed.
+        """
+        if self.writer is None:
+            async with self.open_writer() as connection:
+                return await connection.run_sync(work)
+        async with self._map_errors():
+            return await _run_transaction(self.writer, work)
+
     async def close(self) -> None:
         """Close all connections."""
+        if self.writer is not None:
+            self.writer.dispose()
         await self.engine.dispose()
 
     @asynccontextmanager
@@ -108,7 +139,10 @@ def open_store(url: str) -> ReadModelStore:
         raise _build_database_refusal("the address cannot be read") from None
     match target.get_backend_name():
         case "sqlite":
-            return ReadModelStore(_create_sqlite_engine(target.set(drivername="sqlite+aiosqlite")))
+            return ReadModelStore(
+                _create_sqlite_engine(target.set(drivername="sqlite+aiosqlite")),
+                _create_sqlite_writer(target.set(drivername="sqlite+pysqlite")),
+            )
         case "postgresql":
             return ReadModelStore(
                 _create_postgres_engine(target.set(drivername="postgresql+asyncpg"))
@@ -139,6 +173,46 @@ def _create_sqlite_engine(url: URL) -> AsyncEngine:
     # problem.
     engine.dialect.do_terminate = engine.dialect.do_close  # type: ignore[method-assign]
     return engine
+
+
+def _create_sqlite_writer(url: URL) -> Engine:
+    # Each transaction may run in another thread; never two at once on one connection.
+    options = {
+        "timeout": _SQLITE_LOCK_TIMEOUT,
+        "isolation_level": None,
+        "check_same_thread": False,
+    }
+    engine = create_engine(
+        url,
+        connect_args=options,
+        hide_parameters=True,
+        execution_options={"turnlog_writes": True},
+    )
+    event.listen(engine, "connect", _prepare_sqlite_writer)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite_writer(connection: sqlite3.Connection, record: object) -> None:
+    # The file has its journal mode since the schema was created.
+    del record
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+async def _run_transaction(engine: Engine, work: Callable[[Connection], Result]) -> Result:
+    def run() -> Result:
+        with engine.begin() as connection:
+            return work(connection)
+
+    running = asyncio.get_running_loop().run_in_executor(None, run)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        # The thread uses a connection that the caller may close next.
+        while not running.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({running})
+        raise
 
 
 def _prepare_sqlite(connection: AdaptedConnection, record: object) -> None:

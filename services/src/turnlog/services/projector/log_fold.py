@@ -27,15 +27,20 @@ from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
-from turnlog.projections.store.write.batch_apply import ApplyResult, apply_batch
+from turnlog.projections.store.write.batch_apply import (
+    ApplyResult,
+    UnchainedEvents,
+    apply_batch,
+    apply_chained_batch,
+)
 from turnlog.projections.store.write.projection_positions import (
     ProjectionPosition,
     clear_hidden_builds,
 )
-from turnlog.projections.store.write.quarantining_fold import PoisonEvent, decode_raw_event
+from turnlog.projections.store.write.quarantining_fold import PoisonEvent
 from turnlog.services.integrity.rollback_check import verify_log, verify_same_event
 from turnlog.services.platform.gc_control import reduce_collection
-from turnlog.services.platform.telemetry.traces import Tracing
+from turnlog.services.platform.telemetry.traces import Tracing, add_links
 
 LIVE_BATCH_EVENTS: Final = 500
 """Maximum events of one transaction, which limits how long another writer waits."""
@@ -88,14 +93,16 @@ class LogFolder:
     async def _fold_batch(
         self, at: ProjectionPosition, raws: Sequence[RawEvent]
     ) -> ProjectionPosition | None:
-        events = [decode_raw_event(raw) for raw in raws]
-        with self.tracing.start_projection_span(event.traceparent for event in events):
-            async with self.store.open_writer() as connection:
-                step = await apply_batch(connection, at, events)
-                if step and not all(poison.is_chained for poison in step.poisons):
-                    # The log may have been rolled back meanwhile; then this transaction is not
-                    # committed.
-                    await self.verify_position(at)
+        with self.tracing.start_projection_span() as span:
+            try:
+                step = await self.store.run_writer(lambda each: apply_chained_batch(each, at, raws))
+            except UnchainedEvents:
+                # The log may have been rolled back meanwhile; then nothing is written.
+                await self.verify_position(at)
+                step = await self.store.run_writer(lambda each: apply_batch(each, at, raws))
+            if step:
+                for batch in step.batches:
+                    add_links(span, batch.traceparents)
         return _report_result(step) if step else None
 
 
@@ -190,9 +197,7 @@ async def _switch_to_build(
         await projection_positions.lock_active_position(connection)
         async with aclosing(stream_fold_batches(folder.log, building, live=False)) as found:
             async for raws in found:
-                step = await apply_batch(
-                    connection, building, [decode_raw_event(raw) for raw in raws]
-                )
+                step = await connection.run_sync(apply_batch, building, raws)
                 if step is None:
                     return None
                 for poison in step.poisons:

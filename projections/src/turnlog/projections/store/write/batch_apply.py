@@ -10,102 +10,164 @@ that fails again returns to quarantine with its new reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import Connection, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import compute_digest
+from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import is_refused_value
 from turnlog.projections.store.schema.read_model_tables import SESSIONS
 from turnlog.projections.store.write import projection_positions, stopped_sessions
 from turnlog.projections.store.write.projection_positions import ProjectionPosition
 from turnlog.projections.store.write.quarantining_fold import (
-    DecodedEvent,
     PoisonEvent,
+    SessionEnds,
     SessionOwner,
     SessionTail,
     decode_raw_event,
     fold_events,
+    parse_owner,
 )
-from turnlog.projections.store.write.row_changes import write_changes
+from turnlog.projections.store.write.row_changes import (
+    RowStatement,
+    build_statements,
+    run_statements,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedBatch:
+    """A batch of events that is folded and not yet written."""
+
+    statements: Sequence[RowStatement]
+    poisons: Sequence[PoisonEvent]
+    traceparents: frozenset[str]
+    ends: SessionEnds
+    """The sessions of the batch as they are after it."""
+
+
+def fold_batch(
+    raws: Iterable[RawEvent],
+    build: int,
+    dialect: str,
+    before: SessionEnds,
+    refused: Mapping[int, str] | None = None,
+) -> FoldedBatch:
+    """Fold stored events that follow `before` into statements for one build; pure.
+
+    Each event is decoded and folded before the next one. If all were decoded first, they would
+    take twice as long, because what a batch decodes to does not fit a processor's cache.
+    """
+    folded = fold_events(map(decode_raw_event, raws), before, refused or {})
+    statements = build_statements(folded.changes, build, dialect)
+    return FoldedBatch(statements, folded.poisons, folded.traceparents, folded.ends)
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """The new position of a build, and the sessions that were stopped."""
+    """The new position of a build, and what was folded on the way there."""
 
     checkpoint: ProjectionPosition
-    poisons: Sequence[PoisonEvent]
+    batches: Sequence[FoldedBatch]
+    """One, or one for each event if the database refused a value among them."""
+
+    @property
+    def poisons(self) -> list[PoisonEvent]:
+        """The events that stopped their sessions."""
+        return [poison for batch in self.batches for poison in batch.poisons]
 
 
-async def apply_batch(
-    connection: AsyncConnection, before: ProjectionPosition, events: Sequence[DecodedEvent]
+def apply_batch(
+    connection: Connection,
+    before: ProjectionPosition,
+    raws: Sequence[RawEvent],
+    folded: FoldedBatch | None = None,
 ) -> ApplyResult | None:
-    """Fold the events after `before`.
+    """Fold the events after `before`, or write what they were folded to.
 
     Return None, with nothing written, if the position has moved meanwhile.
     """
-    last = events[-1].raw
+    last = raws[-1]
     digest = compute_digest(last.stored)
-    after = await projection_positions.move_position(
-        connection, before, last.stream_sequence, digest
-    )
+    after = projection_positions.move_position(connection, before, last.stream_sequence, digest)
     if after is None:
         return None
-    return ApplyResult(after, await fold_into_build(connection, after.build, events))
+    return ApplyResult(after, _write_events(connection, after.build, raws, folded))
 
 
-async def fold_into_build(
-    connection: AsyncConnection, build: int, events: Sequence[DecodedEvent]
-) -> Sequence[PoisonEvent]:
-    """Fold events into the rows of a build, and return those that stopped their sessions."""
+class UnchainedEvents(Exception):
+    """Events do not follow the rows, so these may come from another log."""
+
+
+def apply_chained_batch(
+    connection: Connection, before: ProjectionPosition, raws: Sequence[RawEvent]
+) -> ApplyResult | None:
+    """Fold the events after `before`; raises `UnchainedEvents`, and nothing is committed."""
+    step = apply_batch(connection, before, raws)
+    if step and not all(poison.is_chained for poison in step.poisons):
+        raise UnchainedEvents
+    return step
+
+
+def read_session_ends(connection: Connection, build: int, raws: Iterable[RawEvent]) -> SessionEnds:
+    """Return how far the rows of a build are for the sessions of these events."""
+    owners = {parse_owner(raw.subject) for raw in raws}
+    halted = stopped_sessions.find_stopped_among(connection, build, owners)
+    return SessionEnds(_read_tails(connection, build, owners), halted)
+
+
+def _write_events(
+    connection: Connection,
+    build: int,
+    raws: Sequence[RawEvent],
+    folded: FoldedBatch | None = None,
+) -> Sequence[FoldedBatch]:
     try:
-        return await _fold_in_savepoint(connection, build, events, {})
+        return [_write_in_savepoint(connection, build, raws, {}, folded)]
     except Exception as error:
         if not is_refused_value(error):
             raise
-    return [p for event in events for p in await _fold_single_event(connection, build, event)]
+    return [_write_single_event(connection, build, raw) for raw in raws]
 
 
-async def _fold_single_event(
-    connection: AsyncConnection, build: int, event: DecodedEvent
-) -> Sequence[PoisonEvent]:
+def _write_single_event(connection: Connection, build: int, raw: RawEvent) -> FoldedBatch:
     try:
-        return await _fold_in_savepoint(connection, build, [event], {})
+        return _write_in_savepoint(connection, build, [raw], {})
     except Exception as error:
         if not is_refused_value(error):
             raise
         reason = f"the database refuses its values ({type(error).__name__})"
-    return await _fold_in_savepoint(connection, build, [event], {event.raw.stream_sequence: reason})
+    return _write_in_savepoint(connection, build, [raw], {raw.stream_sequence: reason})
 
 
-async def _fold_in_savepoint(
-    connection: AsyncConnection,
+def _write_in_savepoint(
+    connection: Connection,
     build: int,
-    events: Sequence[DecodedEvent],
+    raws: Sequence[RawEvent],
     refused: Mapping[int, str],
-) -> Sequence[PoisonEvent]:
-    owners = {event.owner for event in events}
+    folded: FoldedBatch | None = None,
+) -> FoldedBatch:
     # A savepoint, so that a refused value does not end the transaction that moves the position.
-    savepoint = await connection.begin_nested()
+    savepoint = connection.begin_nested()
     try:
-        tails = await _read_tails(connection, build, owners)
-        halted = await stopped_sessions.find_stopped_among(connection, build, owners)
-        folded = fold_events(events, tails, halted, refused)
-        await write_changes(connection, build, folded.changes)
+        if folded is None:
+            ends = read_session_ends(connection, build, raws)
+            folded = fold_batch(raws, build, connection.dialect.name, ends, refused)
+        run_statements(connection, folded.statements)
     except Exception as error:
         # Any other error ends the transaction; SQLite does so itself when its disk is full.
         if is_refused_value(error):
-            await savepoint.rollback()
+            savepoint.rollback()
         raise
-    await savepoint.commit()
-    return folded.poisons
+    savepoint.commit()
+    return folded
 
 
-async def _read_tails(
-    connection: AsyncConnection, build: int, owners: Collection[SessionOwner]
+def _read_tails(
+    connection: Connection, build: int, owners: Collection[SessionOwner]
 ) -> dict[SessionOwner, SessionTail]:
     rows = SESSIONS.c
     found = select(rows.tenant, rows.session, rows.last_sequence, rows.last_hash).where(
@@ -113,7 +175,7 @@ async def _read_tails(
     )
     return {
         (row.tenant, row.session): SessionTail(row.last_sequence, row.last_hash)
-        for row in await connection.execute(found)
+        for row in connection.execute(found)
     }
 
 
@@ -135,5 +197,6 @@ async def replay_session(connection: AsyncConnection, tenant: str, session: str)
     raws = await stopped_sessions.release_events(connection, live.build, (tenant, session))
     if not raws:
         return ReplayResult(0, None)
-    poisons = await fold_into_build(connection, live.build, [decode_raw_event(raw) for raw in raws])
+    batches = await connection.run_sync(_write_events, live.build, raws)
+    poisons = [poison for batch in batches for poison in batch.poisons]
     return ReplayResult(len(raws), poisons[0] if poisons else None)

@@ -14,7 +14,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sqlalchemy import Delete, Row, Table, and_, delete, func, insert, select, true, tuple_, update
+from sqlalchemy import (
+    Connection,
+    Delete,
+    Row,
+    Table,
+    and_,
+    delete,
+    func,
+    insert,
+    select,
+    true,
+    tuple_,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
@@ -105,8 +118,8 @@ async def begin_build(
     return begun
 
 
-async def move_position(
-    connection: AsyncConnection, before: ProjectionPosition, position: int, digest: Digest | None
+def move_position(
+    connection: Connection, before: ProjectionPosition, position: int, digest: Digest | None
 ) -> ProjectionPosition | None:
     """Move a position forward; None if it differs from `before` by now."""
     condition = and_(
@@ -117,14 +130,15 @@ async def move_position(
     )
     row = update(PROJECTIONS).where(condition).values(position=position, hash=digest)
     after = replace(before, position=position, hash=digest)
-    return after if (await connection.execute(row)).rowcount else None
+    return after if connection.execute(row).rowcount else None
 
 
 async def switch_to_build(
     connection: AsyncConnection, before: ProjectionPosition
 ) -> ProjectionPosition | None:
     """Make readers use a build from now on; None if its position differs from `before` by now."""
-    if await move_position(connection, before, before.position, before.hash) is None:
+    unchanged = await connection.run_sync(move_position, before, before.position, before.hash)
+    if unchanged is None:
         return None
     condition = and_(_SESSIONS_ROWS, PROJECTIONS.c.build == before.build)
     await connection.execute(update(PROJECTIONS).where(_ACTIVE_ROW).values(active=False))

@@ -8,7 +8,7 @@ replayed. No event is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from traceback import extract_tb
 
@@ -20,7 +20,12 @@ from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.schema.read_model_tables import QUARANTINE
 from turnlog.projections.store.write.event_rows import build_changes, build_session_end
-from turnlog.projections.store.write.row_changes import ColumnValues, PutRow, RowChange
+from turnlog.projections.store.write.row_changes import (
+    ColumnValues,
+    MergedChanges,
+    PutRow,
+    RowChange,
+)
 
 SessionOwner = tuple[str, str]
 """Tenant and session."""
@@ -32,6 +37,15 @@ class SessionTail:
 
     sequence: int
     hash: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnds:
+    """How far sessions are folded; one that is not named has no rows."""
+
+    tails: Mapping[SessionOwner, SessionTail]
+    halted: Collection[SessionOwner]
+    """The sessions that are stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +64,12 @@ class PoisonEvent:
 class FoldResult:
     """The changes of a batch of events, and the events that stopped their sessions."""
 
-    changes: tuple[RowChange, ...]
+    changes: MergedChanges
     poisons: tuple[PoisonEvent, ...]
+    traceparents: frozenset[str]
+    """The trace contexts in which the events were written."""
+    ends: SessionEnds
+    """The sessions as they are after the events."""
 
 
 class _ChainBroken(Corrupt):
@@ -68,11 +86,6 @@ class DecodedEvent:
     """Tenant and session by the subject the bytes are stored under; the bytes may claim otherwise.
     """
 
-    @property
-    def traceparent(self) -> str | None:
-        """The trace context in which the event was written."""
-        return None if isinstance(self.event, Corrupt) else self.event.envelope.traceparent
-
 
 def decode_raw_event(raw: RawEvent) -> DecodedEvent:
     """Decode stored bytes; an error is part of the result."""
@@ -81,10 +94,11 @@ def decode_raw_event(raw: RawEvent) -> DecodedEvent:
         event = decode_event(raw.stored, raw.stream_sequence)
     except Corrupt as error:
         event = error
-    return DecodedEvent(raw, event, _parse_owner(raw.subject))
+    return DecodedEvent(raw, event, parse_owner(raw.subject))
 
 
-def _parse_owner(subject: str) -> SessionOwner:
+def parse_owner(subject: str) -> SessionOwner:
+    """Return the session that an event belongs to by its subject."""
     match subject.split("."):
         case ["session", tenant, session, _, *_]:
             return tenant, session
@@ -93,23 +107,23 @@ def _parse_owner(subject: str) -> SessionOwner:
 
 
 def fold_events(
-    events: Iterable[DecodedEvent],
-    tails: Mapping[SessionOwner, SessionTail],
-    halted: Iterable[SessionOwner],
-    refused: Mapping[int, str],
+    events: Iterable[DecodedEvent], before: SessionEnds, refused: Mapping[int, str]
 ) -> FoldResult:
-    """Fold events in stored order.
+    """Fold events in stored order, each of which is taken after the one before it is folded.
 
-    `tails` and `halted` describe the sessions concerned as the rows have them. `refused` has
-    reasons, by stream sequence, for events whose values the database refuses.
+    `refused` has reasons, by stream sequence, for events whose values the database refuses.
     """
-    folding = _FoldState(dict(tails), set(halted), refused)
+    folding = _FoldState(dict(before.tails), set(before.halted), refused)
     for event in events:
         folding.fold_event(event.raw, event.owner, event.event)
-    ends = (
-        build_session_end(last, folding.tails[owner].hash) for owner, last in folding.ends.items()
+    for owner, last in folding.last_events.items():
+        folding.changes.add_change(build_session_end(last, folding.tails[owner].hash))
+    return FoldResult(
+        folding.changes,
+        tuple(folding.poisons),
+        frozenset(folding.traceparents),
+        SessionEnds(folding.tails, folding.halted),
     )
-    return FoldResult((*folding.changes, *ends), tuple(folding.poisons))
 
 
 @dataclass(slots=True)
@@ -117,17 +131,20 @@ class _FoldState:
     tails: dict[SessionOwner, SessionTail]
     halted: set[SessionOwner]
     refused: Mapping[int, str]
-    ends: dict[SessionOwner, RecordedEvent] = field(
+    last_events: dict[SessionOwner, RecordedEvent] = field(
         default_factory=dict[SessionOwner, RecordedEvent]
     )
-    changes: list[RowChange] = field(default_factory=list[RowChange])
+    changes: MergedChanges = field(default_factory=MergedChanges)
     poisons: list[PoisonEvent] = field(default_factory=list[PoisonEvent])
+    traceparents: set[str] = field(default_factory=set[str])
 
     def fold_event(
         self, raw: RawEvent, owner: SessionOwner, event: RecordedEvent | Corrupt
     ) -> None:
+        if not isinstance(event, Corrupt) and event.envelope.traceparent:
+            self.traceparents.add(event.envelope.traceparent)
         if owner in self.halted:
-            self.changes.append(_build_quarantine_row(raw, owner, None))
+            self.changes.add_change(_build_quarantine_row(raw, owner, None))
             return
         try:
             recorded = _check_event(event, owner, self.tails.get(owner))
@@ -140,16 +157,17 @@ class _FoldState:
         if reason := self.refused.get(raw.stream_sequence):
             self._stop_session(raw, owner, reason, chained=True)
             return
-        self.changes += made
+        for change in made:
+            self.changes.add_change(change)
         self.tails[owner] = SessionTail(recorded.sequence, compute_digest(raw.stored))
-        self.ends[owner] = recorded
+        self.last_events[owner] = recorded
 
     def _stop_session(
         self, raw: RawEvent, owner: SessionOwner, reason: str, *, chained: bool
     ) -> None:
         self.halted.add(owner)
         self.poisons.append(PoisonEvent(*owner, raw.stream_sequence, reason, chained))
-        self.changes.append(_build_quarantine_row(raw, owner, reason))
+        self.changes.add_change(_build_quarantine_row(raw, owner, reason))
 
 
 def _check_event(

@@ -11,15 +11,24 @@ database takes to store it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
-from itertools import groupby
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any, Final, cast
 
-from sqlalchemy import Column, ColumnElement, Dialect, Table, and_, bindparam, func, update
+from sqlalchemy import (
+    AdaptedConnection,
+    Column,
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    bindparam,
+    func,
+    make_url,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert, Update
 
 from turnlog.projections.store.schema.read_model_tables import NUL, replace_nul
@@ -50,14 +59,31 @@ class PatchRow:
 RowChange = PutRow | PatchRow
 
 
-def merge_changes(changes: Iterable[RowChange]) -> list[RowChange]:
-    """Return equivalent changes with at most one change per row."""
-    rows: dict[tuple[Table, tuple[ColumnValue, ...]], RowChange] = {}
-    for change in changes:
+@dataclass(frozen=True, slots=True)
+class MergedChanges:
+    """Changes of which no two affect the same row."""
+
+    _by_row: dict[tuple[Table, tuple[ColumnValue, ...]], RowChange] = field(
+        default_factory=dict[tuple[Table, tuple[ColumnValue, ...]], RowChange]
+    )
+
+    def add_change(self, change: RowChange) -> None:
+        """Add a change after the others; merged with an earlier one of the same row."""
         place = (change.table, change.key)
-        before = rows.get(place)
-        rows[place] = _merge_pair(before, change) if before else change
-    return list(rows.values())
+        before = self._by_row.get(place)
+        self._by_row[place] = _merge_pair(before, change) if before else change
+
+    def list_changes(self) -> Sequence[RowChange]:
+        """Return one change per row."""
+        return list(self._by_row.values())
+
+
+def merge_changes(changes: Iterable[RowChange]) -> MergedChanges:
+    """Return equivalent changes with at most one change per row."""
+    merged = MergedChanges()
+    for change in changes:
+        merged.add_change(change)
+    return merged
 
 
 def _merge_pair(before: RowChange, change: RowChange) -> RowChange:
@@ -82,35 +108,39 @@ def _list_write_once_columns(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.c if column.info.get("once"))
 
 
-_KEY_PREFIX: Final = "key of "
-"""Prefix that separates a key parameter from the parameter of a written column."""
-
-
 @dataclass(frozen=True, slots=True)
-class _CompiledStatement:
+class RowStatement:
+    """One statement, and its parameters for each row."""
+
+    table: str
+    is_put: bool
+    """Whether it sets whole rows, and so can be a copy of rows that do not exist."""
     sql: str
     columns: tuple[str, ...]
     """The column of each parameter."""
+    rows: list[tuple[ColumnValue, ...]]
 
 
-async def write_changes(
-    connection: AsyncConnection, build: int, changes: Iterable[RowChange]
-) -> None:
-    """Write the changes to the rows of one build."""
-    ordered = sorted(merge_changes(changes), key=_get_statement_key)
-    for (_, _, names), group in groupby(ordered, key=_get_statement_key):
-        alike = list(group)
-        table = alike[0].table
-        patched = names if isinstance(alike[0], PatchRow) else None
-        statement = _compile_statement(table, patched, connection.dialect)
-        keys = _list_key_columns(table)
-        rows = [_build_parameters(statement.columns, keys, build, change) for change in alike]
-        await connection.exec_driver_sql(statement.sql, rows)
+def build_statements(changes: MergedChanges, build: int, dialect: str) -> Sequence[RowStatement]:
+    """Return the statements that write the changes to the rows of one build."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[RowChange]] = {}
+    for change in changes.list_changes():
+        groups.setdefault(_get_statement_key(change), []).append(change)
+    return [_build_statement(groups[key], build, dialect) for key in sorted(groups)]
 
 
 def _get_statement_key(change: RowChange) -> tuple[str, str, tuple[str, ...]]:
     names = tuple(sorted(change.values)) if isinstance(change, PatchRow) else ()
     return change.table.name, type(change).__name__, names
+
+
+def _build_statement(alike: Sequence[RowChange], build: int, dialect: str) -> RowStatement:
+    first = alike[0]
+    patched = tuple(sorted(first.values)) if isinstance(first, PatchRow) else None
+    sql, columns = _compile_statement(first.table, patched, dialect)
+    keys = _list_key_columns(first.table)
+    rows = [_build_parameters(columns, keys, build, change) for change in alike]
+    return RowStatement(first.table.name, patched is None, sql, columns, rows)
 
 
 def _build_parameters(
@@ -121,22 +151,32 @@ def _build_parameters(
     return tuple([replace_nul(v) if isinstance(v, str) and NUL in v else v for v in found])
 
 
+_KEY_PREFIX: Final = "key of "
+"""Prefix that separates a key parameter from the parameter of a written column."""
+
+
+_DIALECTS: Final = {
+    url.get_backend_name(): url.get_dialect()()
+    for url in map(make_url, ("sqlite+pysqlite://", "postgresql+asyncpg://"))
+}
+"""Dialects by name; what folds events need not be connected to the database."""
+
+
 # There are only a few dozen statements, and building one takes longer than running it.
 @cache
 def _compile_statement(
-    table: Table, patched: tuple[str, ...] | None, dialect: Dialect
-) -> _CompiledStatement:
+    table: Table, patched: tuple[str, ...] | None, dialect: str
+) -> tuple[str, tuple[str, ...]]:
+    """Return a statement, and the column of each of its parameters."""
     made = _build_upsert(table, dialect) if patched is None else _build_update(table, patched)
-    compiled = made.compile(dialect=dialect)
+    compiled = made.compile(dialect=_DIALECTS[dialect])
     places = compiled.positiontup or ()
-    return _CompiledStatement(
-        str(compiled), tuple(place.removeprefix(_KEY_PREFIX) for place in places)
-    )
+    return str(compiled), tuple(place.removeprefix(_KEY_PREFIX) for place in places)
 
 
-def _build_upsert(table: Table, dialect: Dialect) -> Insert:
+def _build_upsert(table: Table, dialect: str) -> Insert:
     # Both dialects have the same upsert syntax, but their classes have no common base.
-    insert = sqlite.insert if dialect.name == "sqlite" else postgresql.insert
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
     row = insert(table)
     names = [column.name for column in table.c]
     rest = {name: row.excluded[name] for name in names if name not in _list_key_columns(table)}
@@ -162,3 +202,50 @@ def _list_key_columns(table: Table) -> tuple[str, ...]:
 def _build_new_value(column: Column[Any]) -> ColumnElement[Any]:
     value = bindparam(column.name, type_=column.type)
     return func.coalesce(column, value) if column.info.get("once") else value
+
+
+def write_changes(connection: Connection, build: int, changes: Iterable[RowChange]) -> None:
+    """Write changes to the rows of one build."""
+    run_statements(
+        connection, build_statements(merge_changes(changes), build, connection.dialect.name)
+    )
+
+
+COPY_ROWS: Final = 100
+"""Rows from which on a table is copied into on Postgres; fewer are not worth a savepoint."""
+
+
+def run_statements(connection: Connection, statements: Iterable[RowStatement]) -> None:
+    """Run statements; those that set many rows are copies on Postgres."""
+    for statement in statements:
+        if not (
+            statement.is_put
+            and len(statement.rows) >= COPY_ROWS
+            and connection.dialect.name == "postgresql"
+            and _copy_rows(connection, statement)
+        ):
+            connection.exec_driver_sql(statement.sql, statement.rows)
+
+
+def _copy_rows(connection: Connection, statement: RowStatement) -> bool:
+    """Copy rows into a table; return False, with nothing written, if the database refuses that.
+
+    It refuses a row that exists, which only an upsert can set, and values that it refuses anyway.
+    """
+    savepoint = connection.begin_nested()
+    driver = cast("AdaptedConnection", connection.connection.dbapi_connection)
+    try:
+        driver.run_async(partial(_copy_records, statement))
+    except OSError:
+        raise  # It timed out, or the connection is lost.
+    except Exception:  # noqa: BLE001 the upsert meets the same error, and raises it by SQLAlchemy's name
+        savepoint.rollback()
+        return False
+    savepoint.commit()
+    return True
+
+
+async def _copy_records(statement: RowStatement, driver: Any) -> None:  # noqa: ANN401 asyncpg has no types
+    await driver.copy_records_to_table(
+        statement.table, records=statement.rows, columns=statement.columns
+    )

@@ -105,7 +105,7 @@ async def write_segments(
     if not (await connection.execute(moved)).rowcount:
         return False
     changes = [change for each in changed for change in _build_row_changes(each, texts)]
-    await write_changes(connection, before.build, changes)
+    await connection.run_sync(write_changes, before.build, changes)
     return True
 
 

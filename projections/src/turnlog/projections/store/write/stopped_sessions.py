@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
-from sqlalchemy import ColumnElement, and_, delete, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.store.ports import RawEvent
@@ -56,8 +56,8 @@ class StoppedSession:
     """When the event was recorded, if its bytes say so."""
 
 
-async def find_stopped_among(
-    connection: AsyncConnection, build: int, owners: Collection[SessionOwner]
+def find_stopped_among(
+    connection: Connection, build: int, owners: Collection[SessionOwner]
 ) -> set[SessionOwner]:
     """Return which of these sessions are stopped."""
     found = select(_QUARANTINE_COLUMNS.tenant, _QUARANTINE_COLUMNS.session).where(
@@ -65,7 +65,7 @@ async def find_stopped_among(
         _QUARANTINE_COLUMNS.reason.is_not(None),
         tuple_(_QUARANTINE_COLUMNS.tenant, _QUARANTINE_COLUMNS.session).in_(owners),
     )
-    return {(row.tenant, row.session) for row in await connection.execute(found)}
+    return {(row.tenant, row.session) for row in connection.execute(found)}
 
 
 async def list_stopped_sessions(

@@ -17,7 +17,7 @@ from opentelemetry.propagate import inject
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Link, NoOpTracerProvider, Span, SpanKind, StatusCode, Tracer
+from opentelemetry.trace import NoOpTracerProvider, Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from turnlog.projections.prompt.assembly_inputs import parse_provider
@@ -72,11 +72,9 @@ class Tracing:
             yield span
 
     @contextmanager
-    def start_projection_span(self, causes: Iterable[str | None]) -> Generator[Span]:
-        """Start the span of a projected batch of events, linked to their traces."""
-        found = {cause: _extract_span_context(cause) for cause in causes if cause}
-        links = [Link(context) for context in found.values() if context.is_valid]
-        with self.tracer.start_as_current_span("project events", links=links) as span:
+    def start_projection_span(self) -> Generator[Span]:
+        """Start the span of a projected batch of events."""
+        with self.tracer.start_as_current_span("project events") as span:
             yield span
 
     @contextmanager
@@ -97,6 +95,14 @@ class Tracing:
 
 def _build_session_attributes(session: str) -> dict[str, str | int]:
     return {"gen_ai.conversation.id": session, "session.id": session}
+
+
+def add_links(span: Span, causes: Iterable[str]) -> None:
+    """Link a span to the traces of what it handles."""
+    if span.is_recording():
+        for context in map(_extract_span_context, causes):
+            if context.is_valid:
+                span.add_link(context)
 
 
 def _extract_span_context(cause: str) -> trace.SpanContext:
