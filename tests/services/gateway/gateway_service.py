@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import httpx
 
+from tests.support.knowledge.indexed_knowledge import SHIPPED_EMBEDDER
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.session_harness import build_delivery
 from turnlog.events.codec import decode_event
@@ -37,13 +38,16 @@ from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.extensions.tools_file import load_configured_servers
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.main import serve_app
+from turnlog.services.knowledge.index_service import IndexedKnowledge
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_settings import GatewaySettings, ProjectorSettings
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
+from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.main import build_projector
 from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
@@ -116,6 +120,8 @@ def build_dependencies(
         tokens=backend.tokens,
         command_handler=sessions,
         segment_service=build_segment_service(backend, "gateway"),
+        knowledge_service=build_knowledge_service(backend, "gateway"),
+        knowledge_search=IndexedKnowledge(store, signal, SHIPPED_EMBEDDER, 60),
         prompt_inputs=build_prompt_inputs(backend, sessions, "gateway"),
         blueprints=BlueprintStore(backend.blobs),
         blueprint_folders=BlueprintFolders(
@@ -144,6 +150,13 @@ def build_command_handler(
 def build_segment_service(backend: LogBackend, role: str) -> SegmentService:
     """Make one process's view of the library."""
     return SegmentService(backend.library, backend.blobs, read_clock, create_id, f"/turnlog/{role}")
+
+
+def build_knowledge_service(backend: LogBackend, role: str) -> KnowledgeService:
+    """Make one process's view of the knowledge."""
+    return KnowledgeService(
+        backend.library, backend.blobs, read_clock, create_id, f"/turnlog/{role}"
+    )
 
 
 def build_prompt_inputs(
@@ -237,7 +250,10 @@ async def start_service(
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         library = SegmentProjector(backend.library, backend.blobs, store, tenant, signal)
-        running = [asyncio.create_task(projector.run()), asyncio.create_task(library.run())]
+        knowledge = KnowledgeProjector(
+            backend.library, backend.blobs, store, tenant, signal, SHIPPED_EMBEDDER
+        )
+        running = [asyncio.create_task(each.run()) for each in (projector, library, knowledge)]
         if working:
             worker = build_worker(backend, store, model, model.get_prices)
             running.append(asyncio.create_task(run_worker(backend, tenant, worker)))

@@ -18,6 +18,8 @@ PATH_VALUES: Final = {
     "second": "2.1",
     "blueprint": "clerk",
     "segment": "1",
+    "collection": "cases",
+    "entry": "late",
     "sequence": "1",
     "approval": "1",
 }

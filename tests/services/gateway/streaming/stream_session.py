@@ -12,6 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
+from tests.support.knowledge.memory_search import MemorySearch
 from tests.support.sessions.session_harness import (
     TESTER,
     EmptyCommandIndex,
@@ -58,6 +59,7 @@ from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
 
@@ -109,6 +111,10 @@ class StreamedSession:
             tokens=self.tokens,
             command_handler=sessions,
             segment_service=segment_service,
+            knowledge_service=KnowledgeService(
+                MemoryLog(kind=LIBRARY_HISTORY), self.blobs, self.clock, create_id, "/test"
+            ),
+            knowledge_search=MemorySearch(()),
             prompt_inputs=PromptInputLoader(
                 sessions, SegmentFetcher(segment_service, sessions.texts)
             ),

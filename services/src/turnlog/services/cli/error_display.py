@@ -30,6 +30,8 @@ COMMAND_FIXES: Final = {
     "not-stopped": "`turnlog quarantine list` lists those that are",
     "unknown-session": "`turnlog sessions` lists all sessions",
     "unknown-segment": "`turnlog segments list` lists all segments",
+    "unknown-collection": "`turnlog knowledge list` lists all collections",
+    "unknown-entry": "`turnlog knowledge list COLLECTION` lists its entries",
     "unknown-turn": "`turnlog show SESSION` lists the turns there are",
     "unknown-call": "`turnlog show SESSION` lists the calls there are",
     "unknown-summary": "`turnlog summaries SESSION` lists the active ones",

@@ -45,7 +45,11 @@ from turnlog.services.gateway.routes import (
     turn_routes,
     what_if_routes,
 )
-from turnlog.services.gateway.routes.tenant import blueprint_routes, segment_routes
+from turnlog.services.gateway.routes.tenant import (
+    blueprint_routes,
+    knowledge_routes,
+    segment_routes,
+)
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.telemetry.request_log import RequestLog
 
@@ -62,6 +66,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     memory_routes.router,
     blueprint_routes.router,
     segment_routes.router,
+    knowledge_routes.router,
     health_routes.router,
     static_ui.router,
 )
@@ -91,6 +96,7 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
         seconds=settings.body_seconds,
         larger={
             segment_routes.IMPORT_PATH: settings.import_limit,
+            knowledge_routes.IMPORT_PATH: settings.import_limit,
             audit_routes.VERIFY_LOG_PATH: audit_routes.MAX_CHECKPOINT_BYTES,
             what_if_routes.WHAT_IF_PATH: settings.import_limit,
         },

@@ -17,6 +17,7 @@ from fastapi import Depends, Request
 
 from turnlog.events.errors import Refused
 from turnlog.events.store.ports import EventLog, TokenStream
+from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CallLookup
@@ -32,6 +33,7 @@ from turnlog.services.platform.process_health import HealthCheck, HealthChecks
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.sessions.time_travel import TimeTravel
@@ -50,6 +52,10 @@ class GatewayDependencies:
     command_handler: CommandHandler
     segment_service: SegmentService
     """The event-sourced segment library."""
+    knowledge_service: KnowledgeService
+    """The event-sourced collections of cases and documents."""
+    knowledge_search: KnowledgeSearch
+    """The search of their index."""
     prompt_inputs: PromptInputLoader
     """Loads the inputs and the segments of calls."""
     blueprints: BlueprintStore

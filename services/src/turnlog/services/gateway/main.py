@@ -124,6 +124,8 @@ def _create_dependencies(
         tokens=components.tokens,
         command_handler=sessions,
         segment_service=components.create_segment_service(),
+        knowledge_service=components.create_knowledge_service(),
+        knowledge_search=components.create_knowledge_search(),
         prompt_inputs=components.create_prompt_input_loader(sessions, settings.response_format),
         blueprints=components.blueprints,
         blueprint_folders=create_blueprint_folders(settings),

@@ -207,6 +207,12 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         exit_code=ExitCode.NOT_FOUND,
         contains=("field",),
     ),
+    "unknown-embedder": ErrorCode(
+        "No installed package registers such an embedder, or it has no such model.",
+        "install the package, or correct `TURNLOG_EMBEDDER`",
+        retry="later",
+        contains=("field",),
+    ),
     "unknown-file": ErrorCode(
         "A file that the blueprint names does not exist.",
         "add it",

@@ -289,6 +289,18 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.NOT_FOUND,
         contains=("field",),
     ),
+    "unknown-collection": ErrorCode(
+        "The tenant has no such collection of knowledge.",
+        "use one that `fix` names, or add an entry to it first",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
+    "unknown-entry": ErrorCode(
+        "The collection has no such entry.",
+        "see `/v1/knowledge/collections/{collection}` for its entries",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
     "unknown-phase": ErrorCode(
         "The blueprint has no such phase.",
         "enter one that `fix` names",

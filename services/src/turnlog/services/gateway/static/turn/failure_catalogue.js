@@ -85,6 +85,8 @@ export const FAILURE_TEXTS = {
   "unknown-approval": ["The turn has no approval of this number.", "decide one that the turn waits for; `GET` of the turn names them"],
   "unknown-blueprint": ["There is no such blueprint.", "see `/v1/blueprints` for the blueprints"],
   "unknown-call": ["The session has no such call.", "see `/calls` for the calls of the session"],
+  "unknown-collection": ["The tenant has no such collection of knowledge.", "use one that `fix` names, or add an entry to it first"],
+  "unknown-entry": ["The collection has no such entry.", "see `/v1/knowledge/collections/{collection}` for its entries"],
   "unknown-phase": ["The blueprint has no such phase.", "enter one that `fix` names"],
   "unknown-profile": ["The blueprint has no such profile.", "choose one that `fix` names"],
   "unknown-segment": ["The library has no such segment.", "see `/v1/segments` for the segments"],
