@@ -31,6 +31,7 @@ REFUSALS: Final = {
 """What makes a refusal, with the place of the code among its arguments."""
 
 CHOSEN_ELSEWHERE: Final = {
+    "services/knowledge/nats_search.py": "what the projector refused, which is read there",
     "services/cli/client/http_responses.py": "the code of an answer, which its service chose",
     "services/gateway/problem_details.py": "the code of an error that was raised elsewhere",
     "services/extensions/plugins.py": "unknown-KIND, by the groups of entry points",

@@ -149,8 +149,8 @@ async def put_entry(
         return await _handle(deps, caller, command, form, response)
     except Refused as refused:
         name = (refused.field or "").removeprefix("entries.0.")
-        field = "entry" if name == "id" else name
-        raise Refused(refused.code, refused.detail, field=field, fix=refused.fix) from None
+        refused.field = "entry" if name == "id" else name
+        raise
 
 
 @router.post(IMPORT_PATH, summary="Import entries")
