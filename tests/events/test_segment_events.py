@@ -88,7 +88,7 @@ def test_golden_bytes_are_read_and_written_as_they_were(name: str) -> None:
 
 def test_what_a_later_release_writes_is_unknown_and_what_none_writes_is_corrupt() -> None:
     wire = json.loads(encode_event(build_added("x")))
-    later = wire | {"type": "turnlog.quota-edited.v1"}
+    later = wire | {"type": "turnlog.prices-edited.v1"}
     assert isinstance(
         decode_library_event(decode_event(json.dumps(later).encode(), 1)), UnknownEvent
     )

@@ -19,6 +19,7 @@ from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.model.turn_events import TurnSubmitted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -192,3 +193,24 @@ async def test_nobody_but_its_parent_submits_turns_to_a_child(platform: AgentSer
     for path, body in (("turns", {"text": "Hello?"}), ("phase", {"to": "focus"})):
         answer = await platform.http.post(f"/v1/sessions/{child}/{path}", json=body)
         assert (answer.status_code, answer.json()["code"]) == (409, "child-session")
+
+
+async def test_u23_children_use_the_quota_of_who_asked_their_parent(
+    platform: AgentService,
+) -> None:
+    answer = await platform.http.put("/v1/quotas/gus", json={"requests_per_day": 1})
+    assert answer.status_code == 200, answer.text
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION, user="gus")
+    children = (await add_children(platform, session)).values()
+    for child in children:
+        (asked,) = await platform.load_events(child, TurnSubmitted)
+        assert asked.user == "gus"
+        assert asked.reservation is not None
+    calls = [call for each in (session, *children) for call in await platform.list_calls(each)]
+    quota = await platform.fetch_json("/v1/quotas/gus")
+    assert quota["input_tokens"] == sum(call["input_tokens"] for call in calls) > 0
+    assert quota["output_tokens"] == sum(call["output_tokens"] for call in calls)
+    assert quota["unsettled_turns"] == 0
+    (use,) = quota["uses"]
+    assert use["used"] == 1, "what a coordinator asks is no request of the user"

@@ -49,7 +49,9 @@ from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.quota_service import QuotaService
 from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.turn_quotas import TurnQuotas
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
@@ -114,11 +116,13 @@ def build_dependencies(
 ) -> GatewayDependencies:
     """Put a gateway's desk together, as its process does."""
     sessions = build_command_handler(backend, store, "/turnlog/gateway")
+    assert sessions.quotas is not None
     return GatewayDependencies(
         settings=settings,
         log=backend.log,
         tokens=backend.tokens,
         command_handler=sessions,
+        quotas=sessions.quotas,
         segment_service=build_segment_service(backend, "gateway"),
         knowledge_service=build_knowledge_service(backend, "gateway"),
         knowledge_search=IndexedKnowledge(store, signal, SHIPPED_EMBEDDER, 60),
@@ -142,8 +146,14 @@ def build_command_handler(
     """Make the sessions of one process."""
     snapshots = CheckedSnapshotStore(backend.log, backend.snapshots)
     texts = TextReader(backend.log, backend.blobs)
+    quotas = TurnQuotas(
+        QuotaService(backend.library, read_clock, create_id, source),
+        backend.log,
+        read_clock,
+        create_id,
+    )
     return CommandHandler(
-        backend.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source
+        backend.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source, quotas
     )
 
 

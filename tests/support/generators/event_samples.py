@@ -46,6 +46,15 @@ from turnlog.events.model.tenant.knowledge_events import (
     KnowledgeEntry,
     KnowledgeRemoved,
 )
+from turnlog.events.model.tenant.quota_events import (
+    QuotaBalance,
+    QuotaEdited,
+    QuotaLimits,
+    QuotaReleased,
+    QuotaReservation,
+    QuotaReserved,
+    QuotaSettled,
+)
 from turnlog.events.model.tenant.segment_events import (
     NewSegment,
     NewSegmentVersion,
@@ -79,6 +88,7 @@ from turnlog.events.model.turn_events import (
     TurnFailed,
     TurnQueued,
     TurnReleased,
+    TurnReservation,
     TurnResolved,
     TurnRestored,
     TurnSubmitted,
@@ -90,6 +100,8 @@ SAMPLE_TEXT = PlainText(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \
 SAMPLE_HMAC = "hmac-sha256:" + "5e" * 32
 
 SAMPLE_USAGE = TokenUsage(known="reported", input_tokens=812, output_tokens=64, cached_tokens=512)
+
+SAMPLE_RESERVATION = TurnReservation(id="r-1", period="2026-01")
 
 
 def build_samples() -> Mapping[str, KnownEvent]:
@@ -161,6 +173,9 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
             meta={"client": "web"},
             remembered=False,
         ),
+        "turn-submitted-user": TurnSubmitted(
+            turn=3, text=SAMPLE_TEXT, user="ann", reservation=SAMPLE_RESERVATION
+        ),
         "turn-submitted-system": TurnSubmitted(turn=3, text=SAMPLE_TEXT, role="system"),
         "turn-queued": TurnQueued(
             turn=4,
@@ -169,6 +184,9 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
             references={"order": "A-18"},
             meta={"client": "web"},
             remembered=False,
+        ),
+        "turn-queued-user": TurnQueued(
+            turn=4, text=SAMPLE_TEXT, user="ann", reservation=SAMPLE_RESERVATION
         ),
         "turn-released": TurnReleased(turn=4),
         "turn-completed": TurnCompleted(turn=3, call="3.1", text=SAMPLE_TEXT, finish="length"),
@@ -483,6 +501,28 @@ SAMPLE_SEGMENT_TEXT = SegmentText(
 )
 
 
+SAMPLE_QUOTA_RESERVATION = QuotaReservation(
+    id="r-1",
+    session="s-1",
+    turn=3,
+    after=6,
+    at="2026-01-31T23:59:59.000000Z",
+    input_tokens=8_000,
+    output_tokens=4_096,
+    child=True,
+)
+
+SAMPLE_BALANCE = QuotaBalance(
+    input_tokens=812,
+    output_tokens=64,
+    hour="2026-01-31T23",
+    hour_requests=2,
+    day="2026-01-31",
+    day_requests=5,
+    reservations=(SAMPLE_QUOTA_RESERVATION,),
+)
+
+
 def build_library_samples() -> Mapping[str, LibraryEvent]:
     """Return one event of every library type by name, with every field filled."""
     innkeeper = NewSegment(
@@ -515,4 +555,24 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
         "knowledge-added": KnowledgeAdded(collection="query-cases", entries=(case,)),
         "knowledge-edited": KnowledgeEdited(collection="query-cases", entries=(case,)),
         "knowledge-removed": KnowledgeRemoved(collection="query-cases", entries=("late-ships",)),
+        "quota-edited": QuotaEdited(
+            user="ann",
+            limits=QuotaLimits(
+                input_tokens=100_000,
+                output_tokens=20_000,
+                requests_per_hour=10,
+                requests_per_day=50,
+            ),
+        ),
+        "quota-reserved": QuotaReserved(
+            user="ann", reservation=SAMPLE_QUOTA_RESERVATION, balance=SAMPLE_BALANCE
+        ),
+        "quota-settled": QuotaSettled(
+            user="ann",
+            reservation="r-2",
+            input_tokens=812,
+            output_tokens=64,
+            balance=SAMPLE_BALANCE,
+        ),
+        "quota-released": QuotaReleased(user="ann", reservation="r-2", balance=SAMPLE_BALANCE),
     }

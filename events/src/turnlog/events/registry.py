@@ -45,6 +45,14 @@ from turnlog.events.model.tenant.knowledge_events import (
     KnowledgeEdited,
     KnowledgeRemoved,
 )
+from turnlog.events.model.tenant.quota_events import (
+    BALANCE_FAMILY_FORM,
+    QUOTA_LIMITS_FAMILY,
+    QuotaEdited,
+    QuotaReleased,
+    QuotaReserved,
+    QuotaSettled,
+)
 from turnlog.events.model.tenant.segment_events import (
     SEGMENT_FAMILY,
     SegmentsActivated,
@@ -172,12 +180,17 @@ SegmentEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsAc
 KnowledgeEvent = KnowledgeAdded | KnowledgeEdited | KnowledgeRemoved
 """The events of knowledge."""
 
-LibraryEvent = SegmentEvent | KnowledgeEvent
+QuotaEvent = QuotaEdited | QuotaReserved | QuotaSettled | QuotaReleased
+"""The events of quotas."""
+
+LibraryEvent = SegmentEvent | KnowledgeEvent | QuotaEvent
 """The library events that this release writes and reads."""
 
 LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
     **dict.fromkeys(get_args(SegmentEvent), SEGMENT_FAMILY),
     **dict.fromkeys(get_args(KnowledgeEvent), KNOWLEDGE_FAMILY),
+    **dict.fromkeys(get_args(QuotaEvent), BALANCE_FAMILY_FORM),
+    QuotaEdited: QUOTA_LIMITS_FAMILY,
 }
 """The family whose history an event belongs to, by class."""
 

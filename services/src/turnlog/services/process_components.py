@@ -39,7 +39,9 @@ from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.quota_service import QuotaService
 from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.turn_quotas import TurnQuotas
 
 _log = structlog.get_logger("turnlog.process")
 
@@ -62,7 +64,9 @@ class ProcessComponents:
     durability: Durability
     tracing: Tracing
 
-    def create_command_handler(self, older_commands: OlderCommandLookup) -> CommandHandler:
+    def create_command_handler(
+        self, older_commands: OlderCommandLookup, quotas: TurnQuotas | None = None
+    ) -> CommandHandler:
         """Create this process's command handler."""
         return CommandHandler(
             self.log,
@@ -72,7 +76,13 @@ class ProcessComponents:
             read_clock,
             create_id,
             f"/turnlog/{self.role}",
+            quotas or self.create_turn_quotas(),
         )
+
+    def create_turn_quotas(self) -> TurnQuotas:
+        """Create what reserves and settles this process's turns."""
+        service = QuotaService(self.library, read_clock, create_id, f"/turnlog/{self.role}")
+        return TurnQuotas(service, self.log, read_clock, create_id)
 
     def create_segment_service(self) -> SegmentService:
         """Create this process's segment service."""

@@ -11,6 +11,7 @@ from turnlog.services.gateway.app import build_openapi, create_routed_app
 DOCUMENT: Final[Mapping[str, Any]] = build_openapi(create_routed_app())
 
 PATH_VALUES: Final = {
+    "user": "ann",
     "session": "nobody",
     "turn": "1",
     "call": "1.1",

@@ -42,6 +42,36 @@ async def test_a_user_whom_a_trusted_proxy_names_is_the_actor_of_the_events(
         assert await list_actors(gateway, session) == ["user:ada", "user:Bo Li", "client"]
 
 
+async def test_a_turn_carries_the_user_whom_the_proxy_names_and_no_other(
+    bare: RunningGateway,
+) -> None:
+    async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
+        session = (await open_clerk(gateway, {})).json()["session"]
+        url = f"/v1/sessions/{session}/turns"
+        for body in ({"text": "Hi"}, {"text": "Hi", "user": "ada"}):
+            turn = await gateway.http.post(url, json=body, headers={HEADER: "ada"})
+            assert turn.status_code == 202, turn.text
+        for headers in ({}, {HEADER: "bo"}):
+            refused = await gateway.http.post(
+                url, json={"text": "Hi", "user": "ada"}, headers=headers
+            )
+            assert (refused.status_code, refused.json()["code"]) == (400, "user-not-trusted")
+            assert refused.json()["field"] == "user"
+        assert await list_users(gateway, session) == ["ada", "ada"]
+
+
+async def test_without_a_trusted_proxy_a_field_names_the_user(bare: RunningGateway) -> None:
+    session = (await open_clerk(bare, {})).json()["session"]
+    for form in ({"user": "ada"}, {}):
+        await bare.submit_turn(session, **form)
+    assert await list_users(bare, session) == ["ada", None]
+
+
+async def list_users(gateway: RunningGateway, session: str) -> list[str | None]:
+    events = (await gateway.fetch_json(f"/v1/sessions/{session}/events"))["events"]
+    return [each["data"].get("user") for each in events if "turn" in each["data"]]
+
+
 @pytest.mark.parametrize("path", ["/v1/sessions", "/v1/blueprints", "/readyz", "/"])
 async def test_a_user_is_refused_where_no_proxy_is_trusted(bare: RunningGateway, path: str) -> None:
     answer = await bare.http.get(path, headers={HEADER: "ada"})

@@ -61,7 +61,9 @@ from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.quota_service import QuotaService
 from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.turn_quotas import TurnQuotas
 
 NARROW_BUFFER_BYTES = 16 * 1024
 """The buffer size in bytes of a narrow connection, on either side."""
@@ -101,15 +103,20 @@ class StreamedSession:
             tenant=self.tenant, keep_alive=keep_alive, reader_seconds=reader_seconds
         )
         blueprints = BlueprintStore(self.blobs)
-        segment_service = SegmentService(
-            MemoryLog(kind=LIBRARY_HISTORY), self.blobs, self.clock, create_id, "/test"
-        )
+        library = MemoryLog(kind=LIBRARY_HISTORY)
+        segment_service = SegmentService(library, self.blobs, self.clock, create_id, "/test")
         sessions = self.build_command_handler()
         return GatewayDependencies(
             settings=settings,
             log=self.log,
             tokens=self.tokens,
             command_handler=sessions,
+            quotas=TurnQuotas(
+                QuotaService(library, self.clock, create_id, "/test"),
+                self.log,
+                self.clock,
+                create_id,
+            ),
             segment_service=segment_service,
             knowledge_service=KnowledgeService(
                 MemoryLog(kind=LIBRARY_HISTORY), self.blobs, self.clock, create_id, "/test"

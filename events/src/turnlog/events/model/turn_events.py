@@ -29,6 +29,15 @@ TurnRole = Literal["user", "system"]
 """Who a turn's text is from. A turn of the system has no reply."""
 
 
+class TurnReservation(EventModel):
+    """What a turn reserved of a quota, so that whoever settles the turn can settle it too."""
+
+    id: str
+    """The id of the reservation."""
+    period: str
+    """The month that it counts for, such as `2026-11`."""
+
+
 class TurnSubmitted(EventModel):
     """A turn is open; a worker may claim it, unless the same batch completes it (role `system`)."""
 
@@ -49,6 +58,10 @@ class TurnSubmitted(EventModel):
     """Metadata of the caller; stored and never interpreted."""
     remembered: bool = True
     """Whether later prompts may include this turn; the log keeps it either way."""
+    user: str | None = None
+    """Who asked; None if the request named nobody."""
+    reservation: TurnReservation | None = None
+    """What it reserved of the user's quota; None if the user has none."""
 
 
 class TurnQueued(EventModel):
@@ -69,6 +82,10 @@ class TurnQueued(EventModel):
     """Metadata of the caller; stored and never interpreted."""
     remembered: bool = True
     """Whether later prompts may include this turn; the log keeps it either way."""
+    user: str | None = None
+    """Who asked; None if the request named nobody."""
+    reservation: TurnReservation | None = None
+    """What it reserved of the user's quota; None if the user has none."""
 
 
 class TurnReleased(EventModel):

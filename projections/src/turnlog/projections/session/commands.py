@@ -32,6 +32,7 @@ from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.storable_json import JsonObject
+from turnlog.projections.quotas.quota_balance import TurnBound
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
 from turnlog.projections.session.state import ToolUse
 from turnlog.projections.tools.parsed_plan import ParsedPlan
@@ -238,6 +239,10 @@ class SubmitChildTurn:
     """The parent's phase, which the child is in as well."""
     phases: PhaseGraph | None = None
     meta: JsonObject = field(default_factory=dict[str, JsonValue])
+    user: str | None = None
+    """Who asked the parent."""
+    bound: TurnBound | None = None
+    """What the turn may use at most of the user's quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +311,10 @@ class SubmitTurn:
     """Whether later prompts may include this turn."""
     role: TurnRole = "user"
     """`system` records a text of the application, which nobody replies to."""
+    user: str | None = None
+    """Who asked."""
+    bound: TurnBound | None = None
+    """What the turn may use at most of the user's quota; None if it makes no calls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,14 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
         case TurnQueued() as event:
             text = build_optional_text_ref(recorded, "text", event.text)
             inputs_ref = build_inputs_ref(recorded, event)
-            waiting = WaitingTurn(event.turn, text, recorded.envelope.id, inputs_ref)
+            waiting = WaitingTurn(
+                event.turn,
+                text,
+                recorded.envelope.id,
+                inputs_ref,
+                event.user,
+                event.reservation,
+            )
             return replace(state, waiting=(*state.waiting, waiting), submitted=event.turn)
         case TurnReleased(turn=turn):
             return apply_turn_released(state, recorded, turn)

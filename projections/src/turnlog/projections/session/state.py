@@ -19,7 +19,7 @@ from turnlog.events.envelope import ChainHead
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
 from turnlog.events.model.tool_events import ApprovalDecision, ToolsSnapshotted
-from turnlog.events.model.turn_events import TurnRole
+from turnlog.events.model.turn_events import TurnReservation, TurnRole
 from turnlog.projections.session.text_refs import InputsRef, TextRef
 from turnlog.projections.session.turn_summaries import HistorySummary, PendingSummary
 
@@ -203,6 +203,10 @@ class OpenTurn:
     """Views for which this turn already requested a summary, successful or not."""
     role: TurnRole = "user"
     """Whose text it is."""
+    user: str | None = None
+    """Who asked."""
+    reservation: TurnReservation | None = None
+    """What it reserved of the user's quota; None if the user has none."""
 
 
 FOLD_VERSION: Final = 14
@@ -286,6 +290,10 @@ class WaitingTurn:
     """Id of the event that queued it."""
     inputs: InputsRef | None = None
     """Reference to its inputs, or None where it has none."""
+    user: str | None = None
+    """Who asked."""
+    reservation: TurnReservation | None = None
+    """What it reserved of the user's quota; None if the user has none."""
 
 
 @dataclass(frozen=True, slots=True)

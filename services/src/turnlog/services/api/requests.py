@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from turnlog.events.ids import USER_NAME_PATTERN
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.strict_model import MAX_KEY_CHARACTERS, ModelName
@@ -58,6 +59,10 @@ class SubmitTurnRequest(RequestModel):
     """Recorded with the turn and never interpreted."""
     role: Annotated[TurnRole | None, ADDED_FIELD] = None
     """`system` records a text of the application that has no reply; by default it is a user's."""
+    user: Annotated[str | None, ADDED_FIELD, Field(pattern=USER_NAME_PATTERN)] = None
+    """Who asks, 1 to 128 printable ASCII characters. It counts only where no proxy names users; a
+    proxy that is trusted to does it by a header.
+    """
 
 
 class QuestionRequest(RequestModel):

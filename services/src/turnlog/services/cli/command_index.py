@@ -19,7 +19,11 @@ from turnlog.services.cli.commands import (
     steering_commands,
     tool_commands,
 )
-from turnlog.services.cli.commands.tenant import blueprint_commands, segment_library_commands
+from turnlog.services.cli.commands.tenant import (
+    blueprint_commands,
+    quota_commands,
+    segment_library_commands,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ COMMAND_GROUPS: Final = {
     "config": "Settings and where they come from.",
     "blueprint": "Blueprints: list and check them, and see which sessions use which version.",
     "quarantine": "Quarantine: sessions whose read models an event stopped.",
+    "quota": "Quotas: what users may use, and what is left.",
     "segments": "Segments: stored texts that prompts include.",
     "tools": "Tool servers: start those of a blueprint and see what they offer.",
 }
@@ -118,6 +123,8 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("quarantine list", admin_commands.list_quarantine),
             CommandEntry("quarantine show", admin_commands.show_quarantine),
             CommandEntry("quarantine release", admin_commands.release_quarantine),
+            CommandEntry("quota set", quota_commands.set_quota),
+            CommandEntry("quota show", quota_commands.show_quota),
             CommandEntry("segments list", segment_library_commands.list_segments),
             CommandEntry("segments show", segment_library_commands.show_segment),
             CommandEntry("segments add", segment_library_commands.add_segment),

@@ -48,6 +48,7 @@ from turnlog.services.gateway.routes import (
 from turnlog.services.gateway.routes.tenant import (
     blueprint_routes,
     knowledge_routes,
+    quota_routes,
     segment_routes,
 )
 from turnlog.services.platform.concurrency import run_in_thread
@@ -67,6 +68,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     blueprint_routes.router,
     segment_routes.router,
     knowledge_routes.router,
+    quota_routes.router,
     health_routes.router,
     static_ui.router,
 )

@@ -37,6 +37,7 @@ from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.sessions.time_travel import TimeTravel
+from turnlog.services.sessions.turn_quotas import TurnQuotas
 
 MAX_LOG_SCANS: Final = 2
 """How many requests may scan a whole log at the same time; each keeps one processor busy."""
@@ -50,6 +51,8 @@ class GatewayDependencies:
     log: EventLog
     tokens: TokenStream
     command_handler: CommandHandler
+    quotas: TurnQuotas
+    """The limits of users, and what their turns reserve and use."""
     segment_service: SegmentService
     """The event-sourced segment library."""
     knowledge_service: KnowledgeService

@@ -117,12 +117,14 @@ def _create_dependencies(
     guard: LogGuard,
     record: RecordWatch,
 ) -> GatewayDependencies:
-    sessions = components.create_command_handler(CommandLookup(store))
+    quotas = components.create_turn_quotas()
+    sessions = components.create_command_handler(CommandLookup(store), quotas)
     return GatewayDependencies(
         settings=settings,
         log=components.log,
         tokens=components.tokens,
         command_handler=sessions,
+        quotas=quotas,
         segment_service=components.create_segment_service(),
         knowledge_service=components.create_knowledge_service(),
         knowledge_search=components.create_knowledge_search(),

@@ -19,8 +19,10 @@ from starlette.responses import JSONResponse, Response
 
 from turnlog.events.errors import Conflict, Corrupt, LogRolledBack, Refused, Unavailable
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
+from turnlog.projections.quotas.quota_balance import QuotaExceeded
 from turnlog.services.api.published_errors.error_catalogue import get_error_code
 from turnlog.services.api.published_errors.error_code import INVALID_VALUE_STATUS
+from turnlog.services.api.tenant.quota_payloads import ExceededQuota, create_limit_use
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
@@ -64,6 +66,8 @@ class ProblemDetails(BaseModel):
     """The current sequence of the session, when the request conflicted with newer events."""
     faults: tuple[RequestFault, ...] | None = None
     """All faults of the request, at most twenty, when the whole request was validated."""
+    quota: ExceededQuota | None = None
+    """The limit of the user that refused a turn."""
 
 
 def create_problem(
@@ -75,6 +79,7 @@ def create_problem(
     fix: str = "",
     sequence: int | None = None,
     faults: Sequence[RequestFault] = (),
+    quota: ExceededQuota | None = None,
 ) -> ProblemDetails:
     """Return the problem details for a code; type, title and the usual fix follow from it."""
     return ProblemDetails(
@@ -87,6 +92,7 @@ def create_problem(
         fix=fix or get_error_code(code).action or None,
         sequence=sequence,
         faults=tuple(faults) or None,
+        quota=quota,
     )
 
 
@@ -100,6 +106,9 @@ def convert_error(error: Exception) -> ProblemDetails:
             return create_problem(
                 INVALID_VALUE_STATUS, code, detail, field=field, fix=fix, faults=faults
             )
+        case QuotaExceeded(code=code, detail=detail, fix=fix, use=use, requested=requested):
+            exceeded = ExceededQuota(**create_limit_use(use).model_dump(), requested=requested)
+            return create_problem(429, code, detail, fix=fix, quota=exceeded)
         case Refused(code=code, detail=detail, field=field, fix=fix):
             return create_problem(
                 get_error_code(code).status or INVALID_VALUE_STATUS,
@@ -188,7 +197,7 @@ def create_error_response(error: Exception, *, closing: bool = False) -> Respons
     """
     problem = convert_error(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | QuotaExceeded):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
     seconds = get_error_code(problem.code).retry_after
     if seconds is not None:

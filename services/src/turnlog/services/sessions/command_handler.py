@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from turnlog.events import codec
 from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.errors import Conflict, Refused
 from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.session.commands import Command
@@ -32,6 +33,7 @@ from turnlog.services.sessions.idempotent_commands import (
     IdempotentCommandHandler,
 )
 from turnlog.services.sessions.older_turns import OlderTurnsLoader
+from turnlog.services.sessions.turn_quotas import TurnQuotas
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
 """Return the command for the current state, or None when nothing is left to do."""
@@ -60,6 +62,8 @@ class CommandHandler:
     create_id: CreateId
     source: str
     """The `source` of appended events, such as `/turnlog/gateway`."""
+    quotas: TurnQuotas | None = None
+    """The quotas of users; without them every turn is allowed."""
     state_cache: StateCache = field(init=False)
     _older_turns: OlderTurnsLoader = field(init=False)
     _handler: IdempotentCommandHandler[SessionState, IdempotencyRecord] = field(init=False)
@@ -159,14 +163,24 @@ class CommandHandler:
         expected_state: SessionState | None = None,
     ) -> CommandOutcome:
         """Carry out a command, or the one that `choose` returns, at most once for each key."""
+        quota = self.quotas.start_command(tenant, session, metadata) if self.quotas else None
 
         async def decide_events(state: SessionState | None) -> NewEvents:
             chosen = await choose(state) if callable(choose) else choose
-            return decide(state, chosen, self.clock()) if chosen else ()
+            events = decide(state, chosen, self.clock()) if chosen else ()
+            return await quota.reserve_turn(state, chosen, events) if quota else events
 
-        handled = await self._handler.handle(
-            tenant, session, decide_events, metadata, command, expected_state=expected_state
-        )
+        try:
+            handled = await self._handler.handle(
+                tenant, session, decide_events, metadata, command, expected_state=expected_state
+            )
+        except (Refused, Conflict):
+            # After any other error the turn may be on the log.
+            if quota:
+                await quota.release_turn()
+            raise
+        if quota:
+            await quota.settle_turns(handled.events)
         return _create_outcome(handled)
 
     async def append_batch(

@@ -138,6 +138,8 @@ class IdempotentCommandHandler(Generic[State, Record]):
     """The `source` of appended events, such as `/turnlog/gateway`."""
     log_name: str = "log"
     """What is unavailable when the log gives no definite answer."""
+    has_whole_states: bool = False
+    """Whether every event contains the whole state after it, so that only the last one is read."""
     _write_locks: _HistoryLocks = field(
         default_factory=WeakValueDictionary[_HistoryKey, asyncio.Lock]
     )
@@ -188,6 +190,8 @@ class IdempotentCommandHandler(Generic[State, Record]):
             state = await self.states.load_base_state(tenant, history)
             if state is not None and last.sequence <= get_sequence(state):
                 return state
+            if self.has_whole_states:
+                return self.states.fold_events((last,), None)
             after = state.head if state is not None else None
             events = await self.log.read_range(tenant, history, after, last)
             return self.states.fold_events(events, state)

@@ -22,6 +22,7 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.quotas.turn_bound import compute_turn_bound
 from turnlog.projections.session.commands import (
     OpenSession,
     SettleChild,
@@ -103,6 +104,8 @@ class ChildSessions:
                 parent.phase,
                 material.phases,
                 meta={"turn": called.turn, "call": called.call, "id": called.id},
+                user=parent.open.user if parent.open else None,
+                bound=compute_turn_bound(material.blueprint, use.tool, {}),
             )
             await self.sessions.handle(parent.tenant, child.session, asking, by)
 

@@ -60,7 +60,11 @@ async def run_worker(
         positions = PeerPositions(parts.connection)
         guard = LogGuard(parts.log, parts.library, positions, settings.tenant)
         record = RecordWatch(parts.connection)
-        guarded = replace(parts, log=replace(parts.log, append_guard=guard.check_append))
+        guarded = replace(
+            parts,
+            log=replace(parts.log, append_guard=guard.check_append),
+            library=replace(parts.library, append_guard=guard.check_append),
+        )
         model = ModelRouter(settings.model_adapter, os.environ, scripts=settings.scripts)
         answering = _build_turn_runner(settings, guarded, model, servers)
         identity = await parts.log.get_identity(settings.tenant)

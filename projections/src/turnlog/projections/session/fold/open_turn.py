@@ -97,7 +97,14 @@ def apply_turn_submitted(
     text = build_optional_text_ref(recorded, "text", event.text)
     at, inputs_ref = recorded.envelope.time, build_inputs_ref(recorded, event)
     opened = OpenTurn(
-        event.turn, text, recorded.envelope.id, at, inputs=inputs_ref, role=event.role
+        event.turn,
+        text,
+        recorded.envelope.id,
+        at,
+        inputs=inputs_ref,
+        role=event.role,
+        user=event.user,
+        reservation=event.reservation,
     )
     return replace(state, open=opened, submitted=event.turn)
 
@@ -114,7 +121,15 @@ def apply_turn_released(state: SessionState, recorded: RecordedEvent, turn: int)
     if found is None:
         return state
     at, inputs_ref = recorded.envelope.time, found.inputs
-    opened = OpenTurn(turn, found.text, found.event, at, inputs=inputs_ref)
+    opened = OpenTurn(
+        turn,
+        found.text,
+        found.event,
+        at,
+        inputs=inputs_ref,
+        user=found.user,
+        reservation=found.reservation,
+    )
     rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
     return replace(state, open=opened, waiting=rest)
 

@@ -91,6 +91,7 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
         "references": command.references,
         "meta": command.meta,
         "remembered": command.remembered,
+        "user": command.user,
     }
     if command.role == "system":
         return _record_system_turn(state, command, fields)

@@ -11,7 +11,7 @@ RetryAdvice = Literal["yes", "later", "no"]
 """Whether the same request with the same key helps: `yes` after a while, by itself; `later` once
 what the request met has changed; `no` as long as the request is the same."""
 
-ErrorField = Literal["field", "faults", "sequence", "Retry-After"]
+ErrorField = Literal["field", "faults", "sequence", "quota", "Retry-After"]
 """What an answer with the code contains beside what every answer contains."""
 
 INVALID_VALUE_STATUS: Final = HTTPStatus.UNPROCESSABLE_ENTITY

@@ -234,5 +234,10 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         "send a value of the declared type",
         contains=("field",),
     ),
+    "user-not-trusted": ErrorCode(
+        "A field of a request names its user, where only a trusted proxy may.",
+        "leave the field out",
+        status=HTTPStatus.BAD_REQUEST,
+        contains=("field",),
+    ),
 }
-"""The codes of refused requests, whatever the session they are for."""

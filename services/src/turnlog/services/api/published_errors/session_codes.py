@@ -185,6 +185,13 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         contains=("Retry-After",),
         retry_after=1,
     ),
+    "quota-exceeded": ErrorCode(
+        "A turn may take more than is left of a limit of its user.",
+        "wait until the limit resets, or have it raised",
+        status=HTTPStatus.TOO_MANY_REQUESTS,
+        retry="later",
+        contains=("quota", "Retry-After"),
+    ),
     "reply-withheld": ErrorCode(
         "The reply is withheld, and so is what shows it.",
         "leave it out",

@@ -33,6 +33,7 @@ from turnlog.services.api.service_payloads import (
     StoppedSessionList,
 )
 from turnlog.services.api.session_payloads import SessionPage, SessionView
+from turnlog.services.api.tenant.quota_payloads import QuotaPage, QuotaView, build_quota_path
 from turnlog.services.api.tenant.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.turn_payloads import HistoryView
 from turnlog.services.cli.client.http_responses import send_request
@@ -134,6 +135,14 @@ class ServiceReader:
         """Return the full result of a tool use."""
         path = f"/v1/sessions/{session}/calls/{call}/tools/{quote(id, safe='')}"
         return await self.get_view(ToolResultView, path)
+
+    async def list_quotas(self) -> QuotaPage:
+        """Return the users who have a limit."""
+        return await self.get_view(QuotaPage, "/v1/quotas")
+
+    async def fetch_quota(self, user: str) -> QuotaView:
+        """Return what is left of a user's limits."""
+        return await self.get_view(QuotaView, build_quota_path(user))
 
     async def list_segments(self, query: QueryParameters) -> SegmentPage:
         """Return a page of segments, ordered by number."""

@@ -18,8 +18,12 @@ from pydantic import BaseModel
 from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.services.gateway.dependencies import RequestTenant
-from turnlog.services.gateway.http.trusted_proxy import CLIENT_ACTOR, get_actor
+from turnlog.services.gateway.dependencies import Dependencies, RequestTenant
+from turnlog.services.gateway.http.trusted_proxy import (
+    CLIENT_ACTOR,
+    USER_ACTOR_PREFIX,
+    get_actor,
+)
 from turnlog.services.platform.telemetry.traces import get_traceparent
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 
@@ -37,6 +41,26 @@ class RequestIdentity:
     """Method and path."""
     idempotency_key: str | None
     actor: str = CLIENT_ACTOR
+    believes_field: bool = True
+    """Whether a field of the request may name the user: only where no proxy is trusted to."""
+
+    @property
+    def user(self) -> str | None:
+        """The user that a trusted proxy named, or None."""
+        is_user = self.actor.startswith(USER_ACTOR_PREFIX)
+        return self.actor.removeprefix(USER_ACTOR_PREFIX) if is_user else None
+
+    def choose_user(self, named: str | None) -> str | None:
+        """Return who asks: the user that the proxy named, else the one of the request's field.
+
+        Raises `Refused` for a field that cannot be believed.
+        """
+        if named is None or named == self.user:
+            return self.user
+        if self.believes_field:
+            return named
+        detail = "only the trusted proxy names users here"
+        raise Refused("user-not-trusted", detail, field="user", fix="leave the field out")
 
     @property
     def author(self) -> CommandMetadata:
@@ -65,6 +89,7 @@ class RequestIdentity:
 async def get_request_identity(
     request: Request,
     tenant: RequestTenant,
+    deps: Dependencies,
     actor: Annotated[str, Depends(get_actor)],
     key: Annotated[
         str | None,
@@ -76,7 +101,8 @@ async def get_request_identity(
 ) -> RequestIdentity:
     """Return the identity of a request; raises `Refused` `bad-key` for an invalid key."""
     route = f"{request.method} {request.url.path}"
-    return RequestIdentity(tenant, route, _check_key(request, key), actor)
+    believes_field = not deps.settings.actor_proxies
+    return RequestIdentity(tenant, route, _check_key(request, key), actor, believes_field)
 
 
 CallerIdentity = Annotated[RequestIdentity, Depends(get_request_identity)]

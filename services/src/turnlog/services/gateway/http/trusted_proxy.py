@@ -19,13 +19,14 @@ from typing import Final
 from fastapi import Request
 
 from turnlog.events.errors import Refused
+from turnlog.events.ids import USER_NAME_FORM
 from turnlog.services.gateway.dependencies import Dependencies
 
 CLIENT_ACTOR: Final = "client"
 
 USER_ACTOR_PREFIX: Final = "user:"
 
-_USER_NAME: Final = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?")
+_USER_NAME: Final = re.compile(USER_NAME_FORM)
 """Printable ASCII, because a header has no encoding that all proxies agree on."""
 
 

@@ -24,6 +24,7 @@ from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.prompt.budget.fixed_limits import check_turn_text
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.quotas.turn_bound import compute_turn_bound
 from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
 from turnlog.projections.read_models.session_history import (
     HistoryTurn,
@@ -157,19 +158,26 @@ async def submit_to_session(
         if after is not None:
             raise create_cursor_refusal("this turn is new, and nothing of it was sent before")
         material = await deps.blueprints.load_material(state)
+        is_system = form.role == "system"
+        inputs = (
+            _check_system_turn(form)
+            if is_system
+            else _check_turn_inputs(deps, material, state, form)
+        )
         return SubmitTurn(
             form.text,
             material.blueprint.policies,
             material.phases,
-            _check_system_turn(form)
-            if form.role == "system"
-            else _check_turn_inputs(deps, material, state, form),
+            inputs,
             form.references,
             form.meta,
             material.has_memory,
             form.role or "user",
+            user,
+            None if is_system else compute_turn_bound(material.blueprint, state.profile, inputs),
         )
 
+    user = caller.choose_user(form.user)
     check_json(form.references, "references")
     check_json(form.meta, "meta")
     return await deps.command_handler.handle(caller.tenant, session, choose, caller.author, command)

@@ -125,6 +125,7 @@ def submit_child_turn(state: SessionState, command: SubmitChildTurn) -> NewEvent
         "turn": command.turn,
         "text": PlainText(text=command.text),
         "meta": command.meta,
+        "user": command.user,
     }
     kind = TurnSubmitted if state.open is None or moved else TurnQueued
     return (*left, *moved, kind.model_validate(fields))

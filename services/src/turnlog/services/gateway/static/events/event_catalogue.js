@@ -48,6 +48,10 @@ export const EVENT_FAMILIES = {
   "knowledge-added": "prompt",
   "knowledge-edited": "prompt",
   "knowledge-removed": "prompt",
+  "quota-edited": "prompt",
+  "quota-reserved": "prompt",
+  "quota-settled": "prompt",
+  "quota-released": "prompt",
 };
 
 export const EVENT_TEMPLATES = {

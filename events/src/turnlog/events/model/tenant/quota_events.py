@@ -1,0 +1,140 @@
+"""Events of quotas: the limits of a tenant's users, and what their turns reserve and use.
+
+All limits of a tenant share one history. What a user's turns use has a history for each user and
+month; each of its events contains the whole balance after it, so that a reader needs only the last
+one, however many there were.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from turnlog.events.content import compute_digest
+from turnlog.events.event_model import EventModel
+
+QUOTA_LIMITS_FAMILY: Final = "quota-limits"
+"""The history of the limits of all users of a tenant."""
+
+
+BALANCE_FAMILY_FORM: Final = "quota-PERIOD-USER"
+"""How the history of a balance is written where it is no user's in particular."""
+
+
+def build_balance_family(user: str, period: str) -> str:
+    """Return the history of a user's balance in a month, such as `2026-11`.
+
+    A name may have characters that a subject cannot have, so its digest stands for it.
+    """
+    return f"quota-{period}-{compute_digest(user).removeprefix('sha256:')[:40]}"
+
+
+class QuotaLimits(EventModel):
+    """What a user may use; None is unlimited."""
+
+    input_tokens: int | None = None
+    """Tokens sent to models in a calendar month, UTC."""
+    output_tokens: int | None = None
+    """Tokens received from models in a calendar month, UTC."""
+    requests_per_hour: int | None = None
+    """Turns that may begin in a clock hour, UTC."""
+    requests_per_day: int | None = None
+    """Turns that may begin in a calendar day, UTC."""
+
+
+class QuotaReservation(EventModel):
+    """What a turn may use at most, while it is not settled."""
+
+    id: str
+    """The id that the turn's own event names too."""
+    session: str
+    """The session of the turn."""
+    turn: int
+    """The turn number."""
+    after: int
+    """The sequence of the session before the turn was submitted."""
+    at: str
+    """When it was reserved, RFC 3339."""
+    input_tokens: int
+    """Tokens that its calls may send at most."""
+    output_tokens: int
+    """Tokens that its calls may receive at most."""
+    child: bool = False
+    """Whether a coordinator asks for the turn; it is then no request of the user, and not refused.
+    """
+
+
+class QuotaBalance(EventModel):
+    """What a user used and reserved in a month."""
+
+    input_tokens: int = 0
+    """Tokens sent by settled turns."""
+    output_tokens: int = 0
+    """Tokens received by settled turns."""
+    hour: str = ""
+    """The hour of the latest turn, such as `2026-11-23T08`."""
+    hour_requests: int = 0
+    """Turns that began in that hour."""
+    day: str = ""
+    """The day of the latest turn, such as `2026-11-23`."""
+    day_requests: int = 0
+    """Turns that began on that day."""
+    reservations: tuple[QuotaReservation, ...] = ()
+    """The turns that are not settled yet."""
+
+
+class QuotaEdited(EventModel):
+    """A user has other limits from the next turn on."""
+
+    type: ClassVar[str] = "turnlog.quota-edited.v1"
+    leaf: ClassVar[str] = "edited"
+
+    user: str
+    """The user's name."""
+    limits: QuotaLimits = QuotaLimits()
+    """All limits; a user without any has no quota."""
+
+
+class QuotaReserved(EventModel):
+    """A turn reserved what it may use, before it was submitted."""
+
+    type: ClassVar[str] = "turnlog.quota-reserved.v1"
+    leaf: ClassVar[str] = "reserved"
+
+    user: str
+    """The user's name."""
+    reservation: QuotaReservation
+    """The reservation; one of the same id is replaced."""
+    balance: QuotaBalance
+    """The balance after it."""
+
+
+class QuotaSettled(EventModel):
+    """A turn is over; what it used replaces what it had reserved."""
+
+    type: ClassVar[str] = "turnlog.quota-settled.v1"
+    leaf: ClassVar[str] = "settled"
+
+    user: str
+    """The user's name."""
+    reservation: str
+    """The id of the reservation."""
+    input_tokens: int = 0
+    """Tokens sent by all attempts of the turn."""
+    output_tokens: int = 0
+    """Tokens received by all attempts of the turn."""
+    balance: QuotaBalance
+    """The balance after it."""
+
+
+class QuotaReleased(EventModel):
+    """A turn was not submitted after all; nothing is left of its reservation."""
+
+    type: ClassVar[str] = "turnlog.quota-released.v1"
+    leaf: ClassVar[str] = "released"
+
+    user: str
+    """The user's name."""
+    reservation: str
+    """The id of the reservation."""
+    balance: QuotaBalance
+    """The balance after it."""

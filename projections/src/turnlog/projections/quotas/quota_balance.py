@@ -1,0 +1,235 @@
+"""What a user used in a month, and whether another turn fits into the limits.
+
+The last event of a balance's history contains the whole balance. So nothing is folded: the state is
+that of the last event, however many there were. A turn that is not settled counts with all that it
+may use, which is why turns that begin at the same time cannot use more than is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from turnlog.events.codec import decode_library_event, format_rfc3339
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.model.tenant.quota_events import (
+    QuotaBalance,
+    QuotaLimits,
+    QuotaReleased,
+    QuotaReservation,
+    QuotaReserved,
+    QuotaSettled,
+)
+from turnlog.events.registry import QuotaEvent
+
+MAX_UNSETTLED_TURNS: Final = 200
+"""Turns of one user that may be unsettled at once, so that an event stays small."""
+
+LimitName = Literal[
+    "input_tokens", "output_tokens", "requests_per_hour", "requests_per_day", "unsettled_turns"
+]
+
+
+EMPTY_BALANCE: Final = QuotaBalance()
+
+
+@dataclass(frozen=True, slots=True)
+class UserBalance:
+    """What a user used in a month, after an event."""
+
+    head: ChainHead | None = None
+    """The last event; None before the first."""
+    balance: QuotaBalance = EMPTY_BALANCE
+
+    def find_reservation(self, reservation: str) -> QuotaReservation | None:
+        """Return a reservation that is not settled, or None."""
+        return next((each for each in self.balance.reservations if each.id == reservation), None)
+
+
+def read_balance(events: Sequence[RecordedEvent]) -> UserBalance:
+    """Return the balance after the last of these events."""
+    recorded = events[-1]
+    event = decode_library_event(recorded)
+    if not isinstance(event, QuotaReserved | QuotaSettled | QuotaReleased):
+        raise Corrupt(f"LIBRARY, stream sequence {recorded.stream_sequence}", "it has no balance")
+    return UserBalance(recorded.head, event.balance)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUse:
+    """One limit of a user, and how much of it is left."""
+
+    name: LimitName
+    limit: int
+    used: int
+    reserved: int
+    """What turns that are not settled may still use."""
+    resets_at: datetime
+    """When nothing of it is used any more."""
+
+    @property
+    def left(self) -> int:
+        """What another turn may use."""
+        return max(0, self.limit - self.used - self.reserved)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBound:
+    """What a turn may use at most."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class QuotaExceeded(Refused):
+    """A turn does not fit into what is left of a limit."""
+
+    def __init__(self, use: LimitUse, requested: int, at: datetime) -> None:
+        what = use.name.replace("_", " ")
+        resets = format_rfc3339(use.resets_at)
+        super().__init__(
+            "quota-exceeded",
+            f"the turn may take {requested} {what}, and {use.left} of {use.limit} are left "
+            f"until {resets}",
+            fix=f"wait until {resets}, or have the limit raised",
+        )
+        self.use = use
+        self.requested = requested
+        self.retry_after = max(1.0, (use.resets_at - at).total_seconds())
+
+
+def format_period(at: datetime) -> str:
+    """Return the month of a time, such as `2026-11`."""
+    return at.astimezone(UTC).strftime("%Y-%m")
+
+
+def list_limit_uses(limits: QuotaLimits, balance: QuotaBalance, at: datetime) -> list[LimitUse]:
+    """Return every limit that a user has, with what is left of it."""
+    now = at.astimezone(UTC)
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    month = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+    open_turns = balance.reservations
+    held_input = sum(each.input_tokens for each in open_turns)
+    held_output = sum(each.output_tokens for each in open_turns)
+    in_hour = balance.hour_requests if balance.hour >= _format_hour(now) else 0
+    in_day = balance.day_requests if balance.day >= _format_day(now) else 0
+    next_hour, next_day = hour + timedelta(hours=1), day + timedelta(days=1)
+    rows: tuple[tuple[LimitName, int | None, int, int, datetime], ...] = (
+        ("input_tokens", limits.input_tokens, balance.input_tokens, held_input, month),
+        ("output_tokens", limits.output_tokens, balance.output_tokens, held_output, month),
+        ("requests_per_hour", limits.requests_per_hour, in_hour, 0, next_hour),
+        ("requests_per_day", limits.requests_per_day, in_day, 0, next_day),
+    )
+    return [
+        LimitUse(name, limit, used, reserved, resets)
+        for name, limit, used, reserved, resets in rows
+        if limit is not None
+    ]
+
+
+def find_refusal(
+    limits: QuotaLimits, balance: QuotaBalance, bound: TurnBound, at: datetime
+) -> QuotaExceeded | None:
+    """Return why a turn is not allowed: of the limits it does not fit, the one that resets last."""
+    if len(balance.reservations) >= MAX_UNSETTLED_TURNS:
+        full = LimitUse(
+            "unsettled_turns",
+            MAX_UNSETTLED_TURNS,
+            0,
+            len(balance.reservations),
+            at.astimezone(UTC) + timedelta(seconds=1),
+        )
+        return QuotaExceeded(full, 1, at)
+    requested: dict[LimitName, int] = {
+        "input_tokens": bound.input_tokens,
+        "output_tokens": bound.output_tokens,
+    }
+    refusals = [
+        QuotaExceeded(use, requested.get(use.name, 1), at)
+        for use in list_limit_uses(limits, balance, at)
+        if requested.get(use.name, 1) > use.left
+    ]
+    return max(refusals, key=lambda each: each.use.resets_at, default=None)
+
+
+def reserve_turn(
+    limits: QuotaLimits, balance: QuotaBalance, user: str, wanted: QuotaReservation, at: datetime
+) -> QuotaEvent | None:
+    """Return the event of a reservation, or None if it is there already; else refuse it."""
+    before = next((each for each in balance.reservations if each.id == wanted.id), None)
+    if before == wanted:
+        return None
+    others = tuple(each for each in balance.reservations if each.id != wanted.id)
+    bound = TurnBound(wanted.input_tokens, wanted.output_tokens)
+    if before is not None:
+        # Another turn was submitted first, so the same request has another number.
+        moved = balance.model_copy(update={"reservations": (*others, wanted)})
+        return QuotaReserved(user=user, reservation=wanted, balance=moved)
+    refusal = None if wanted.child else find_refusal(limits, balance, bound, at)
+    if refusal is not None:
+        raise refusal
+    hour, day = max(balance.hour, _format_hour(at)), max(balance.day, _format_day(at))
+    begun = 0 if wanted.child else 1
+    after = balance.model_copy(
+        update={
+            "hour": hour,
+            "hour_requests": begun + (balance.hour_requests if hour == balance.hour else 0),
+            "day": day,
+            "day_requests": begun + (balance.day_requests if day == balance.day else 0),
+            "reservations": (*others, wanted),
+        }
+    )
+    return QuotaReserved(user=user, reservation=wanted, balance=after)
+
+
+def settle_turn(
+    balance: QuotaBalance, user: str, reservation: str, used: TurnBound
+) -> QuotaEvent | None:
+    """Return the event that replaces a reservation by what was used; None if it is settled."""
+    rest = tuple(each for each in balance.reservations if each.id != reservation)
+    if len(rest) == len(balance.reservations):
+        return None
+    after = balance.model_copy(
+        update={
+            "input_tokens": balance.input_tokens + used.input_tokens,
+            "output_tokens": balance.output_tokens + used.output_tokens,
+            "reservations": rest,
+        }
+    )
+    return QuotaSettled(
+        user=user,
+        reservation=reservation,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        balance=after,
+    )
+
+
+def release_turn(balance: QuotaBalance, user: str, reservation: str) -> QuotaEvent | None:
+    """Return the event that takes a reservation back, its request included; None if it is gone."""
+    found = next((each for each in balance.reservations if each.id == reservation), None)
+    if found is None:
+        return None
+    at = datetime.fromisoformat(found.at)
+    in_hour = not found.child and balance.hour == _format_hour(at)
+    in_day = not found.child and balance.day == _format_day(at)
+    after = balance.model_copy(
+        update={
+            "hour_requests": balance.hour_requests - in_hour,
+            "day_requests": balance.day_requests - in_day,
+            "reservations": tuple(each for each in balance.reservations if each is not found),
+        }
+    )
+    return QuotaReleased(user=user, reservation=reservation, balance=after)
+
+
+def _format_hour(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H")
+
+
+def _format_day(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d")

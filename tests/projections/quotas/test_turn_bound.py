@@ -1,0 +1,30 @@
+"""What a turn reserves at most follows from its blueprint."""
+
+from __future__ import annotations
+
+from tests.support.sessions.session_harness import build_small_blueprint
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.quotas.quota_balance import TurnBound
+from turnlog.projections.quotas.turn_bound import DEFAULT_OUTPUT_TOKENS, compute_turn_bound
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
+
+
+def load_uderia() -> Blueprint:
+    return BlueprintFolders((SHIPPED_BLUEPRINTS,)).load_blueprint("uderia")
+
+
+def test_a_chat_reserves_its_budget_and_its_longest_answer() -> None:
+    small = build_small_blueprint()
+    assert compute_turn_bound(small, "one", {}) == TurnBound(1_000, DEFAULT_OUTPUT_TOKENS)
+    call = small.calls["reply"].model_copy(update={"parameters": {"max_tokens": 256}})
+    limited = small.model_copy(update={"calls": {"reply": call}})
+    assert compute_turn_bound(limited, "one", {}) == TurnBound(1_000, 256)
+
+
+def test_a_plan_reserves_all_its_steps_each_tried_twice_and_the_summary() -> None:
+    uderia = load_uderia()
+    chat = compute_turn_bound(uderia, "llm_only", {})
+    assert chat == TurnBound(2 * 8_000, 2 * DEFAULT_OUTPUT_TOKENS)
+    calls = 1 + 2 * 8 + 1 + 1
+    planned = compute_turn_bound(uderia, "tool_enabled", {})
+    assert planned == TurnBound(calls * 8_000, calls * DEFAULT_OUTPUT_TOKENS)

@@ -1,0 +1,106 @@
+"""Many gateways at one quota of a real nats-server spend no more than the quota allows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest_asyncio
+
+from tests.support.sessions.session_harness import (
+    TESTER,
+    EmptyCommandIndex,
+    build_small_blueprint,
+)
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.tenant.quota_events import QuotaEdited, QuotaLimits
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.quotas.quota_balance import QuotaExceeded, TurnBound
+from turnlog.projections.session.commands import CancelTurn, OpenSession, SubmitTurn
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
+from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.platform.clock import create_id
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.quota_service import QuotaService
+from turnlog.services.sessions.turn_quotas import TurnQuotas
+
+GATEWAYS: Final = 50
+
+TURNS: Final = 20 if os.environ.get("FAULTS") == "all" else 2
+"""Turns that each gateway submits, one after the other."""
+
+BOUND: Final = TurnBound(1_000, 100)
+
+ALLOWED: Final = 17
+"""Turns that the quota has room for."""
+
+NOON: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+@pytest_asyncio.fixture
+async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
+    async with open_client(nats_url, StreamOptions()) as client:
+        yield client
+
+
+def build_gateway(client: JetStreamClient, number: int) -> CommandHandler:
+    """Make the sessions of one gateway, which shares nothing but the connection."""
+    service = QuotaService(client.library, lambda: NOON, create_id, f"/test/gateway-{number}")
+    return CommandHandler(
+        client.log,
+        CheckedSnapshotStore(client.log, client.snapshots),
+        TextReader(client.log, client.blobs),
+        EmptyCommandIndex(),
+        lambda: NOON,
+        create_id,
+        f"/test/gateway-{number}",
+        TurnQuotas(service, client.log, lambda: NOON, create_id),
+    )
+
+
+async def test_fifty_gateways_at_one_quota_reserve_no_more_than_it_allows(
+    jetstream: JetStreamClient, fresh_tenant: str
+) -> None:
+    gateways = [build_gateway(jetstream, number) for number in range(GATEWAYS)]
+    quotas = gateways[0].quotas
+    assert quotas is not None
+    limits = QuotaLimits(input_tokens=ALLOWED * BOUND.input_tokens)
+    await quotas.service.edit_limits(fresh_tenant, QuotaEdited(user="ann", limits=limits), TESTER)
+    small = build_small_blueprint()
+    blueprint = await BlueprintStore(jetstream.blobs).store_blueprint(fresh_tenant, small)
+    begun = asyncio.Barrier(GATEWAYS)
+
+    async def submit_turns(number: int, gateway: CommandHandler) -> Counter[str]:
+        session, outcomes = f"s-{number}", Counter[str]()
+        await gateway.handle(fresh_tenant, session, OpenSession(blueprint, "one", 0), TESTER)
+        await begun.wait()
+        for _ in range(TURNS):
+            command = SubmitTurn("Hi", Policies(), user="ann", bound=BOUND)
+            try:
+                await gateway.handle(fresh_tenant, session, command, TESTER)
+                outcomes["submitted"] += 1
+            except QuotaExceeded:
+                outcomes["refused"] += 1
+        return outcomes
+
+    counts = await asyncio.gather(*map(submit_turns, range(GATEWAYS), gateways))
+    assert sum(counts, Counter[str]()) == {
+        "submitted": ALLOWED,
+        "refused": GATEWAYS * TURNS - ALLOWED,
+    }
+    balance = await quotas.service.load_balance(fresh_tenant, "ann", "2026-11")
+    assert len({each.id for each in balance.balance.reservations}) == ALLOWED
+
+    async def cancel_turns(number: int, gateway: CommandHandler) -> None:
+        for turn in range(counts[number]["submitted"], 0, -1):
+            await gateway.handle(fresh_tenant, f"s-{number}", CancelTurn(turn), TESTER)
+
+    await asyncio.gather(*map(cancel_turns, range(GATEWAYS), gateways))
+    after = (await quotas.service.load_balance(fresh_tenant, "ann", "2026-11")).balance
+    assert (after.reservations, after.input_tokens, after.day_requests) == ((), 0, ALLOWED)
