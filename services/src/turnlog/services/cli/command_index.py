@@ -21,6 +21,7 @@ from turnlog.services.cli.commands import (
 )
 from turnlog.services.cli.commands.tenant import (
     blueprint_commands,
+    knowledge_commands,
     quota_commands,
     segment_library_commands,
 )
@@ -47,6 +48,7 @@ COMMAND_GROUPS: Final = {
     "blueprint": "Blueprints: list and check them, and see which sessions use which version.",
     "quarantine": "Quarantine: sessions whose read models an event stopped.",
     "quota": "Quotas: what users may use, and what is left.",
+    "knowledge": "Knowledge: collections of cases and documents that turns retrieve.",
     "segments": "Segments: stored texts that prompts include.",
     "tools": "Tool servers: start those of a blueprint and see what they offer.",
 }
@@ -132,6 +134,11 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("segments activate", segment_library_commands.mark_segment_active),
             CommandEntry("segments deactivate", segment_library_commands.mark_segment_inactive),
             CommandEntry("segments import", segment_library_commands.import_segments),
+            CommandEntry("knowledge list", knowledge_commands.list_knowledge),
+            CommandEntry("knowledge add", knowledge_commands.add_entry),
+            CommandEntry("knowledge import", knowledge_commands.import_knowledge),
+            CommandEntry("knowledge search", knowledge_commands.search_knowledge),
+            CommandEntry("knowledge remove", knowledge_commands.remove_knowledge),
         ),
     ),
 )

@@ -3,65 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Row, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.events.content import Digest
-from turnlog.events.model.tenant.knowledge_events import EntryKind
 from turnlog.projections.store.knowledge.knowledge_projection import ACTIVE_KNOWLEDGE_BUILD
+from turnlog.projections.store.read.row_types import CollectionRow, EntryRow
 from turnlog.projections.store.schema.read_model_tables import KNOWLEDGE_ENTRIES
 
 _ROWS = KNOWLEDGE_ENTRIES.c
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionRow:
-    """A collection."""
-
-    collection: str
-    """Its name."""
-    cases: int
-    """How many cases it contains."""
-    documents: int
-    """How many parts of documents it contains."""
-    characters: int
-    """The length of all texts in code points."""
-
-
-@dataclass(frozen=True, slots=True)
-class EntryRow:
-    """An entry of a collection as it is now."""
-
-    collection: str
-    """The collection."""
-    id: str
-    """The id within the collection."""
-    kind: EntryKind
-    """`case` or `document`."""
-    title: str
-    """What it is about."""
-    text: str | None
-    """The text; null when it was erased."""
-    digest: Digest
-    """The digest of the text."""
-    characters: int
-    """The length in code points."""
-    source: str | None
-    """The file that an import read it from."""
-    tags: tuple[str, ...]
-    """Words that authors sort entries by."""
-    attributes: dict[str, str]
-    """Further properties."""
-    efficiency: float | None
-    """How efficient a case was, from 0 to 1."""
-    revision: int
-    """The sequence of the knowledge at which it got this text."""
-    edited_at: str
-    """When that was recorded."""
-    edited_by: str
-    """The actor of that."""
 
 
 async def list_collections(connection: AsyncConnection, tenant: str) -> tuple[CollectionRow, ...]:

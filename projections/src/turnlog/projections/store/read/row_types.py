@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
+from turnlog.events.model.tenant.knowledge_events import EntryKind
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.read_models.call_costs import NO_COST, CostSum
 from turnlog.projections.read_models.call_times import CallTimes
@@ -291,3 +292,51 @@ class PinnedText:
     digest: Digest
     sessions: int
     """Number of sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRow:
+    """A collection."""
+
+    collection: str
+    """Its name."""
+    cases: int
+    """How many cases it contains."""
+    documents: int
+    """How many parts of documents it contains."""
+    characters: int
+    """The length of all texts in code points."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """An entry of a collection as it is now."""
+
+    collection: str
+    """The collection."""
+    id: str
+    """The id within the collection."""
+    kind: EntryKind
+    """`case` or `document`."""
+    title: str
+    """What it is about."""
+    text: str | None
+    """The text; null when it was erased."""
+    digest: Digest
+    """The digest of the text."""
+    characters: int
+    """The length in code points."""
+    source: str | None
+    """The file that an import read it from."""
+    tags: tuple[str, ...]
+    """Words that authors sort entries by."""
+    attributes: dict[str, str]
+    """Further properties."""
+    efficiency: float | None
+    """How efficient a case was, from 0 to 1."""
+    revision: int
+    """The sequence of the knowledge at which it got this text."""
+    edited_at: str
+    """When that was recorded."""
+    edited_by: str
+    """The actor of that."""

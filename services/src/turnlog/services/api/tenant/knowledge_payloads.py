@@ -11,7 +11,7 @@ from pydantic import Field
 
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput, PutEntries
 from turnlog.projections.knowledge.search_port import MAX_CANDIDATES
-from turnlog.projections.store.knowledge.knowledge_queries import CollectionRow, EntryRow
+from turnlog.projections.store.read.row_types import CollectionRow, EntryRow
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
 
 MAX_IMPORT_ENTRIES = 20_000

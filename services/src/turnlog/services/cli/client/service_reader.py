@@ -33,6 +33,7 @@ from turnlog.services.api.service_payloads import (
     StoppedSessionList,
 )
 from turnlog.services.api.session_payloads import SessionPage, SessionView
+from turnlog.services.api.tenant.knowledge_payloads import CollectionList, EntryPage
 from turnlog.services.api.tenant.quota_payloads import QuotaPage, QuotaView, build_quota_path
 from turnlog.services.api.tenant.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.turn_payloads import HistoryView
@@ -151,6 +152,15 @@ class ServiceReader:
     async def fetch_segment(self, segment: int) -> SegmentView:
         """Return a segment with all of its versions."""
         return await self.get_view(SegmentView, f"/v1/segments/{segment}")
+
+    async def list_collections(self) -> CollectionList:
+        """Return the collections of knowledge."""
+        return await self.get_view(CollectionList, "/v1/knowledge/collections")
+
+    async def list_entries(self, collection: str, query: QueryParameters) -> EntryPage:
+        """Return a page of the entries of a collection, ordered by id."""
+        path = f"/v1/knowledge/collections/{quote(collection, safe='')}"
+        return await self.get_view(EntryPage, path, query)
 
     async def list_stopped_sessions(self) -> StoppedSessionList:
         """Return the sessions whose read models are stopped."""

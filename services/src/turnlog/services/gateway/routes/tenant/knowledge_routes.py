@@ -28,11 +28,11 @@ from turnlog.projections.knowledge.search_port import (
 )
 from turnlog.projections.store.knowledge.knowledge_projection import read_knowledge_sequence
 from turnlog.projections.store.knowledge.knowledge_queries import (
-    EntryRow,
     find_entry,
     list_collections,
     list_entries,
 )
+from turnlog.projections.store.read.row_types import EntryRow
 from turnlog.services.api.tenant.knowledge_payloads import (
     CollectionList,
     EntryPage,

@@ -1,0 +1,1 @@
+"""Import of knowledge: files of a folder as entries of a collection."""
