@@ -5,7 +5,11 @@ Rows U16, U17 and U18 as far as children are concerned, with the numbers of thei
 
 from __future__ import annotations
 
+import json
+from io import BytesIO
+from pathlib import Path
 from typing import Any, cast
+from zipfile import ZipFile
 
 import pytest
 
@@ -20,6 +24,7 @@ from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.services.bundle import verifier
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -214,3 +219,36 @@ async def test_u23_children_use_the_quota_of_who_asked_their_parent(
     assert quota["unsettled_turns"] == 0
     (use,) = quota["uses"]
     assert use["used"] == 1, "what a coordinator asks is no request of the user"
+
+
+async def test_why_leads_into_the_calls_of_the_children_and_verify_covers_them(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.2/why")
+    asked = [(each["profile"], each["session"], each["turn"]) for each in why["children"]]
+    assert asked == [(profile, child, 1) for profile, child in children.items()]
+    assert [each["outcome"] for each in why["children"]] == ["answered"] * 2
+    (turn,) = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+    assert [each["child"]["session"] for each in turn["tools"]] == [*children.values()]
+    verified = await platform.fetch_json(f"/v1/sessions/{session}/verify")
+    assert verified["verified"]
+    covered = {each["session"]: each["prompts"]["calls"] for each in verified["children"]}
+    assert covered == {children["tool_enabled"]: 2, children["llm_only"]: 1}
+
+
+async def test_a_bundle_takes_the_children_along_and_its_own_verifier_checks_them(
+    platform: AgentService, tmp_path: Path
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    path = f"/v1/sessions/{session}/export"
+    packed = await platform.http.get(path, params={"format": "bundle"})
+    with ZipFile(BytesIO(packed.content)) as archive:
+        archive.extractall(tmp_path)
+    listed = json.loads((tmp_path / "manifest.json").read_text())
+    assert [each["session"] for each in listed["sessions"]] == [session, *children.values()]
+    assert verifier.main(tmp_path, ()) == 0

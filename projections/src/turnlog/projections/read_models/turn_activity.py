@@ -12,6 +12,7 @@ from functools import partial
 
 from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.child_events import ChildOutcome, ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     ApprovalDecision,
@@ -51,6 +52,18 @@ class TurnApproval:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnChild:
+    """The turn of a child session that a coordinator asked for."""
+
+    session: str
+    """Id of the child session."""
+    turn: int
+    """Number of the turn in it."""
+    outcome: ChildOutcome | None = None
+    """What came of it; None while the coordinator waits."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnToolUse:
     """A tool that a model requested, and its outcome."""
 
@@ -78,6 +91,8 @@ class TurnToolUse:
     """How long the tool server took."""
     approval: TurnApproval | None = None
     """The approval that it needs, if any."""
+    child: TurnChild | None = None
+    """The child's turn that it stands for, if the tool is a child of a coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +135,12 @@ def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
             by = None if decided.cause == "deadline" else recorded.envelope.actor
             change = partial(_add_decision, decided, by)
             found[turn] = _replace_tool_use(found[turn], decided, change)
+        case ChildRequested(turn=turn) as asked if turn in found:
+            child = TurnChild(asked.session, asked.child_turn)
+            found[turn] = _replace_tool_use(found[turn], asked, partial(_set_child, child))
+        case ChildSettled(turn=turn) as settled if turn in found:
+            child = TurnChild(settled.session, settled.child_turn, settled.outcome)
+            found[turn] = _replace_tool_use(found[turn], settled, partial(_set_child, child))
         case ToolReturned(turn=turn) as back if turn in found:
             found[turn] = _replace_tool_use(found[turn], back, partial(_finish_tool_use, back))
         case _:
@@ -162,6 +183,8 @@ def _format_tool_use(use: TurnToolUse) -> str:
 def describe_unfinished_use(use: TurnToolUse) -> str:
     """Return what a tool that has not returned is waiting for."""
     asked = use.approval
+    if use.child is not None:
+        return f"is asked as turn {use.child.turn} of {use.child.session}"
     if asked is None or not is_undecided(use):
         return "is under way"
     return f"waits for approval {asked.approval} until {asked.deadline}"
@@ -194,7 +217,7 @@ def _start_tool_use(called: ToolCalled) -> TurnToolUse:
 
 def _replace_tool_use(
     activity: TurnActivity,
-    event: ApprovalRequested | ApprovalDecided | ToolReturned,
+    event: ApprovalRequested | ApprovalDecided | ChildRequested | ChildSettled | ToolReturned,
     change: Callable[[TurnToolUse], TurnToolUse],
 ) -> TurnActivity:
     uses = (
@@ -202,6 +225,10 @@ def _replace_tool_use(
         for use in activity.uses
     )
     return replace(activity, uses=tuple(uses))
+
+
+def _set_child(child: TurnChild, use: TurnToolUse) -> TurnToolUse:
+    return replace(use, child=child)
 
 
 def _set_approval(approval: TurnApproval, use: TurnToolUse) -> TurnToolUse:

@@ -39,6 +39,19 @@ class TotalsView(ResponseModel):
     """Attempts without a price, which are not in the sum."""
 
 
+class ChildVerificationView(ResponseModel):
+    """The verification of a child session of a coordinator."""
+
+    session: str
+    """The session id of the child."""
+    verified: bool
+    """Whether there are no findings."""
+    prompts: ReproductionCounts
+    """The reproduced prompts."""
+    findings: tuple[AuditFinding, ...]
+    """All findings; those of the check `children` name events of the session that asked it."""
+
+
 class VerificationView(ResponseModel):
     """The verification of a session."""
 
@@ -49,7 +62,7 @@ class VerificationView(ResponseModel):
     head: Digest | None
     """The digest of the last event's stored bytes; a noted head proves what came before it."""
     verified: bool
-    """Whether there are no findings."""
+    """Whether there are no findings, in the session and in its children."""
     integrity: Integrity
     """Whether the stored events are unaltered."""
     completeness: Completeness
@@ -66,6 +79,8 @@ class VerificationView(ResponseModel):
     """The totals of the session."""
     findings: tuple[AuditFinding, ...]
     """All findings, the first event first."""
+    children: tuple[ChildVerificationView, ...] = ()
+    """The child sessions that it asked, and theirs."""
 
 
 class VerifyProgressLine(ResponseModel):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -30,8 +30,10 @@ from turnlog.events.errors import (
     Unavailable,
 )
 from turnlog.events.ids import validate_id
+from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
+from turnlog.projections.audit.verify.child_checks import compare_child, list_child_sessions
 from turnlog.projections.audit.verify.hash_chain import (
     ChainEnd,
     ChainKey,
@@ -138,6 +140,42 @@ class VerifyService:
         report = await run_in_thread(lambda: verify_session(events, blobs, self.means, noted))
         rows = (await self._load_recorded_totals((session,))).get(session)
         return await self._compare_rows(session, report, rows)
+
+    async def verify_children(self, session: str) -> Mapping[str, VerificationReport]:
+        """Verify the child sessions of a session and theirs, each against what its parent recorded.
+
+        A child that was requested and never opened has nothing to verify.
+        """
+        reports = dict[str, VerificationReport]()
+        pending = [session]
+        while pending:
+            name = pending.pop(0)
+            children = list_child_sessions(await self._read_child_requests(name))
+            parent = await self._read_whole_session(name) if children else ()
+            for child in children:
+                events = () if child in reports else await self._read_whole_session(child)
+                if events:
+                    report = await self.verify_session(child, None)
+                    found = (*report.findings, *compare_child(parent, child, events))
+                    reports[child] = replace(report, findings=found)
+                    pending.append(child)
+        return reports
+
+    async def _read_child_requests(self, session: str) -> Sequence[RecordedEvent]:
+        log, leaf = self.command_handler.log, ChildRequested.leaf
+        with suppress(Corrupt):
+            last = await log.read_last_event(self.tenant, session, leader=True)
+            if last is not None:
+                return await log.read_events_by_leaf(self.tenant, session, leaf, last.head)
+        return ()
+
+    async def _read_whole_session(self, session: str) -> Sequence[RecordedEvent]:
+        """Return the events of a session; none if it is not there or cannot be read whole."""
+        log = self.command_handler.log
+        with suppress(Corrupt):
+            last = await log.read_last_event(self.tenant, session, leader=True)
+            return await log.read_range(self.tenant, session, None, last) if last else ()
+        return ()
 
     async def _load_events(
         self, session: str, noted: WitnessedHead | None

@@ -1,4 +1,4 @@
-"""The zip of a bundle: streamed for one session, packed from a folder, and unpacked into one.
+"""The zip of a bundle: streamed for a session with its children, packed and unpacked as a folder.
 
 A streamed zip holds in memory only a page of events, the digests of blobs and one batch of blobs;
 its manifest comes last, because its content is known only then. Entries have no time of their own,
@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
+from turnlog.events.model.child_events import ChildRequested
 from turnlog.projections.audit.export.bundle_format import (
     MANIFEST_FILE,
     README_FILE,
@@ -57,6 +58,8 @@ class ExportedEvents:
     event_count: int = 0
     last_stored: bytes = b""
     undecodable: list[UndecodableLine] = field(default_factory=list[UndecodableLine])
+    children: dict[str, None] = field(default_factory=dict[str, None])
+    """The child sessions that the events request turns of, in order."""
 
     def add_page(self, page: Sequence[PagedEvent]) -> None:
         found = (each for each in page if isinstance(each, UndecodablePagedEvent))
@@ -64,25 +67,47 @@ class ExportedEvents:
             UndecodableLine(number=each.number, detail=each.detail) for each in found
         ]
         self.event_count, self.last_stored = self.event_count + len(page), page[-1].stored
+        events = (each.event for each in _filter_decoded(page))
+        self.children |= {each.session: None for each in events if isinstance(each, ChildRequested)}
+
+    def describe_session(self, session: str) -> BundledSession:
+        """Return what the manifest says about the session."""
+        return BundledSession(
+            session=session,
+            events=self.event_count,
+            head=compute_digest(self.last_stored),
+            unread=tuple(self.undecodable),
+        )
 
 
 async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
-    """Yield the zip in pieces."""
-    drain, named, events = ExportBuffer(), dict[Digest, None](), ExportedEvents()
-    tenant, session = source.key
+    """Yield the zip in pieces: the session, then its children, then the blobs of all of them."""
+    drain, named = ExportBuffer(), dict[Digest, None]()
+    tenant, _ = source.key
+    bundled = dict[str, BundledSession]()
+    pending = [source]
     with ZipFile(drain, "w") as archive:
-        file = _build_zip_entry(build_session_path(session))
-        with archive.open(file, "w", force_zip64=True) as lines:
-            async for page in source.iterate_pages():
-                await run_in_thread(partial(_write_lines, lines, page))
-                events.add_page(page)
-                named |= dict.fromkeys(collect_blob_digests(_filter_decoded(page)))
-                yield drain.pop_bytes()
+        while pending:
+            one, events = pending.pop(0), ExportedEvents()
+            session = one.key[1]
+            file = _build_zip_entry(build_session_path(session))
+            with archive.open(file, "w", force_zip64=True) as lines:
+                async for page in one.iterate_pages():
+                    await run_in_thread(partial(_write_lines, lines, page))
+                    events.add_page(page)
+                    named |= dict.fromkeys(collect_blob_digests(_filter_decoded(page)))
+                    yield drain.pop_bytes()
+            bundled[session] = events.describe_session(session)
+            opened = {*bundled, *(each.key[1] for each in pending)}
+            unopened = [each for each in events.children if each not in opened]
+            children = [await one.open_child(each) for each in unopened]
+            pending += [each for each in children if each]
         for digests in _split_digests(tuple(named)):
             blobs = await source.records.load_blobs(tenant, digests)
             await run_in_thread(partial(_write_blobs, archive, blobs))
             yield drain.pop_bytes()
-        for name, content in iterate_bundle_files(_build_bundle_list(source, events, tuple(named))):
+        listed = _build_bundle_list(source, tuple(bundled.values()), tuple(named))
+        for name, content in iterate_bundle_files(listed):
             archive.writestr(_build_zip_entry(name), content)
     yield drain.pop_bytes()
 
@@ -116,20 +141,14 @@ def _filter_decoded(page: Sequence[PagedEvent]) -> Iterator[RecordedEvent]:
 
 
 def _build_bundle_list(
-    source: ExportSource, events: ExportedEvents, blobs: tuple[Digest, ...]
+    source: ExportSource, sessions: tuple[BundledSession, ...], blobs: tuple[Digest, ...]
 ) -> BundleManifest:
-    tenant, session = source.key
-    bundled = BundledSession(
-        session=session,
-        events=events.event_count,
-        head=compute_digest(events.last_stored),
-        unread=tuple(events.undecodable),
-    )
+    tenant, _ = source.key
     return BundleManifest(
         made_at=source.requested_at,
         made_by=f"turnlog {metadata.version('turnlog-services')}",
         tenant=tenant,
-        sessions=(bundled,),
+        sessions=sessions,
         blobs=blobs,
     )
 

@@ -1,11 +1,15 @@
-"""The source of an export: one session up to one of its events, read page by page."""
+"""The source of an export: one session up to one of its events, read page by page.
+
+The child sessions of a coordinator are sources of their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.verify.hash_chain import ChainKey
 from turnlog.projections.read_models.withheld_events import RedactedTurns
@@ -30,6 +34,15 @@ class ExportSource:
     """When the export was requested, RFC 3339."""
     redacted: RedactedTurns
     """The redactions that readers of the export are subject to."""
+
+    async def open_child(self, session: str) -> ExportSource | None:
+        """Return the source of a child session as it is now; None if it was never opened."""
+        tenant, _ = self.key
+        try:
+            last = await self.log.read_last_event(tenant, session, leader=True)
+        except Corrupt:
+            return replace(self, key=(tenant, session), last_event=None)
+        return replace(self, key=(tenant, session), last_event=last) if last else None
 
     def iterate_pages(self) -> AsyncGenerator[Sequence[PagedEvent]]:
         """Yield the events in pages of bounded size."""

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import CallCompleted
+from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.model.manifest import (
     BlobSource,
     BlueprintTextSource,
@@ -219,6 +220,10 @@ def find_segment_edit(segment: SegmentSource, side: CallSnapshot) -> Iterator[Re
                 pass
 
 
+_RESUMING_TYPES: Final = (ApprovalDecided, ChildSettled)
+"""The events from which the deadline of a turn counts again."""
+
+
 def find_value_events(path: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the events that set the value at a blueprint path."""
     match path.split("."):
@@ -230,8 +235,8 @@ def find_value_events(path: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
         case ["turn", "time"]:
             begun = side.milestones.begun
             after = side.log_before_call.iterate_from(begun.sequence)
-            decisions = [each for each in after if isinstance(each.event, ApprovalDecided)]
-            yield decisions[-1] if decisions else begun
+            resumed = [each for each in after if isinstance(each.event, _RESUMING_TYPES)]
+            yield resumed[-1] if resumed else begun
         case ["inputs", *_]:
             yield side.milestones.begun
         case ["attributes", *name]:

@@ -26,9 +26,11 @@ from turnlog.projections.audit.explain.part_provenance import (
     trace_part,
 )
 from turnlog.projections.audit.explain.turn_effects import (
+    ExplainedChild,
     TurnCall,
     TurnEffect,
     iterate_effects,
+    list_explained_children,
     list_turn_calls,
 )
 from turnlog.projections.audit.explain.turn_milestones import build_milestones
@@ -103,6 +105,8 @@ class TurnExplanation:
     finish: str | None
     withheld: WithheldReply | None
     consequences: tuple[TurnEffect, ...]
+    children: tuple[ExplainedChild, ...] = ()
+    """The turns of child sessions that the turn asked for, where its program is `coordinator`."""
 
 
 def explain_turn(
@@ -152,6 +156,7 @@ def _build_explanation(turn: HistoryTurn, side: CallSnapshot) -> TurnExplanation
         finish=turn.finish,
         withheld=_find_withheld_reply(record, turn.turn),
         consequences=tuple(iterate_effects(record, turn.turn)),
+        children=list_explained_children(record, turn.turn),
     )
 
 

@@ -25,6 +25,7 @@ from turnlog.projections.audit.record.session_replay import (
     list_event_blobs,
 )
 from turnlog.projections.audit.verify.approval_checks import check_approvals
+from turnlog.projections.audit.verify.child_checks import check_children
 from turnlog.projections.audit.verify.hash_chain import (
     ChainKey,
     UndecodableEvent,
@@ -234,7 +235,10 @@ def verify_session(
     unreadable_sequences = {each.sequence for each in (*links, *garbled) if each.check == "log"}
     prompt_counts, unproven = verify_prompts(events, unreadable_sequences, sound, context)
     more = (each for each in garbled if each.sequence not in link_sequences)
-    rules = (*check_settlements(events), *check_tool_calls(events), *check_approvals(events))
+    rules = (
+        *(*check_settlements(events), *check_tool_calls(events)),
+        *(*check_approvals(events), *check_children(events)),
+    )
     found = (*links, *more, *rules, *lost, *unproven)
     return VerificationReport(
         head=events[-1].head if events else None,

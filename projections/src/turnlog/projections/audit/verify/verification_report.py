@@ -28,6 +28,7 @@ CheckName = Literal[
     "noted",
     "answers",
     "tools",
+    "children",
     "blobs",
     "reference",
     "assembly",

@@ -123,6 +123,8 @@ def _format_tool_use(use: TurnToolUse) -> str:
     size = f", {format_count(use.characters, 'character')}" if use.characters else ""
     short = " condensed" if use.condensed else ""
     named = f" · {use.call} {use.id}"
+    if use.child is not None and use.outcome:
+        named += f" · turn {use.child.turn} of {use.child.session}"
     return format_one_line(f"{use.tool} {use.arguments} · {outcome}{more}{size}{short}{named}")
 
 

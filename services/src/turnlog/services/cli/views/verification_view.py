@@ -49,10 +49,16 @@ def render_session_verification(session: VerificationView) -> RenderableType:
         (None if finding.check == "stream" else session.session, finding)
         for finding in session.findings
     ]
+    children = session.children
+    found += [(child.session, finding) for child in children for finding in child.findings]
     line = _render_verdict(session.verified, len(found))
     line.append(
         f" · {format_count(1, 'session')}, {_format_extent(session.events, session.prompts)}"
     )
+    if children:
+        calls = sum(child.prompts.calls for child in children)
+        line.append(f" · {format_count(len(children), 'child session')} with")
+        line.append(f" {format_count(calls, 'prompt')}")
     if session.head:
         line.append(f" · head {format_digest(session.head)}", MUTED)
     return Group(_render_promises(session, found), Text(), line)

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from turnlog.events.content import Content, PlainText
 from turnlog.projections.audit.explain.part_provenance import PartProvenance
-from turnlog.projections.audit.explain.turn_effects import TurnCall
+from turnlog.projections.audit.explain.turn_effects import ExplainedChild, TurnCall
 from turnlog.projections.audit.explain.turn_explanation import (
     PhaseStanding,
     TurnExplanation,
@@ -138,6 +138,8 @@ def _render_facts(explanation: TurnExplanation, prompt: RecordedPromptView) -> T
         grid.add_row(
             "instead of", f"call {', '.join(explanation.superseded)}, whose sources had changed"
         )
+    for place, child in enumerate(explanation.children):
+        grid.add_row("" if place else "children", _render_child(child))
     for place, each in enumerate(explanation.consequences):
         effect = Text(escape_controls(each.what)).append("  ").append_text(render_cause(each.by))
         grid.add_row("" if place else "led to", effect)
@@ -148,6 +150,11 @@ def _render_other_call(made: TurnCall) -> Text:
     line = Text(f"{made.call} · {made.kind} · {format_count(made.tokens, 'token')} ")
     results = escape_controls(", ".join(made.gave)) or "nothing"
     return line.append(f"→ {results}  ", MUTED).append_text(render_cause(made.fixed))
+
+
+def _render_child(child: ExplainedChild) -> Text:
+    line = Text(f"{child.profile} {child.outcome or 'is asked'} · ")
+    return line.append(f"turnlog why {child.session} {child.turn}", MUTED)
 
 
 def _render_phase(standing: PhaseStanding) -> Text:

@@ -36,6 +36,7 @@ from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.prompt.sources.segment_layers import list_segments
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
 from turnlog.services.api.verify_payloads import (
+    ChildVerificationView,
     TotalsView,
     VerificationView,
     VerifyFindingLine,
@@ -103,8 +104,8 @@ async def verify_session(
 ) -> VerificationView:
     """Verify the hash chain, sequences, answers, blobs and totals of a session.
 
-    Every prompt is also reproduced in two ways. With a noted head, it is also verified that no
-    event was removed or rewritten.
+    Every prompt is also reproduced in two ways, and so are those of its child sessions. With a
+    noted head, it is also verified that no event was removed or rewritten.
     """
     if (noted is None) != (head is None):
         detail = "`noted` and `head` go together"
@@ -113,19 +114,30 @@ async def verify_session(
         )
     witness = WitnessedHead(noted, head) if noted is not None and head is not None else None
     await _wait_for_projection(deps, tenant, session)
-    report = await _create_verify_service(deps, tenant).verify_session(session, witness)
+    verifying = _create_verify_service(deps, tenant)
+    report = await verifying.verify_session(session, witness)
+    children = await verifying.verify_children(session)
     sequence = report.head.sequence if report.head else 0
     set_etag(response, sequence)
     return VerificationView(
         session=session,
         sequence=sequence,
         head=report.head.hash if report.head else None,
-        verified=report.is_sound,
+        verified=report.is_sound and all(child.is_sound for child in children.values()),
         **asdict(report.verdicts),
         events=report.events,
         prompts=report.prompts,
         log=TotalsView.model_validate(report.totals),
         findings=report.findings,
+        children=tuple(
+            ChildVerificationView(
+                session=name,
+                verified=child.is_sound,
+                prompts=child.prompts,
+                findings=child.findings,
+            )
+            for name, child in children.items()
+        ),
     )
 
 

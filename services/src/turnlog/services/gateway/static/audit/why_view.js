@@ -4,6 +4,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCount, formatNumber } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
+import { linkToSession } from "../app/links.js";
 import { formatTurnRange, renderEventLink, renderEventLinks } from "../events/event_links.js";
 import { chooseLayerHues, describeOutputRequest, formatSource } from "./prompt_parts.js";
 
@@ -54,6 +55,8 @@ function renderFacts(why, session) {
       ? row("safety", createElement("span", { class: "fault" }, `✗ withheld by ${withheld.rule}: ${withheld.reason} · `), renderEventLink(withheld.by, session))
       : row("safety", createElement("span", { class: "verdict good" }, "✓ "), "nothing was withheld"),
     why.superseded.length ? row("instead of", `call ${why.superseded.join(", ")}, whose sources had changed`) : [],
+    why.children.map((child, place) => row(place ? "" : "children",
+      createElement("a", { href: linkToSession(child.session) }, `${child.profile}, turn ${child.turn}`), ` ${child.outcome ?? "is asked"} · call ${child.call}`)),
     why.consequences.map((each, place) => row(place ? "" : "led to", `${each.what} · `, renderEventLink(each.by, session))));
 }
 

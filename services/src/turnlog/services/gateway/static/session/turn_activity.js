@@ -7,7 +7,7 @@ import { renderFigures } from "../app/figures.js";
 import { renderDetails, renderFoldedText } from "../app/folding.js";
 import { formatCount, formatDuration, formatOneLine, readContent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
-import { linkToCall } from "../app/links.js";
+import { linkToCall, linkToSession } from "../app/links.js";
 
 export function renderTurnActivity(session, turn, isLive = false) {
   const { steps = [], tools = [] } = turn;
@@ -28,6 +28,7 @@ export function renderToolUse(session, use, turn) {
     createElement("summary", {}, createElement("a", { href: linkToCall(session, use.call), title: `The prompt of call ${use.call}, which used the tool` }, use.tool),
       createElement("code", {}, formatOneLine(use.arguments)), renderFigures(listToolFigures(use, isWaiting), { class: "faint" }),
       reason ? createElement("span", { class: "reason" }, formatOneLine(reason.split("\n")[0])) : null),
+    use.child ? createElement("p", { class: "faint" }, createElement("a", { href: linkToSession(use.child.session) }, `turn ${use.child.turn} of its child session`)) : null,
     isWaiting && turn !== null ? renderApprovalActions(session, turn, use) : null,
     renderToolTexts(key, use, isWaiting),
     use.condensed && use.text ? renderWholeResult(session, use, key) : null);
@@ -87,6 +88,10 @@ const applyToolResult = (turn, data) => ({ tools: (turn.tools ?? []).map((use) =
     condensed: data.treatment === "condensed", milliseconds: data.milliseconds }
   : use)) });
 
+const setChild = (turn, data) => ({ tools: (turn.tools ?? []).map((use) => (use.call === data.call && use.id === data.id
+  ? { ...use, child: { session: data.session, turn: data.child_turn, outcome: data.outcome ?? null } }
+  : use)) });
+
 const changeApproval = (turn, data, change) => ({ tools: (turn.tools ?? []).map((use) => (use.call === data.call && use.id === data.id
   ? { ...use, approval: { ...use.approval, ...change } }
   : use)) });
@@ -94,6 +99,8 @@ const changeApproval = (turn, data, change) => ({ tools: (turn.tools ?? []).map(
 export const ACTIVITY_FOLDS = {
   "approval-requested": (data, turn) => changeApproval(turn, data, { approval: data.approval, deadline: data.deadline }),
   "approval-decided": (data, turn) => changeApproval(turn, data, { decision: data.decision, reason: data.reason ?? "" }),
+  "child-requested": (data, turn) => setChild(turn, data),
+  "child-settled": (data, turn) => setChild(turn, data),
   "step-planned": (data, turn) => ({ steps: [...(turn.steps ?? []), { step: data.step, goal: readContent(data.goal), given: (data.given ?? null) !== null }] }),
   "tool-called": ({ call, id, tool, arguments: given, step }, turn) => ({ tools: [...(turn.tools ?? []), { call, id, tool, arguments: given, step }] }),
   "tool-returned": (data, turn) => applyToolResult(turn, data),
