@@ -246,7 +246,8 @@ def _list_relations(session: SessionView, forks: Sequence[SessionRow]) -> Iterat
         yield "origin", f"{what} {origin.session} at sequence {origin.sequence:,}"
     for fork in forks:
         if fork.origin:
-            yield "fork", f"{fork.session} at sequence {fork.origin.sequence:,}"
+            word = "fork" if fork.origin.kind == "fork" else "child"
+            yield word, f"{fork.session} at sequence {fork.origin.sequence:,}"
 
 
 def _list_facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:

@@ -31,7 +31,7 @@ export const countForks = async (session) => (await fetchJson("/v1/sessions", { 
 
 export function renderForkLinks(session, origin, forks) {
   return [
-    origin ? [" · continues from ", createElement("a", { href: linkToPast(origin.session, origin.sequence) }, `${origin.session}, event ${origin.sequence}`)] : null,
+    origin ? [origin.kind === "fork" ? " · continues from " : " · child of ", createElement("a", { href: linkToPast(origin.session, origin.sequence) }, `${origin.session}, event ${origin.sequence}`)] : null,
     forks ? [" · ", createElement("a", { href: linkTo([], { origin: session }) }, formatCount(forks, "fork"))] : null,
   ];
 }
