@@ -7,20 +7,20 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, assert_never
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
-from turnlog.services.all_in_one import ServiceAddresses, run_all_in_one
 from turnlog.services.caches.session_snapshots import KEY_FILE
 from turnlog.services.cli.console import create_error_console
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
 from turnlog.services.cli.views.theme import GOOD, MUTED
 from turnlog.services.platform.gc_control import freeze_live_objects
+from turnlog.services.platform.nats_import import import_nats_for
 from turnlog.services.platform.nats_server import NatsConfig
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,
@@ -32,11 +32,14 @@ from turnlog.services.platform.process_settings import (
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.loop_probe import run_loop_probe
 
+if TYPE_CHECKING:
+    from turnlog.services.all_in_one import ServiceAddresses
+
 ServiceRole = Literal["gateway", "worker", "projector"]
 
 RoleSettings = GatewaySettings | WorkerSettings | ProjectorSettings
 
-_SETTINGS: Final[Mapping[ServiceRole, type[RoleSettings]]] = {
+ROLE_SETTINGS: Final[Mapping[ServiceRole, type[RoleSettings]]] = {
     "gateway": GatewaySettings,
     "worker": WorkerSettings,
     "projector": ProjectorSettings,
@@ -62,6 +65,9 @@ StartedT = TypeVar("StartedT")
 
 async def run_all_services(overrides: Mapping[str, Any]) -> None:
     """Start all services, print their address, and stop them on a signal."""
+    # A process of one role does without the imports of the others.
+    from turnlog.services.all_in_one import run_all_in_one  # noqa: PLC0415
+
     settings = _read_settings(AllInOneSettings, overrides)
     console = create_error_console()
     has_screen = console.is_terminal and settings.log_format == "console"
@@ -130,13 +136,16 @@ async def run_service_role(role: ServiceRole) -> None:
     """Start one role with the settings of the environment, and stop it on a signal."""
     ending = Shutdown()
     ending.handle_signals()
-    settings = _read_settings(_SETTINGS[role])
-    service = _run_with_probe(_open_role(settings, ending), role, settings.otlp_endpoint)
+    settings = _read_settings(ROLE_SETTINGS[role])
+    service = _run_with_probe(open_role(settings, ending), role, settings.otlp_endpoint)
     await ending.run_until_end(service, lambda _: freeze_live_objects())
 
 
-def _open_role(settings: RoleSettings, ending: Shutdown) -> AbstractAsyncContextManager[object]:
-    # Each role has its own imports: only the worker's include the model library.
+def open_role(settings: RoleSettings, ending: Shutdown) -> AbstractAsyncContextManager[object]:
+    """Import a role, and return what runs it while its body runs."""
+    if not isinstance(settings, WorkerSettings):  # Which speaks to models by aiohttp.
+        import_nats_for(settings.nats_url.get_secret_value())
+    # Each role has its own imports.
     match settings:
         case GatewaySettings():
             from turnlog.services.gateway.main import run_gateway as gateway  # noqa: PLC0415

@@ -25,17 +25,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from opentelemetry.metrics import Histogram, Meter, NoOpMeterProvider
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
-from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
-from opentelemetry.sdk.resources import Resource
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.services.platform.concurrency import run_in_thread
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricReader
 
 LONG_HOLD: Final = 0.25
 """Seconds from which on a hold is logged."""
@@ -44,9 +44,7 @@ HOLD_METRIC: Final = "turnlog.event_loop.hold.duration"
 
 _INTERVAL: Final = 0.05
 
-_HISTOGRAM: Final = ExplicitBucketHistogramAggregation(
-    (0.005, 0.01, 0.025, 0.05, 0.1, LONG_HOLD, 0.5, 1.0, 2.5, 5.0, 10.0)
-)
+_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, LONG_HOLD, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 _STACK_DEPTH: Final = 6
 
@@ -221,11 +219,7 @@ async def run_measured_probe(
     service: str, reader: MetricReader | None = None
 ) -> AsyncGenerator[LoopProbe]:
     """Measure the event loop while the body runs; a reader gets the histogram."""
-    provider = reader and MeterProvider(
-        [reader],
-        Resource.create({"service.name": f"turnlog-{service}"}),
-        views=[View(instrument_name=HOLD_METRIC, aggregation=_HISTOGRAM)],
-    )
+    provider = _create_provider(service, reader) if reader else None
     probe = LoopProbe(_create_histogram((provider or NoOpMeterProvider()).get_meter("turnlog")))
     try:
         async with run_tasks(probe.run_timer()):
@@ -241,9 +235,20 @@ def _create_histogram(meter: Meter) -> Histogram:
     )
 
 
+# What exports is imported where there is an endpoint: most processes do without.
+
+
 def _create_reader(endpoint: str) -> MetricReader:
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415 - half a second that nobody needs without an endpoint
-        OTLPMetricExporter,
+    from turnlog.services.platform.telemetry.exporters import (  # noqa: PLC0415
+        create_metric_reader,
     )
 
-    return PeriodicExportingMetricReader(OTLPMetricExporter(f"{endpoint}/v1/metrics"))
+    return create_metric_reader(endpoint)
+
+
+def _create_provider(service: str, reader: MetricReader) -> MeterProvider:
+    from turnlog.services.platform.telemetry.exporters import (  # noqa: PLC0415
+        create_meter_provider,
+    )
+
+    return create_meter_provider(service, reader, HOLD_METRIC, _BOUNDS)

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from opentelemetry import trace
 from opentelemetry.propagate import inject
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NoOpTracerProvider, Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from turnlog.projections.prompt.assembly_inputs import parse_provider
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
 
 _W3C: Final = TraceContextTextMapPropagator()
 
@@ -152,17 +152,10 @@ def create_tracing(service: str, endpoint: str | None) -> Tracing:
     """Create the tracing of a process; without an endpoint nothing is exported."""
     if endpoint is None:
         return Tracing(NoOpTracerProvider().get_tracer("turnlog"))
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - half a second that nobody needs without an endpoint
-        OTLPSpanExporter,
+    # What most processes do without; see there.
+    from turnlog.services.platform.telemetry.exporters import (  # noqa: PLC0415
+        create_tracer_provider,
     )
 
-    return create_exporting_tracing(
-        service, BatchSpanProcessor(OTLPSpanExporter(f"{endpoint}/v1/traces"))
-    )
-
-
-def create_exporting_tracing(service: str, processor: BatchSpanProcessor) -> Tracing:
-    """Create tracing that exports through a span processor."""
-    provider = TracerProvider(resource=Resource.create({"service.name": f"turnlog-{service}"}))
-    provider.add_span_processor(processor)
+    provider = create_tracer_provider(service, endpoint)
     return Tracing(provider.get_tracer("turnlog"), provider)

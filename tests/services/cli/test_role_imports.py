@@ -1,0 +1,67 @@
+"""What a process imports to start: what it has no use for costs it memory and time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+COMMON = {"faststream", "litellm", "mcp", "alembic", "opentelemetry.sdk", "opentelemetry.exporter"}
+
+UNUSED = {
+    "projector": COMMON | {"aiohttp", "fastapi", "turnlog.services.worker"},
+    "gateway": COMMON | {"aiohttp", "turnlog.services.worker", "turnlog.services.projector"},
+    "worker": COMMON - {"faststream"}
+    | {"fastapi", "turnlog.services.gateway", "turnlog.services.projector"},
+}
+
+OPEN_ROLE = """
+import sys
+from turnlog.services.cli.actions.service_start import ROLE_SETTINGS, open_role
+from turnlog.services.cli.environment import read_settings
+from turnlog.services.platform.shutdown import Shutdown
+role, address = sys.argv[1:]
+settings = read_settings(ROLE_SETTINGS[role], {}, {"nats_url": address})
+open_role(settings, Shutdown())
+print(*sys.modules)
+"""
+
+IMPORT_NATS = """
+import sys
+from turnlog.services.platform.nats_import import import_nats_for
+import_nats_for(sys.argv[1])
+import nats
+print(*sys.modules)
+"""
+
+START_ALL = """
+import sys
+from turnlog.services import all_in_one
+print(*sys.modules)
+"""
+
+
+def list_modules(program: str, *arguments: str) -> set[str]:
+    """Return the modules that a program has imported at its end."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
+    )
+    return set(ran.stdout.split())
+
+
+@pytest.mark.parametrize("role", UNUSED)
+def test_a_role_imports_only_what_it_uses(role: str) -> None:
+    imported = list_modules(OPEN_ROLE, role, "nats://127.0.0.1:4222")
+    assert imported >= {f"turnlog.services.{role}", "nats"}
+    assert imported & UNUSED[role] == set()
+
+
+def test_a_gateway_that_reaches_nats_by_websockets_can_do_so() -> None:
+    assert "aiohttp" in list_modules(IMPORT_NATS, "wss://nats.example:443")
+
+
+def test_all_in_one_starts_without_the_model_library() -> None:
+    imported = list_modules(START_ALL)
+    assert imported >= {"turnlog.services.gateway", "turnlog.services.worker"}
+    assert imported & (COMMON - {"faststream"}) == set()
