@@ -39,6 +39,7 @@ from turnlog.events.registry import KnownEvent, format_event_name
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
 from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.turn_runner import TurnRunner
 
@@ -92,6 +93,7 @@ class AgentService:
         """Return the same service for the next test, without sessions and recorded requests."""
         self.provider.clear_exchanges()
         self.worker.servers = shop = FakeToolServer()
+        self.worker.knowledge = EmptyKnowledge()
         return replace(self, shop=shop, opened_sessions=[])
 
     async def find_unreproducible_calls(self) -> list[str]:

@@ -231,7 +231,7 @@ def test_the_two_events_workers_wait_for_have_subjects_of_their_own() -> None:
     assert subjects["turn-released"] == f"{prefix}turn.released"
     others = {subject for name, subject in subjects.items() if name not in WAITED_FOR}
     leaves = {"session", "prompt", "turn", "call", "redaction", "phase", "tool", "memory"}
-    assert others == {f"{prefix}{leaf}" for leaf in (*leaves, "turn.marked")}
+    assert others == {f"{prefix}{leaf}" for leaf in (*leaves, "turn.marked", "turn.feedback")}
 
 
 @pytest.mark.parametrize("over", [-1, 0, 1])

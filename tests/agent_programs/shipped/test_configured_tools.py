@@ -129,6 +129,12 @@ async def test_a_session_outlives_a_server_that_the_operator_removes(
     assert detail in returned.model_dump()["text"]["text"]
 
 
+TASKS = {
+    "tool_enabled": "plan",
+    "llm_only": "talk it through",
+    "rag_focused": "answer from the documents",
+}
+
 UDERIA = BlueprintFolders().load_blueprint("uderia")
 
 
@@ -145,5 +151,4 @@ async def test_a_session_opens_in_the_profile_it_names_and_answers(
     calls = await configured.list_calls(session)
     assert {each["profile"] for each in calls} == {profile}
     prompt = await configured.fetch_prompt(session, calls[0]["call"])
-    task = "plan" if plans else "talk it through"
-    assert f"# Your task now: {task}" in prompt["messages"][0]["content"]
+    assert f"# Your task now: {TASKS[profile]}" in prompt["messages"][0]["content"]

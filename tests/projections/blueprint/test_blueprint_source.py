@@ -77,7 +77,10 @@ def test_words_that_other_yaml_takes_for_something_else_are_text(word: str) -> N
     ("written", "fault"),
     [
         ("redacted", "`redacted` means nothing here; write `reply_redacted`"),
-        ("{atribute: tone}", "one of: `context`, `attribute`, `phase`; write `attribute`"),
+        (
+            "{atribute: tone}",
+            "one of: `context`, `attribute`, `phase`, `confident`, `unsure`; write `attribute`",
+        ),
         ("{attribute: tone, is: dry}", "`is` means nothing here; use one of: attribute"),
     ],
 )

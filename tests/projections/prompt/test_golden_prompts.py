@@ -21,6 +21,7 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     EventTextSource,
     HistorySource,
+    KnowledgeSource,
     PromptPart,
     ResolutionSource,
     SegmentSource,
@@ -173,6 +174,8 @@ def _format_source(part: PromptPart) -> str:
             return f"event {sequence} {', '.join(lines.values())}"
         case SegmentSource(segment=segment, version=version):
             return f"segment {segment} version {version}"
+        case KnowledgeSource(collection=collection, entry=entry, revision=revision):
+            return f"{collection}/{entry} revision {revision}"
         case BlobSource(path=path):
             return path
         case BlueprintTextSource():

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from turnlog.projections.blueprint.schema.resolver_specs import InheritanceSpec, ReferencesSpec
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
+    InheritanceSpec,
+    ReferencesSpec,
+)
 from turnlog.projections.session.reference_inheritance import (
     InheritanceReason,
     StatedReferences,

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Row
 
-from tests.projections.store.row_fold import fold_log, read_turn_rows
+from tests.projections.store.row_fold import (
+    ensure_live_position,
+    fold_log,
+    read_rows,
+    read_turn_rows,
+)
 from tests.projections.store.session_histories import (
     SAMPLE_DIGEST,
     StoredSession,
@@ -21,9 +26,11 @@ from tests.projections.store.session_histories import (
     build_started,
     build_submitted,
 )
+from tests.support.generators.event_samples import build_samples
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import FeedbackGiven
 from turnlog.events.model.session_events import SessionClosed
 from turnlog.events.model.turn_events import (
     TurnCancelled,
@@ -283,3 +290,19 @@ async def test_a_sessions_usage_is_the_sum_of_its_attempts_and_names_what_nobody
             connection, story.tenant, session_queries.SessionQuery()
         )
     assert [row.usage for row in page.sessions] == [usage]
+
+
+async def test_the_last_vote_on_a_turn_is_a_row_beside_what_the_turn_retrieved(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    retrieved = build_samples()["knowledge-retrieved"]
+    opened = (build_opened(), build_submitted(3, "one"), retrieved, build_completed(3, "first"))
+    await story.append_events(*opened)
+    # Folded twice in one transaction, as a repeated retrieval never is
+    await story.append_events(retrieved, FeedbackGiven(turn=3, vote="up"))
+    await story.append_events(FeedbackGiven(turn=3, vote="down"))
+    await fold_log(store, story.log)
+    at = await ensure_live_position(store)
+    rows = await read_rows(store, at.build)
+    assert [row[-2:] for row in rows["retrieved_entries"]] == [("champion", "c-1")]
+    assert [row[-2:] for row in rows["turn_votes"]] == [(3, -1)]

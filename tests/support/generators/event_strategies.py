@@ -25,6 +25,12 @@ from turnlog.events.model.memory_events import (
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import (
+    FeedbackGiven,
+    KnowledgeRetrieved,
+    RetrievalCandidate,
+    RetrievalLimits,
+)
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     BlueprintRef,
@@ -280,6 +286,39 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         reason=st.just("in-text"),
         results=CONTENTS,
         answer=CONTENTS,
+    ),
+    KnowledgeRetrieved: st.builds(
+        KnowledgeRetrieved,
+        turn=TURN_NUMBERS,
+        call=CALLS,
+        retrieval=st.sampled_from(["cases", "documents"]),
+        query=CONTENTS,
+        collections=st.just(("champion",)),
+        limits=st.just(RetrievalLimits(k=3)),
+        candidates=st.lists(
+            st.builds(
+                RetrievalCandidate,
+                collection=st.just("champion"),
+                entry=st.sampled_from(["c-1", "c-2"]),
+                revision=st.just(1),
+                kind=st.just("case"),
+                digest=st.just(SAMPLE_DIGEST),
+                characters=st.just(1),
+                fused=st.just(0.5),
+                score=st.just(0.5),
+                confidence=st.sampled_from([0.2, 0.9]),
+                outcome=st.sampled_from(["taken", "score", "rank"]),
+            ),
+            max_size=2,
+        ).map(tuple),
+        nothing_found=st.none() | st.sampled_from(["answer", "refuse", "reply"]),
+        unavailable=st.none() | st.just("knowledge-index"),
+    ),
+    FeedbackGiven: st.builds(
+        FeedbackGiven,
+        turn=TURN_NUMBERS,
+        vote=st.sampled_from(["up", "down", "none"]),
+        comment=st.none() | CONTENTS,
     ),
     ReferenceUpdated: st.builds(
         ReferenceUpdated, turn=TURN_NUMBERS, identifiers=st.just({"ticker": "A"}), intent=st.none()

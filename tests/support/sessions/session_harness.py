@@ -24,6 +24,7 @@ from turnlog.events.store.memory_log import (
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.session.commands import OpenSession, SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
@@ -40,6 +41,7 @@ from turnlog.services.sessions.turn_quotas import TurnQuotas
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
+from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_servers import ToolServers
 from turnlog.services.worker.turn_queue import DeliveryVerdict, TurnDelivery
@@ -121,6 +123,8 @@ class SessionHarness:
     """Where prompt files are."""
     servers: ToolServers = field(default_factory=McpToolServers)
     """Who has tools."""
+    knowledge: KnowledgeSearch = field(default_factory=EmptyKnowledge)
+    """What is known."""
     ids: int = 0
 
     def __post_init__(self) -> None:
@@ -167,6 +171,7 @@ class SessionHarness:
             tracing=self.tracing,
             ack_wait=ACK_WAIT,
             servers=self.servers,
+            knowledge=self.knowledge,
         )
 
     def build_contexts(self, sessions: CommandHandler) -> CallContextBuilder:

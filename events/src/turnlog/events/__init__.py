@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from turnlog.events.model.phase_events import PhaseEntered
     from turnlog.events.model.prompt_events import PromptsSnapshotted
     from turnlog.events.model.redaction_events import ReplyRedacted
+    from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
     from turnlog.events.model.session_events import (
         BlueprintMoved,
         ProfileSwitched,
@@ -114,7 +115,9 @@ __all__ = [
     "Event",
     "EventBatch",
     "EventDraft",
+    "FeedbackGiven",
     "HistorySummarised",
+    "KnowledgeRetrieved",
     "KnownEvent",
     "Manifest",
     "MemoryPurged",

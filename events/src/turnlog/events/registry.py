@@ -33,6 +33,7 @@ from turnlog.events.model.memory_events import (
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
@@ -110,12 +111,14 @@ KnownEvent = (
     | ChildSettled
     | ChoiceRecorded
     | TurnResolved
+    | KnowledgeRetrieved
     | TurnCompleted
     | TurnFailed
     | TurnCancelled
     | TurnExcluded
     | TurnRestored
     | TurnDisplayed
+    | FeedbackGiven
     | AttemptStarted
     | ContextAssembled
     | AttemptEnded

@@ -26,7 +26,7 @@ PATH_VALUES: Final = {
 }
 """Default path values; no such session is open."""
 
-FIXED_FIELDS: Final = {"blueprint": "assistant", "decision": "approve"}
+FIXED_FIELDS: Final = {"blueprint": "assistant", "decision": "approve", "vote": "up"}
 """Values of fields that are checked before the session is looked up."""
 
 

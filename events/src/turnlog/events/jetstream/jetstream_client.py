@@ -232,6 +232,15 @@ class JetStreamLog:
             self.connection, self.kind.find_stream(tenant), subjects, leader=leader
         )
 
+    async def find_last_position(self, tenant: str, leaf: str) -> int:
+        """See `EventLog.find_last_position`."""
+        stream, subjects = (
+            self.kind.find_stream(tenant),
+            self.kind.build_leaf_filter(tenant, leaf),
+        )
+        found = await get_last_message_at_leader(self.connection, stream, subjects)
+        return found.stream_sequence if found else 0
+
     async def read_range(
         self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
     ) -> Sequence[RecordedEvent]:

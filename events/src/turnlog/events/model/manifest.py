@@ -109,14 +109,39 @@ class ResolutionSource(EventModel):
     """The heading above the lines."""
 
 
+class KnowledgeSource(EventModel):
+    """The text is an entry of the tenant's knowledge, as a retrieval of the turn took it."""
+
+    retrieved: int
+    """Sequence of the event of the retrieval, which has all its figures."""
+    collection: str
+    """The collection of the entry."""
+    entry: str
+    """Its id within the collection."""
+    revision: int
+    """Sequence of the event of the knowledge that gave it this text."""
+    digest: Digest
+    """Digest of the blob that holds the text."""
+    score: float
+    """The score it was ranked by."""
+    confidence: float
+    """Similarity of query and entry, from 0 to 1."""
+
+
+StoredTextSource = BlobSource | SegmentSource | KnowledgeSource
+"""Sources whose text is a blob, and which hold its digest."""
+
 PartSource = Annotated[
     Annotated[BlobSource, Tag("(path)")]
     | Annotated[SegmentSource, Tag("(segment)")]
     | Annotated[EventTextSource, Tag("(field)")]
     | Annotated[BlueprintTextSource, Tag("(text)")]
     | Annotated[HistorySource, Tag("(view)")]
-    | Annotated[ResolutionSource, Tag("(resolution)")],
-    Discriminator(build_discriminator("path", "segment", "field", "text", "view", "resolution")),
+    | Annotated[ResolutionSource, Tag("(resolution)")]
+    | Annotated[KnowledgeSource, Tag("(retrieved)")],
+    Discriminator(
+        build_discriminator("path", "segment", "field", "text", "view", "resolution", "retrieved")
+    ),
 ]
 
 

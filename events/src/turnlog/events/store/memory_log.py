@@ -127,6 +127,11 @@ class MemoryLog:
         places = self.sessions.get((tenant, validate_id(session, self.kind.id_name)))
         return self._read_event(places[-1]) if places else None
 
+    async def find_last_position(self, tenant: str, leaf: str) -> int:
+        """See `EventLog.find_last_position`."""
+        found = await self.read_raw_events_by_leaf(tenant, leaf)
+        return found[-1].stream_sequence if found else 0
+
     async def read_range(
         self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
     ) -> Sequence[RecordedEvent]:

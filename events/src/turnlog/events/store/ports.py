@@ -100,6 +100,13 @@ class EventLog(Protocol):
         """Return a history's last event, or None; only with `leader` is it never stale."""
         ...
 
+    async def find_last_position(self, tenant: str, leaf: str) -> int:
+        """Return the stream sequence of a tenant's last event with this leaf; 0 if there is none.
+
+        The leader says so, so an acknowledged event counts.
+        """
+        ...
+
     async def read_range(
         self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
     ) -> Sequence[RecordedEvent]:

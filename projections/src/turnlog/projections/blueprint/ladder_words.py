@@ -19,6 +19,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     Ladder,
     LadderAction,
     Limit,
+    LimitHits,
     LowerSegmentTier,
     RegisteredStep,
     ReplaceSegments,
@@ -84,6 +85,9 @@ def _describe_action(blueprint: Blueprint, budget: Name, action: LadderAction) -
         case CondenseResults(layer=layer, to=form):
             shown = "leave out results" if form == "nothing" else f"condense results to {form}"
             return f"{shown} in {layer}"
+        case LimitHits(layer=layer, k=most):
+            entries = "1 entry" if most == 1 else f"{most} entries"
+            return f"limit {layer or 'what was retrieved'} to {entries}"
         case CondenseRepeats(history=view):
             return f"condense repeated questions{_format_view(view)}"
         case SummariseHistory(history=view):

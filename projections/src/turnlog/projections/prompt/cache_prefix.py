@@ -20,6 +20,7 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     CachePrefix,
     HistorySource,
+    KnowledgeSource,
     PartRole,
     PromptPart,
     SegmentSource,
@@ -185,7 +186,11 @@ def _find_digest(part: PromptPart) -> Digest | None:
             return part.digest
         case BlueprintTextSource(text=text):
             return _digest_literal(text)
-        case BlobSource(digest=digest) | SegmentSource(digest=digest):
+        case (
+            BlobSource(digest=digest)
+            | SegmentSource(digest=digest)
+            | KnowledgeSource(digest=digest)
+        ):
             return digest
         case _:
             return None

@@ -20,9 +20,10 @@ from typing import Final
 from turnlog.events.content import Content
 from turnlog.events.envelope import Envelope, RecordedEvent
 from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
-from turnlog.events.model.manifest import BlobSource, Manifest, PromptPart, SegmentSource
+from turnlog.events.model.manifest import KnowledgeSource, Manifest, PromptPart, StoredTextSource
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     StepPlanned,
@@ -89,9 +90,11 @@ def _find_redaction(
             covered = (range(each.first, each.last + 1) for each in ranges)
             found = [turns[turn] for numbers in covered for turn in turns if turn in numbers]
             return _find_later(found, recorded.sequence)
-        case ContextAssembled(turn=turn, call=call):
-            # The first prompt of a turn includes nothing that was written in it.
-            last = turn - 1 if call == f"{turn}.1" else turn
+        case ContextAssembled(turn=turn, call=call, manifest=manifest):
+            # The first prompt of a turn includes nothing that was written in it, but what the turn
+            # retrieved.
+            has_retrieved = any(isinstance(part.source, KnowledgeSource) for part in manifest.parts)
+            last = turn - 1 if call == f"{turn}.1" and not has_retrieved else turn
             earlier = [each for number, each in turns.items() if number <= last]
             return _find_later(earlier, recorded.sequence)
         case (
@@ -104,6 +107,8 @@ def _find_redaction(
             | ToolCalled(turn=turn)
             | ApprovalDecided(turn=turn)
             | ToolReturned(turn=turn)
+            | KnowledgeRetrieved(turn=turn)
+            | FeedbackGiven(turn=turn)
             | ReplyRedacted(turn=turn)
         ):
             return turns.get(turn)
@@ -141,6 +146,12 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             texts = {"text": text and instead, "summary": summary and instead}
             unsaid = {"detail": "", "result": None, "characters": 0}
             return event.model_copy(update=texts | unsaid)
+        case KnowledgeRetrieved(candidates=candidates):
+            hidden = {"title": "", "digest": WITHHELD_DIGEST, "characters": 0}
+            left = tuple(each.model_copy(update=hidden) for each in candidates)
+            return event.model_copy(update={"candidates": left})
+        case FeedbackGiven(comment=comment) if comment is not None:
+            return event.model_copy(update={"comment": instead})
         case HistorySummarised():
             return event.model_copy(update={"summary": instead, "inputs": WITHHELD_DIGEST})
         case ContextAssembled(manifest=manifest):
@@ -159,7 +170,11 @@ def _withhold_digests(manifest: Manifest) -> Manifest:
 
 
 def _withhold_part_digest(part: PromptPart) -> PromptPart:
-    if isinstance(part.source, BlobSource | SegmentSource):
+    if isinstance(part.source, KnowledgeSource):
+        hidden = part.source.model_copy(update={"digest": WITHHELD_DIGEST})
+        # Its title is in the text before it.
+        return part.model_copy(update={"source": hidden, "digest": None, "before": ""})
+    if isinstance(part.source, StoredTextSource):
         return part
     return part.model_copy(update={"digest": None})
 

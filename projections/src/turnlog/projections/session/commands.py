@@ -24,13 +24,14 @@ from turnlog.events.model.child_events import ChildOutcome
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
+from turnlog.events.model.retrieval_events import FeedbackVote, KnowledgeRetrieved
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
 from turnlog.events.model.tool_events import ApprovalDecision, ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import FinishReason, TurnRole
 from turnlog.events.tokens import ToolRequest
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.quotas.quota_balance import TurnBound
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
@@ -145,6 +146,27 @@ class PurgeMemory:
 
 
 MemoryCommand = BeginSummary | RecordSummary | GiveUpSummary | UndoSummary | PurgeMemory
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRetrieval:
+    """Record what the open turn took from the knowledge, before the call that uses it."""
+
+    attempt: AttemptRef
+    retrieved: KnowledgeRetrieved
+
+
+@dataclass(frozen=True, slots=True)
+class GiveFeedback:
+    """Judge the reply of a turn."""
+
+    turn: int
+    vote: FeedbackVote
+    comment: str | None = None
+
+
+RetrievalCommand = RecordRetrieval | GiveFeedback
+"""Commands of retrievals and of what people think of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,6 +541,7 @@ Command = (
     | ChildCommand
     | AnswerCall
     | MemoryCommand
+    | RetrievalCommand
     | CompleteTurn
     | EndAttempt
 )

@@ -23,6 +23,7 @@ from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.rules.steps import (
     approval_rules,
     child_rules,
+    retrieval_rules,
     summary_rules,
     tool_rules,
 )
@@ -79,6 +80,10 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
             return attempt_rules.snapshot_prompts(state, command)
         case commands.AnswerCall():
             return attempt_rules.answer_call(state, command, at)
+        case commands.RecordRetrieval():
+            return retrieval_rules.record_retrieval(state, command)
+        case commands.GiveFeedback():
+            return retrieval_rules.record_feedback(state, command)
         case commands.FixContext():
             return attempt_rules.record_context(state, command)
         case commands.CompleteTurn():

@@ -27,6 +27,7 @@ from turnlog.events.model.memory_events import (
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
@@ -65,6 +66,7 @@ from turnlog.projections.session.fold.open_turn import (
     apply_attempt_started,
     apply_child_requested,
     apply_context_assembled,
+    apply_knowledge_retrieved,
     apply_reply_redacted,
     apply_turn_progress,
     apply_turn_released,
@@ -219,7 +221,7 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
                 build_optional_text_ref(recorded, "work", event.work),
             )
             return settle_turn(state, event.turn, "completed", reply, work)
-        case SessionOpened() | TurnDisplayed() | UnknownEvent():
+        case SessionOpened() | TurnDisplayed() | FeedbackGiven() | UnknownEvent():
             return state
         case SessionClosed():
             return replace(state, closed=True)
@@ -260,6 +262,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return apply_phase_entered(state, recorded, event)
         case TurnResolved() as event:
             return apply_turn_resolved(state, recorded, event)
+        case KnowledgeRetrieved() as event:
+            return apply_knowledge_retrieved(state, recorded, event)
         case ReferenceUpdated() as event:
             return replace(state, reference=_build_last_reference(recorded, event))
         case TurnFailed(turn=turn):

@@ -1,9 +1,10 @@
 """Turn programs: which call comes next in a turn, derived from the state alone.
 
 Because nothing else is stored, a worker that takes a turn over continues at the right call. A turn
-under `chat` is one call. Under `tools` there is a plan call, then one tactic call for each step,
-then the reply call. A step whose tools all failed is retried once. Under `loop` one call is
-repeated: an answer that calls tools begins a round, and an answer that calls none is the reply.
+under `chat` or `knowledge` is one call. Under `tools` there is a plan call, then one tactic call
+for each step, then the reply call. A step whose tools all failed is retried once. Under `loop` one
+call is repeated: an answer that calls tools begins a round, and an answer that calls none is the
+reply.
 The tools of a round above the limit are refused, and the call after it is the last. Requested tools
 run before the next call, and before they run, the approvals that they need are decided. A
 `coordinator` is such a loop, whose tools are the turns of its child sessions.
@@ -25,7 +26,7 @@ def get_call_stage(profile: ProfileSpec, opened: OpenTurn | None) -> CallStage:
     """Return what the next call is for; without an open turn, what the first call is for."""
     if opened is not None and opened.summing is not None:
         return "summarise"
-    if profile.program == "chat":
+    if profile.program in {"chat", "knowledge"}:
         return "reply"
     if profile.has_rounds:
         return "loop" if len(list_tool_rounds(opened)) <= profile.round_limit else "reply"

@@ -14,7 +14,10 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.model.turn_events import ReferenceUpdated
-from turnlog.projections.blueprint.schema.resolver_specs import InheritanceSpec, ReferencesSpec
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
+    InheritanceSpec,
+    ReferencesSpec,
+)
 from turnlog.projections.session.state import LastReference, OpenTurn, SessionState
 
 InheritanceReason = Literal[

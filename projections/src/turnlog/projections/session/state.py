@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead
 from turnlog.events.model.prompt_events import PromptFile
+from turnlog.events.model.retrieval_events import NothingFoundPolicy
 from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
 from turnlog.events.model.tool_events import ApprovalDecision, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnReservation, TurnRole
@@ -152,6 +153,43 @@ class AnsweredCall:
     """Reference to the text of the answer; None if it has none."""
 
 
+@dataclass(frozen=True, slots=True)
+class RetrievedEntry:
+    """An entry of the knowledge that the open turn took."""
+
+    collection: str
+    entry: str
+    """Its id within the collection."""
+    revision: int
+    """Sequence of the event of the knowledge that gave it this text."""
+    title: str
+    digest: Digest
+    """Digest of the blob that holds its text."""
+    score: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRetrieval:
+    """A retrieval that the open turn has made."""
+
+    retrieval: str
+    """The blueprint's name of it."""
+    sequence: int
+    """Sequence of the event that records it."""
+    entries: tuple[RetrievedEntry, ...]
+    """What was taken, best first."""
+    nothing_found: NothingFoundPolicy | None
+    """What the turn does because nothing was taken; None if something was."""
+    unavailable: str | None
+    """Why there was no search, as a code; None if there was one."""
+
+    @property
+    def confidence(self) -> float:
+        """The confidence of the best entry; 0 if nothing was taken."""
+        return self.entries[0].confidence if self.entries else 0.0
+
+
 @dataclass(frozen=True)
 class OpenTurn:
     """The turn that is being answered.
@@ -207,6 +245,10 @@ class OpenTurn:
     """Who asked."""
     reservation: TurnReservation | None = None
     """What it reserved of the user's quota; None if the user has none."""
+    retrievals: tuple[TurnRetrieval, ...] = ()
+    """What it retrieved so far, each retrieval once."""
+    adapted: bool = False
+    """Whether a prompt only named the tools because it adapts a retrieved case."""
 
 
 FOLD_VERSION: Final = 14

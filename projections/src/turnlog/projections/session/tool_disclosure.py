@@ -9,15 +9,40 @@ description as well.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from turnlog.projections.session.fast_replace import replace
 from turnlog.projections.session.state import DisclosureReason, ToolDisclosure
 
 if TYPE_CHECKING:
     from turnlog.events.content import Digest
+    from turnlog.events.model.manifest import Manifest
     from turnlog.events.model.tool_events import ToolsSnapshotted
     from turnlog.projections.session.state import SessionState
+
+
+ADAPT_RULE: Final = "adapt"
+"""The first word of the rule of tools that are only named because a prompt adapts a case."""
+
+
+def is_adapting(manifest: Manifest) -> bool:
+    """Return whether a prompt only names the tools because it adapts a retrieved case."""
+    rules = (part.rule for part in manifest.parts if part.is_included and part.rule)
+    return any(rule.startswith(f"{ADAPT_RULE} ") for rule in rules)
+
+
+def extend_disclosure(state: SessionState) -> dict[str, ToolDisclosure]:
+    """Return the disclosures after the open turn is completed.
+
+    A turn that only named the tools to adapt a case has not described them, so the next one does.
+    """
+    disclosure = state.telling.get(state.profile)
+    if state.open is None or not state.open.adapted or disclosure is None:
+        return state.telling
+    if state.completed > disclosure.until:
+        return state.telling
+    longer = ToolDisclosure(state.completed + 1, disclosure.why)
+    return {**state.telling, state.profile: longer}
 
 
 def renew_disclosure(

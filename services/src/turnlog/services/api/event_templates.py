@@ -54,12 +54,17 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
         "turn {turn} is about {intent|or:entity|else:nothing known}"
         "[ · {identifiers|pairs}], {reason}"
     ),
+    "knowledge-retrieved": (
+        "turn {turn} · {retrieval} in {collections|list} · {candidates|count:candidate}"
+        "[ · {nothing_found|flag:nothing taken}][ · {unavailable}]"
+    ),
     "turn-completed": "turn {turn} {text|content}[ · fallback after {fallback.code}]",
     "turn-failed": "turn {turn} {code}: {detail}",
     "turn-cancelled": "turn {turn} {reason}",
     "turn-excluded": "turn {turn}",
     "turn-restored": "turn {turn}",
     "turn-displayed": ("turn {turn} · display form[ · {text|flag:text}][ · {reply|flag:reply}]"),
+    "feedback-given": "turn {turn} · {vote}[ {comment|content}]",
     "attempt-started": "call {call} · attempt {attempt} · {worker}",
     "context-assembled": (
         "call {call} · {model} · {manifest.tokens|count:token} in "

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from turnlog.events.ids import USER_NAME_PATTERN
+from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.strict_model import MAX_KEY_CHARACTERS, ModelName
@@ -147,6 +148,15 @@ class DecideApprovalRequest(RequestModel):
     """Whether it may run."""
     reason: Annotated[str, Field(max_length=1_000)] = ""
     """The reason, recorded with the event; the model reads that of a refusal."""
+
+
+class FeedbackRequest(RequestModel):
+    """Judges the reply of a turn."""
+
+    vote: FeedbackVote
+    """`up` or `down`; `none` takes the vote before it back."""
+    comment: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
+    """What is to be said to it."""
 
 
 class DisplayTurnRequest(RequestModel):

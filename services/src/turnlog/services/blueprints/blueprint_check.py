@@ -21,8 +21,9 @@ from turnlog.projections.blueprint.loading.server_sources import ConfiguredServe
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import RegisteredStep
 from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import RegisteredResolverSpec
+from turnlog.projections.blueprint.schema.lookups.retrieval_specs import RetrievalSettings
 from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
-from turnlog.projections.blueprint.schema.resolver_specs import RegisteredResolverSpec
 from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
@@ -37,6 +38,7 @@ from turnlog.services.blueprints.blueprint_folders import read_folder
 from turnlog.services.blueprints.folder_files import DiskFolder
 from turnlog.services.extensions.plugins import (
     load_check,
+    load_reranker,
     load_resolver,
     load_source,
     load_step,
@@ -180,6 +182,18 @@ def _check_plugins(blueprint: Blueprint) -> Iterator[BlueprintFinding]:
             for number, function in enumerate(server.functions):
                 function_path = ("tools", "servers", name, "functions", number)
                 yield from _check_loadable(load_tool, function, function_path)
+    for place, settings in _find_retrieval_settings(blueprint):
+        if isinstance(settings.rerank, str):
+            yield from _check_loadable(load_reranker, settings.rerank, (*place, "rerank"))
+
+
+def _find_retrieval_settings(blueprint: Blueprint) -> Iterator[tuple[Place, RetrievalSettings]]:
+    for name, spec in blueprint.retrieval.items():
+        yield ("retrieval", name), spec
+        yield ("retrieval", name, "lock"), spec.lock
+    for profile, each in blueprint.profiles.items():
+        for name, settings in each.retrieval.items():
+            yield ("profiles", profile, "retrieval", name), settings
 
 
 def _check_loadable(

@@ -191,7 +191,7 @@ def apply_edits(part: JsonDict, text: str) -> str:
 
 def find_text(source: JsonDict, known: Sequence[JsonDict], blobs: Mapping[str, bytes]) -> str:
     """Return the text of a part, from a blob, an event or the manifest."""
-    if "path" in source or "segment" in source:
+    if "path" in source or "segment" in source or "retrieved" in source:
         if source["digest"] not in blobs:
             raise VerificationFailure(f"blob {source['digest']}: it is missing, or altered")
         return blobs[source["digest"]].decode()

@@ -74,6 +74,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("purge", memory_commands.purge_memory),
             CommandEntry("exclude", memory_commands.exclude_turn),
             CommandEntry("restore", memory_commands.restore_turn),
+            CommandEntry("feedback", steering_commands.record_feedback),
             CommandEntry("redact", steering_commands.redact_reply),
             CommandEntry("undo", memory_commands.undo_summary),
             CommandEntry("fork", steering_commands.fork_session),

@@ -1,4 +1,4 @@
-"""What packages register as entry points: sources, steps, checks, resolvers, tools, embedders.
+"""What packages register: sources, steps, checks, resolvers, tools, rerankers, embedders.
 
 A name that no package registers is refused before a session opens. Entry points are loaded only
 when they are used, so a broken package does not affect sessions that do without it.
@@ -6,7 +6,7 @@ when they are used, so a broken package does not affect sessions that do without
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from typing import Final, Protocol, cast
@@ -14,12 +14,16 @@ from typing import Final, Protocol, cast
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.blueprint_model import (
+    Blueprint,
+    list_retrieval_settings,
+)
 from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import RegisteredResolverSpec
 from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
-from turnlog.projections.blueprint.schema.resolver_specs import RegisteredResolverSpec
 from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
 from turnlog.projections.blueprint.validation.blueprint_faults import find_near_word, format_words
+from turnlog.projections.knowledge.search_port import KnowledgeHit
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep, LayerBlock
 from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
@@ -40,6 +44,7 @@ STEP_GROUP: Final = "turnlog.steps"
 TOOL_GROUP: Final = "turnlog.tools"
 
 EMBEDDER_GROUP: Final = "turnlog.embedders"
+RERANKER_GROUP: Final = "turnlog.rerankers"
 
 SafetyCheck = Callable[[str, JsonValue], str | Awaitable[str | None] | None]
 """Given a text and the rule's argument, return what is wrong with the text, or None.
@@ -48,6 +53,13 @@ The text is what is about to be published with up to `MATCH_REACH` characters be
 the whole reply. A check that waits for anything is an `async def`; any other runs in a thread of
 its own. Readers see the reason, so it must not quote the text. A check that raises has not passed
 the text: the attempt fails and is retried.
+"""
+
+
+Reranker = Callable[[str, Sequence[KnowledgeHit]], Sequence[float] | Awaitable[Sequence[float]]]
+"""Given what was sought and what the index found, return a score for each entry, best highest.
+
+It runs in the event loop of the worker, so one that waits or computes long is an `async def`.
 """
 
 
@@ -79,6 +91,11 @@ def load_step(name: str) -> ApplyRegisteredStep:
     return cast("ApplyRegisteredStep", load_entry_point(STEP_GROUP, name))
 
 
+def load_reranker(name: str) -> Reranker:
+    """Load a reranker; raise `Refused` when no package registers it."""
+    return cast("Reranker", load_entry_point(RERANKER_GROUP, name))
+
+
 def load_tool(name: str) -> ToolFunction:
     """Load a tool; raise `Refused` when no package registers it, or it cannot be called."""
     return describe_function(load_entry_point(TOOL_GROUP, name), name)
@@ -102,6 +119,9 @@ def check_plugins_registered(blueprint: Blueprint) -> None:
             _find_entry_point(CHECK_GROUP, rule.check)
     for name in list_registered_steps(blueprint):
         _find_entry_point(STEP_GROUP, name)
+    for settings in list_retrieval_settings(blueprint):
+        if isinstance(settings.rerank, str):
+            _find_entry_point(RERANKER_GROUP, settings.rerank)
     for server in blueprint.tools.servers.values() if blueprint.tools else ():
         if isinstance(server, FunctionServerSpec):
             for name in server.functions:

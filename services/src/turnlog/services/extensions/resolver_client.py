@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
-from turnlog.projections.blueprint.schema.resolver_specs import (
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
     HttpResolverSpec,
     RegisteredResolverSpec,
     ResolverSpec,

@@ -16,6 +16,7 @@ import structlog
 
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.manifest import Manifest
+from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.session.program import has_used_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.session.state import SessionState
@@ -43,6 +44,11 @@ from turnlog.services.worker.attempts.output_guard import (
     build_guard,
 )
 from turnlog.services.worker.attempts.resolver_step import ResolverStep
+from turnlog.services.worker.attempts.retrieval_step import (
+    KnowledgeFailure,
+    RetrievalStep,
+    find_fixed_reply,
+)
 from turnlog.services.worker.attempts.summary_step import SummaryStep, compute_time_limit
 from turnlog.services.worker.model.model_types import FinishedAnswer, LanguageModel, ModelFailure
 from turnlog.services.worker.tools.tool_runner import ToolRunner, ToolSnapshots
@@ -50,7 +56,13 @@ from turnlog.services.worker.tools.tool_servers import ToolServerFailure, ToolSe
 
 _log = structlog.get_logger("turnlog.worker")
 
-_FAILURES: Final = (ModelFailure, ResolverFailure, SafetyCheckFailure, ToolServerFailure)
+_FAILURES: Final = (
+    ModelFailure,
+    ResolverFailure,
+    SafetyCheckFailure,
+    ToolServerFailure,
+    KnowledgeFailure,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,7 @@ class CallRunner:
     servers: ToolServers
     tool_snapshots: ToolSnapshots
     model: LanguageModel
+    knowledge: KnowledgeSearch
     tracing: Tracing
 
     async def run_call(
@@ -74,6 +87,8 @@ class CallRunner:
             if await self._is_unroutable(active, state, by):
                 return TurnUnroutable()
             state = await self._prepare_state(active, state, by)
+            if reply := find_fixed_reply(active.material, state):
+                return reply
             prepared = await self.contexts.prepare_call(state, active.attempt, active.material, by)
             return await self._stream_in_time(
                 active, prepared, compute_time_limit(active, state.profile)
@@ -110,6 +125,14 @@ class CallRunner:
             guard.describe_violation,
         )
         state = await tooling.run_pending_tools(state, material)
+        retrieval_step = RetrievalStep(
+            self.sessions,
+            blobs,
+            self.knowledge,
+            self.contexts.prompt_inputs,
+            self.contexts.default_model,
+        )
+        state = await retrieval_step.run_due_retrievals(state, active.attempt, material, by)
         await self.contexts.check_room(state, active.attempt, material, by)
         summary_step = SummaryStep(self.sessions, self.contexts)
         state = await summary_step.begin_due_summary(state, active.attempt, material, by)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.model.call_events import AttemptTimings, ContextAssembled
 from turnlog.events.store.ports import TokenStream
+from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage
 from turnlog.projections.session.program import list_pending_children
@@ -42,6 +43,7 @@ from turnlog.services.worker.attempts.attempt_outcomes import (
     find_verdict,
 )
 from turnlog.services.worker.attempts.call_context import CallContextBuilder, describe_turn_work
+from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.call_runner import CallRunner
 from turnlog.services.worker.child_sessions import ChildSessions
 from turnlog.services.worker.model.model_types import LanguageModel
@@ -97,6 +99,8 @@ class TurnRunner:
     """The tool servers."""
     tool_snapshots: ToolSnapshots = field(default_factory=ToolSnapshots)
     """Snapshots of what the tool servers offer."""
+    knowledge: KnowledgeSearch = field(default_factory=EmptyKnowledge)
+    """The search over the tenant's knowledge."""
     stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the worker must hand back its unfinished turns."""
 
@@ -226,6 +230,7 @@ class TurnRunner:
             self.servers,
             self.tool_snapshots,
             self.model,
+            self.knowledge,
             self.tracing,
         )
         seconds = 0.0

@@ -18,6 +18,7 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     EventTextSource,
     HistorySource,
+    KnowledgeSource,
     PromptPart,
     ResolutionSource,
     SegmentSource,
@@ -42,6 +43,7 @@ from turnlog.projections.audit.explain.provenance_events import (
     find_latest_answer,
     find_pinning_event,
     find_resolutions,
+    find_turn_retrievals,
     find_value_events,
     get_path_value,
     is_disclosure_rule,
@@ -54,6 +56,7 @@ from turnlog.projections.prompt.history.history_selection import SUMMARISED
 from turnlog.projections.prompt.sources.layer_sources import EMPTY_RULE
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.tool_disclosure import ADAPT_RULE
 
 
 def is_summary_entry(entry: ManifestEntry) -> bool:
@@ -201,6 +204,8 @@ def _iterate_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
         yield from classify_events(_find_round_events(pair_side))
     elif any(isinstance(each.part.source, SegmentSource) for each in known):
         yield from _iterate_segment_causes(pair_side)
+    elif any(isinstance(each.part.source, KnowledgeSource) for each in known):
+        yield from classify_events(find_turn_retrievals(pair_side.own_call))
     elif pair_side.own_entry and pair_side.other_entry:
         yield from _iterate_layer_causes(pair_side.own_entry, pair_side.other_entry, pair_side)
 
@@ -377,13 +382,18 @@ def _iterate_layer_causes(
 ) -> Iterator[ReasonEvent]:
     side = pair_side.own_call
     out = [each for each in (own, other) if not each.is_included]
-    if any((each.part.rule or "").startswith("when ") for each in out):
-        condition = next(each for each in out if (each.part.rule or "").startswith("when "))
+    condition = next((each for each in out if _is_conditional(each.part.rule)), None)
+    if condition is not None:
         yield from classify_events(find_condition_events(_copy_with_rule(own, condition), side))
     elif out and is_disclosure_rule(own.part.rule) and is_disclosure_rule(other.part.rule):
         yield from classify_events(find_disclosure_event(side))
     elif own.texts != other.texts and not (out and out[0].step):
         yield from _iterate_source_causes(own, other, pair_side)
+
+
+def _is_conditional(rule: str | None) -> bool:
+    """Return whether a part is left out by a condition, or because a case is adapted."""
+    return (rule or "").partition(" ")[0] in {"when", ADAPT_RULE}
 
 
 def _copy_with_rule(own: ManifestEntry, condition: ManifestEntry) -> PromptPart:

@@ -16,8 +16,10 @@ from turnlog.events.model.manifest import (
     BlobSource,
     BlueprintTextSource,
     HistorySource,
+    KnowledgeSource,
     PromptPart,
     SegmentSource,
+    StoredTextSource,
 )
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.provenance_events import is_left_out_as_run
@@ -63,7 +65,7 @@ class ManifestEntry:
     def text_origin(self) -> object:
         """Identity of the text before any cut."""
         source = self.part.source
-        return source.digest if isinstance(source, BlobSource | SegmentSource) else source
+        return source.digest if isinstance(source, StoredTextSource) else source
 
 
 EntriesByKey = Mapping[EntryKey, ManifestEntry]
@@ -137,13 +139,19 @@ def build_part_key(part: PromptPart) -> EntryKey:
         return ("tool", part.layer)
     if isinstance(part.source, SegmentSource):
         return ("segment", part.layer, part.item or "", str(part.source.segment))
+    if isinstance(part.source, KnowledgeSource):
+        return ("entry", part.layer, part.item or "")
     return ("layer", part.layer)
 
 
 def _identify_text(part: PromptPart) -> TextUnit:
     """Return what identifies a text: its digest and, if the text was cut, what remains of it."""
     match part.source:
-        case BlobSource(digest=digest) | SegmentSource(digest=digest):
+        case (
+            BlobSource(digest=digest)
+            | SegmentSource(digest=digest)
+            | KnowledgeSource(digest=digest)
+        ):
             text_digest = digest
         case BlueprintTextSource(text=text):
             text_digest = compute_digest(text)

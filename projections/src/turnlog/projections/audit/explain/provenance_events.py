@@ -23,6 +23,7 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     EventTextSource,
     HistorySource,
+    KnowledgeSource,
     PromptPart,
     ResolutionSource,
     SegmentSource,
@@ -30,6 +31,7 @@ from turnlog.events.model.manifest import (
 from turnlog.events.model.memory_events import MemoryPurged
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
 from turnlog.events.model.tenant.segment_events import SegmentsAdded, SegmentsEdited
 from turnlog.events.model.tool_events import (
@@ -121,7 +123,11 @@ def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedE
             )
         case SegmentSource() as segment:
             yield from find_segment_edit(segment, side)
-        case EventTextSource(sequence=sequence) | ResolutionSource(resolution=sequence):
+        case (
+            EventTextSource(sequence=sequence)
+            | ResolutionSource(resolution=sequence)
+            | KnowledgeSource(retrieved=sequence)
+        ):
             found = side.log_before_call.find_event(sequence)
             yield from (*find_tool_request(found, side.log_before_call), found) if found else ()
         case BlueprintTextSource():
@@ -275,6 +281,26 @@ def find_resolutions(side: CallSnapshot) -> Iterator[RecordedEvent]:
                 pass
 
 
+def find_turn_retrievals(side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield what the turn of the call had retrieved before it."""
+    for recorded in side.log_before_call.iterate_from(side.milestones.begun.sequence):
+        match recorded.event:
+            case KnowledgeRetrieved(turn=turn) if turn == side.call.turn:
+                yield recorded
+            case _:
+                pass
+
+
+def find_retrieval_event(name: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the retrieval of this name in the turn of the call."""
+    for recorded in find_turn_retrievals(side):
+        match recorded.event:
+            case KnowledgeRetrieved(retrieval=made) if made == name:
+                yield recorded
+            case _:
+                pass
+
+
 def find_latest_answer(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the latest answer within the call's turn before the call, if there is one."""
     answered: RecordedEvent | None = None
@@ -298,6 +324,10 @@ def find_condition_events(part: PromptPart, side: CallSnapshot) -> Iterator[Reco
             yield from _find_failed_tools(side)
         case ["when", "phase", _]:
             yield from (side.phase_event,) if side.phase_event else ()
+        case ["when", "confident" | "unsure", name] | ["adapt", name, *_]:
+            yield from find_retrieval_event(name, side)
+        case ["unavailable", *_] | ["nothing", "found"]:
+            yield from find_turn_retrievals(side)
         case ["when", "attribute" | "context", _]:
             yield side.definition_event
         case [rule] if rule == TIER_RULE:

@@ -24,10 +24,12 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     EventTextSource,
     HistorySource,
+    KnowledgeSource,
     Manifest,
     PromptPart,
     ResolutionSource,
     SegmentSource,
+    StoredTextSource,
 )
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnResolved
@@ -94,7 +96,7 @@ def _read_tool(part: PromptPart, blobs: Mapping[Digest, str]) -> str:
 def list_referenced_blobs(manifest: Manifest) -> tuple[Digest, ...]:
     """Return the digests of the blobs that rebuilding needs."""
     sources = (part.source for part in manifest.parts if part.is_included)
-    return tuple(each.digest for each in sources if isinstance(each, BlobSource | SegmentSource))
+    return tuple(each.digest for each in sources if isinstance(each, StoredTextSource))
 
 
 def _join_message(messages: list[ChatMessage], part: PromptPart, text: str) -> None:
@@ -134,7 +136,7 @@ def _join_tool_message(
 def _restore_text(part: PromptPart, text: str) -> str:
     """Apply the recorded changes to a text; raises `Corrupt` if its digest does not match."""
     source = part.source
-    if isinstance(source, BlobSource | SegmentSource) and compute_digest(text) != source.digest:
+    if isinstance(source, StoredTextSource) and compute_digest(text) != source.digest:
         raise _build_mismatch(part)
     text = text[part.excerpt.begin : part.excerpt.end] if part.excerpt else text
     left = text[: part.cut.to] if part.cut else text
@@ -151,14 +153,18 @@ def _build_mismatch(part: PromptPart) -> Corrupt:
 
 
 def _read_source(
-    source: BlobSource | SegmentSource | EventTextSource | BlueprintTextSource | ResolutionSource,
+    source: StoredTextSource | EventTextSource | BlueprintTextSource | ResolutionSource,
     events: Sequence[RecordedEvent],
     blobs: Mapping[Digest, str],
 ) -> str:
     match source:
         case BlueprintTextSource(text=text):
             return text
-        case BlobSource(digest=digest) | SegmentSource(digest=digest):
+        case (
+            BlobSource(digest=digest)
+            | SegmentSource(digest=digest)
+            | KnowledgeSource(digest=digest)
+        ):
             if digest not in blobs:
                 raise Corrupt(f"blob {digest}", "it was not fetched")
             return blobs[digest]

@@ -20,8 +20,9 @@ from turnlog.events.content import Digest, PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import ContextAssembled
-from turnlog.events.model.manifest import BlobSource, Manifest, SegmentSource
+from turnlog.events.model.manifest import Manifest, StoredTextSource
 from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
@@ -140,6 +141,8 @@ def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
             return list_tool_texts(pinned)
         case ToolReturned(result=result):
             return (result,) if result else ()
+        case KnowledgeRetrieved() as retrieved:
+            return (each.digest for each in retrieved.taken)
         case ContextAssembled(manifest=manifest):
             return _list_manifest_blobs(manifest)
         case _:
@@ -148,7 +151,7 @@ def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
 
 def _list_manifest_blobs(manifest: Manifest) -> Iterable[Digest]:
     sources = (part.source for part in manifest.parts)
-    return (each.digest for each in sources if isinstance(each, BlobSource | SegmentSource))
+    return (each.digest for each in sources if isinstance(each, StoredTextSource))
 
 
 def rebuild_call_request(

@@ -22,6 +22,7 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     CounterRef,
     HistorySource,
+    KnowledgeSource,
     Manifest,
     PromptPart,
     SegmentSource,
@@ -122,7 +123,11 @@ def _get_cut_size(part: PromptPart) -> int | None:
 
 def _identify_part_text(part: PromptPart) -> Digest | str | None:
     match part.source:
-        case BlobSource(digest=digest) | SegmentSource(digest=digest):
+        case (
+            BlobSource(digest=digest)
+            | SegmentSource(digest=digest)
+            | KnowledgeSource(digest=digest)
+        ):
             return digest
         case BlueprintTextSource(text=text):
             return text

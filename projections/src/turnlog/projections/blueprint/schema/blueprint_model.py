@@ -6,6 +6,7 @@ Unknown fields are refused with the nearest known one; nothing is ever evaluated
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_validator
@@ -24,13 +25,18 @@ from turnlog.projections.blueprint.schema.call_specs import (
 )
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
 from turnlog.projections.blueprint.schema.layer_specs import LayerSpec
-from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, PhasesSpec
-from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.blueprint.schema.resolver_specs import (
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
     FrontDoor,
     ResolverSpec,
     SessionKeySpec,
 )
+from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
+    ResolvedRetrieval,
+    RetrievalSettings,
+    RetrievalSpec,
+)
+from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, PhasesSpec
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.schema.strict_model import ModelName, Name, StrictModel
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 
@@ -180,6 +186,8 @@ class Blueprint(StrictModel):
     """The locales of library segments."""
     tools: ToolsSpec | None = None
     """Its tools, and how they are run."""
+    retrieval: dict[Name, RetrievalSpec] = {}
+    """What its turns take from the tenant's knowledge."""
     phases: PhasesSpec | None = None
     """How it runs phases."""
     models: ModelsSpec = ModelsSpec()
@@ -229,6 +237,10 @@ class Blueprint(StrictModel):
             return self.policies
         return self.policies.model_copy(update={"deadline_seconds": seconds})
 
+    def resolve_retrieval(self, name: Name, profile: Name) -> ResolvedRetrieval:
+        """Return the settings of a retrieval under a profile."""
+        return self.retrieval[name].resolve_settings(self.profiles[profile].retrieval.get(name))
+
     @property
     def default_profile(self) -> Name:
         """The profile a session starts with."""
@@ -259,6 +271,14 @@ class Blueprint(StrictModel):
         """Return the view that defines the summary of a view: itself, or its `like` view."""
         view = self.history[name]
         return name if view.like is None or "summary" in view.model_fields_set else view.like
+
+
+def list_retrieval_settings(blueprint: Blueprint) -> Iterator[RetrievalSettings]:
+    """Yield all settings of retrievals: for all profiles, of single ones, and locked."""
+    for spec in blueprint.retrieval.values():
+        yield from (spec, spec.lock)
+    for profile in blueprint.profiles.values():
+        yield from profile.retrieval.values()
 
 
 def _list_reply_calls(profile: ProfileSpec, phases: PhasesSpec | None) -> tuple[Name, ...]:

@@ -141,6 +141,15 @@ class CondenseResults(StrictModel):
     """
 
 
+class LimitHits(StrictModel):
+    """Leaves out what was retrieved, the worst entry first, until `k` entries are left."""
+
+    k: Annotated[int, Field(ge=0, le=24)]
+    """The number of entries that are never left out."""
+    layer: Name | None = None
+    """The retrieval layer; all of them if it is not given."""
+
+
 class DropOldestPairs(StrictModel):
     """Removes the oldest turn of a history, question and answer together."""
 
@@ -190,6 +199,7 @@ LayerAction = (
     | DropLayer
     | CondenseToolList
     | CondenseResults
+    | LimitHits
     | RegisteredStep
 )
 """Actions on a layer."""
@@ -216,6 +226,8 @@ class LadderStep(StrictModel):
     """List tools by name only."""
     condense_results: CondenseResults | None = None
     """Replace tool results by shorter texts."""
+    limit_hits: LimitHits | None = None
+    """Leave out what was retrieved, the worst first."""
     condense_repeats: CondenseRepeats | None = None
     """Combine turns that are alike."""
     summarise: SummariseHistory | None = None

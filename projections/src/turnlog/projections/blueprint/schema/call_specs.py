@@ -4,9 +4,9 @@ A message format says how the layers of one message are joined. With delimiters 
 where each layer begins and ends, so a text line that looks like a delimiter is indented by one
 space; every other text is included byte for byte. A profile names the calls of a program, which is
 a sequence of calls: `chat` makes one; `tools` plans first, executes the plan step by step with
-tools, and then replies; `loop` repeats one call, with the results of the tools that the model has
-called, until it answers. A `coordinator` is a loop whose tools are other profiles, each of which
-answers in a session of its own.
+tools, and then replies; `knowledge` retrieves, and then replies; `loop` repeats one call, with the
+results of the tools that the model has called, until it answers. A `coordinator` is a loop whose
+tools are other profiles, each of which answers in a session of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag, mode
 from pydantic_core import PydanticCustomError
 
 from turnlog.events.event_model import build_discriminator
+from turnlog.projections.blueprint.schema.lookups.retrieval_specs import RetrievalSettings
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 
 LAYER_SEPARATOR = "\n\n"
@@ -104,8 +105,10 @@ class ProfileSpec(StrictModel):
     """True if sessions start with this profile."""
     summary: str = ""
     """What it is for; the model of a coordinator chooses its children by it."""
-    program: Literal["chat", "tools", "loop", "coordinator"] = "chat"
-    """The program that runs a turn; a `chat` whose call offers `all` tools is a `loop`."""
+    program: Literal["chat", "tools", "loop", "knowledge", "coordinator"] = "chat"
+    """The program that runs a turn; a `chat` whose call offers `all` tools is a `loop`. `knowledge`
+    is a `chat` without tools that cannot do without a retrieval.
+    """
     call: Name
     """The call that produces the reply; with `by_phase` the phase of the session decides."""
     plan: Name | None = None
@@ -120,6 +123,8 @@ class ProfileSpec(StrictModel):
     """The profiles that the program `coordinator` asks."""
     tools: Literal["none"] | None = None
     """`none` if no call may offer or describe tools of a server."""
+    retrieval: dict[Name, RetrievalSettings] = {}
+    """Its own settings of retrievals, except those that are locked."""
     model: str = "default"
     """A model name of litellm; `default` is the model the service was started with."""
     deadline_seconds: Annotated[float, Field(gt=0)] | None = None
@@ -131,7 +136,7 @@ class ProfileSpec(StrictModel):
         if named != (self.program == "tools",) * 2:
             message = "the program `tools`, and no other, has the calls `plan` and `act`"
             raise ValueError(message)
-        if self.tools == "none" and self.program != "chat":
+        if self.tools == "none" and self.program not in {"chat", "knowledge"}:
             message = f"the program `{self.program}` takes tools, so it cannot say `tools: none`"
             raise ValueError(message)
         if self.max_rounds is not None and not self.has_rounds:
@@ -146,6 +151,11 @@ class ProfileSpec(StrictModel):
     def has_rounds(self) -> bool:
         """Whether a turn repeats one call until it answers without calling tools."""
         return self.program in {"loop", "coordinator"}
+
+    @property
+    def may_use_tools(self) -> bool:
+        """Whether a call may offer or describe tools of a server."""
+        return self.tools is None and self.program not in {"knowledge", "coordinator"}
 
     @property
     def round_limit(self) -> int:

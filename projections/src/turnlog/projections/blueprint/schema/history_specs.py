@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from turnlog.projections.blueprint.schema.resolver_specs import LastReferenceSpec
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import LastReferenceSpec
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 
 MemoryLimit = Annotated[int, Field(ge=0)]

@@ -83,7 +83,21 @@ class WhenPhase(StrictModel):
     """The name of the phase."""
 
 
-_tag_condition_object = build_discriminator("context", "attribute", "phase")
+class WhenConfident(StrictModel):
+    """True if the best entry of a retrieval is one to adapt: its confidence is high."""
+
+    confident: Name
+    """The name of the retrieval."""
+
+
+class WhenUnsure(StrictModel):
+    """True if a retrieval found nothing that its confidence is high for."""
+
+    unsure: Name
+    """The name of the retrieval."""
+
+
+_tag_condition_object = build_discriminator("context", "attribute", "phase", "confident", "unsure")
 
 
 def _tag_condition(condition: object) -> str | None:
@@ -94,13 +108,15 @@ LayerCondition = Annotated[
     Annotated[Literal["first_turn", "reply_redacted", "step_failed"], Tag("(word)")]
     | Annotated[WhenContext, Tag("(context)")]
     | Annotated[WhenAttribute, Tag("(attribute)")]
-    | Annotated[WhenPhase, Tag("(phase)")],
+    | Annotated[WhenPhase, Tag("(phase)")]
+    | Annotated[WhenConfident, Tag("(confident)")]
+    | Annotated[WhenUnsure, Tag("(unsure)")],
     Discriminator(
         _tag_condition,
         custom_error_type="condition_kind",
         custom_error_message=(
             "a condition is `first_turn`, `reply_redacted`, `step_failed`, or one of:"
-            " `context`, `attribute`, `phase`"
+            " `context`, `attribute`, `phase`, `confident`, `unsure`"
         ),
     ),
 ]
@@ -278,6 +294,10 @@ class ToolsLayer(_LayerBase):
     """Which tools."""
     full: Literal["first_turn", "always"] = "first_turn"
     """When tools are described in full; otherwise only their names are listed."""
+    adapt: Name | None = None
+    """A retrieval: while it is confident, its best case is to be adapted, and only the names of the
+    tools are listed.
+    """
 
 
 class PromptsLayer(_LayerBase):
@@ -301,6 +321,19 @@ class ResultsLayer(_LayerBase):
     """A plan step with `from: r1` is answered by the first of these results."""
     heading: str = "What tools gave in the turn before:"
     """The line above the results."""
+
+
+class RetrievalLayer(_LayerBase):
+    """What the turn took from the tenant's knowledge; a text for each entry, best first."""
+
+    component: Name = RAG_COMPONENT
+    """The component under which the layer's tokens are counted."""
+    retrieval: Name
+    """The name of the retrieval; it is made before the first call of the turn that lists it."""
+    heading: str = ""
+    """The line above the entries."""
+    nothing: str = ""
+    """The text where nothing was taken; without one the layer is left out."""
 
 
 class CarryLayer(_LayerBase):
@@ -330,6 +363,7 @@ LayerSpec = Annotated[
     | Annotated[PromptsLayer, Tag("(prompts)")]
     | Annotated[StepLayer, Tag("(step)")]
     | Annotated[ResultsLayer, Tag("(results)")]
+    | Annotated[RetrievalLayer, Tag("(retrieval)")]
     | Annotated[CarryLayer, Tag("(carry)")],
     Discriminator(
         build_discriminator(
@@ -345,13 +379,14 @@ LayerSpec = Annotated[
                 "prompts",
                 "step",
                 "results",
+                "retrieval",
             ),
         ),
         custom_error_type="layer_source",
         custom_error_message=(
             "a layer needs one of: `segments`, `file`, `override`, `text`, `now`, `attribute`, "
             "`input`, `fields`, `each`, `resolved`, `source`, `tools`, `prompts`, `step`, "
-            "`results`, `carry`"
+            "`results`, `retrieval`, `carry`"
         ),
     ),
 ]

@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, JsonValue, Tag
 from turnlog.events.event_model import build_discriminator
 from turnlog.projections.blueprint.locale_tags import format_locale_tag, iterate_locale_fallbacks
 from turnlog.projections.blueprint.schema.history_specs import MemoryFileSpec
-from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.schema.strict_model import LocaleTag, Name, StrictModel
 
 HoldBack = Literal["none", "sentence", "reply"]

@@ -38,6 +38,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     PromptsLayer,
     ResolvedLayer,
     ResultsLayer,
+    RetrievalLayer,
     SegmentsLayer,
     SourceLayer,
     StepLayer,
@@ -67,8 +68,11 @@ from turnlog.projections.blueprint.validation.layer_checks import (
     check_overrides,
     check_segment_layers,
 )
+from turnlog.projections.blueprint.validation.lookup_checks import (
+    check_resolver_use,
+    check_retrievals,
+)
 from turnlog.projections.blueprint.validation.phase_checks import check_phases
-from turnlog.projections.blueprint.validation.resolver_checks import check_resolver_use
 from turnlog.projections.blueprint.validation.tool_checks import check_tools
 from turnlog.projections.blueprint.validation.value_spec_checks import check_value_specs
 
@@ -103,6 +107,7 @@ def check_blueprint(blueprint: Blueprint) -> BlueprintFindings:
         check_phases(blueprint),
         _check_dotted_paths(blueprint),
         check_resolver_use(blueprint),
+        check_retrievals(blueprint),
         check_tools(blueprint),
         check_overrides(blueprint),
         _check_safety_patterns(blueprint),
@@ -179,7 +184,7 @@ def _check_layer_source(
             return
         case OverrideLayer() | ToolsLayer() | PromptsLayer():
             return
-        case StepLayer() | ResultsLayer() | CarryLayer():
+        case StepLayer() | ResultsLayer() | CarryLayer() | RetrievalLayer():
             return
         case _ as never:
             assert_never(never)

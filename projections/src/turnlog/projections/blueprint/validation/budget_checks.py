@@ -22,6 +22,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     LadderAction,
     LadderStep,
     Limit,
+    LimitHits,
     LowerSegmentTier,
     ReplaceSegments,
     TrimLayer,
@@ -37,6 +38,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     TOOL_RESULTS_LAYER,
     LayerSpec,
     ResultsLayer,
+    RetrievalLayer,
     SegmentsLayer,
     StepLayer,
     TextLayer,
@@ -80,6 +82,8 @@ def check_component_budgets(
         yield from _check_component_steps(component_path, name, component.ladder, under)
         if name not in _find_tool_components(blueprint):
             yield from _check_condense_steps(component_path, name, component.ladder)
+        if name not in _find_retrieval_components(blueprint):
+            yield from _check_hit_steps(component_path, name, component.ladder)
     if budget.components:
         yield from _check_fixed_components(path, budget, under)
 
@@ -94,11 +98,26 @@ def _find_tool_components(blueprint: Blueprint) -> set[str]:
     return {layer.component for layer in layers if isinstance(layer, ToolsLayer)}
 
 
+def _find_retrieval_components(blueprint: Blueprint) -> set[str]:
+    layers = blueprint.layers.values()
+    return {layer.component for layer in layers if isinstance(layer, RetrievalLayer)}
+
+
 def _check_condense_steps(path: DocumentPath, name: Name, ladder: Ladder) -> BlueprintFindings:
     """Find steps that condense tools in a component that contains no tools."""
     for step_index, step in enumerate(ladder):
         if isinstance(step.action, CondenseToolList) and step.target is None:
             what = f"no layer of tools is counted under `{name}`"
+            yield BlueprintFinding(
+                (*path, "ladder", step_index, step.action_name), what, "leave it out"
+            )
+
+
+def _check_hit_steps(path: DocumentPath, name: Name, ladder: Ladder) -> BlueprintFindings:
+    """Find steps that limit what was retrieved in a component that contains none of it."""
+    for step_index, step in enumerate(ladder):
+        if isinstance(step.action, LimitHits) and step.target is None:
+            what = f"no layer of retrieved entries is counted under `{name}`"
             yield BlueprintFinding(
                 (*path, "ladder", step_index, step.action_name), what, "leave it out"
             )
@@ -255,6 +274,9 @@ def _check_layer_step(
         yield BlueprintFinding(
             (*at, "layer"), f"`{name}` tells of no tools", "name a layer that does"
         )
+    if isinstance(action, LimitHits) and not isinstance(layer, RetrievalLayer):
+        what = f"`{name}` retrieves nothing"
+        yield BlueprintFinding((*at, "layer"), what, "name a retrieval layer")
     if isinstance(action, CondenseResults) and not _has_results(layer):
         what = f"`{name}` has no tool results"
         yield BlueprintFinding((*at, "layer"), what, "name a layer of results")

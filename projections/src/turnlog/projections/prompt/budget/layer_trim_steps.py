@@ -13,12 +13,13 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.model.manifest import BlueprintTextSource, TextTruncation
+from turnlog.events.model.manifest import BlueprintTextSource, KnowledgeSource, TextTruncation
 from turnlog.projections.blueprint.schema.budget_specs import (
     CompressLayer,
     CondenseResults,
     CutCue,
     DropLowestPriority,
+    LimitHits,
     ReplaceSegments,
     TrimLayer,
     resolve_limit,
@@ -220,6 +221,17 @@ def _shorten_result(
             rest = piece.shorter[place + 1 :]
             return replace(shown, treatment="condensed", rule=rule, shorter=rest)
     return None
+
+
+def has_hits(block: LayerBlock) -> bool:
+    """Return whether a layer includes entries that were retrieved."""
+    return any(isinstance(piece.source, KnowledgeSource) for piece in block.included_pieces)
+
+
+def limit_hits(block: LayerBlock, step: LimitHits) -> LayerBlock:
+    """Leave out the worst retrieved entry, unless only the allowed number is left."""
+    hits = [each for each in block.included_pieces if isinstance(each.source, KnowledgeSource)]
+    return block.drop_pieces(hits[-1:], f"limit_hits {step.k}") if len(hits) > step.k else block
 
 
 def _group_by_item(block: LayerBlock) -> list[list[LayerPiece]]:

@@ -31,6 +31,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     HistoryAction,
     Ladder,
     LadderAction,
+    LimitHits,
     LowerSegmentTier,
     RegisteredStep,
     ReplaceSegments,
@@ -55,6 +56,8 @@ from turnlog.projections.prompt.budget.layer_trim_steps import (
     condense_results,
     drop_block,
     drop_lowest,
+    has_hits,
+    limit_hits,
     lower_tier,
     replace_segments,
     trim_block,
@@ -82,6 +85,8 @@ def list_step_targets(plan: PromptPlan, action: LadderAction) -> tuple[str, ...]
     if action.layer is not None:
         return (action.layer,)
     blocks = [block for slot in plan if isinstance(slot, PlannedMessage) for block in slot.blocks]
+    if isinstance(action, LimitHits):
+        return tuple(block.layer for block in blocks if has_hits(block))
     return tuple(block.layer for block in blocks if condense_tools(block) is not block)
 
 
@@ -110,6 +115,8 @@ def apply_step(
             return update_layer(plan, on, condense_tools)
         case CondenseResults():
             return _condense_longest_result(plan, on, action)
+        case LimitHits():
+            return update_layer(plan, on, partial(limit_hits, step=action))
         case DropOldestPairs():
             return update_view(plan, on, partial(_drop_oldest_turns, over=over))
         case CondenseRepeats():

@@ -36,14 +36,17 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     PromptsLayer,
     ResolvedLayer,
     ResultsLayer,
+    RetrievalLayer,
     SegmentsLayer,
     SourceLayer,
     StepLayer,
     TextLayer,
     ToolsLayer,
     WhenAttribute,
+    WhenConfident,
     WhenContext,
     WhenPhase,
+    WhenUnsure,
 )
 from turnlog.projections.blueprint.schema.prompt_overrides import find_pinned_file
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
@@ -68,6 +71,10 @@ from turnlog.projections.prompt.sources.prior_results import (
     list_step_texts,
 )
 from turnlog.projections.prompt.sources.resolved_references import format_resolved_text
+from turnlog.projections.prompt.sources.retrieved_layers import (
+    is_confident,
+    plan_retrieval_pieces,
+)
 from turnlog.projections.prompt.sources.segment_layers import build_segment_pieces
 from turnlog.projections.prompt.sources.session_material import (
     SessionMaterial,
@@ -143,6 +150,8 @@ def _plan_pieces(
         )
     elif isinstance(layer, ResultsLayer):
         planned = combine_parts(_plan_result_pieces(layer, sources, form))
+    elif isinstance(layer, RetrievalLayer):
+        planned = plan_retrieval_pieces(layer, state, form)
     elif isinstance(layer, CarryLayer):
         planned = combine_parts(
             _plan_text_piece(ref, sources, form) for ref in _list_carried_refs(sources)
@@ -338,6 +347,10 @@ def is_condition_met(
             return bool(state.attributes.get(attribute))
         case WhenPhase(phase=phase):
             return state.phase == phase
+        case WhenConfident(confident=name):
+            return is_confident(material, state, name)
+        case WhenUnsure(unsure=name):
+            return not is_confident(material, state, name)
         case _ as never:
             assert_never(never)
 
@@ -360,5 +373,9 @@ def format_condition(when: LayerCondition) -> str:
             return f"attribute {attribute}"
         case WhenPhase(phase=phase):
             return f"phase {phase}"
+        case WhenConfident(confident=name):
+            return f"confident {name}"
+        case WhenUnsure(unsure=name):
+            return f"unsure {name}"
         case _:
             return when

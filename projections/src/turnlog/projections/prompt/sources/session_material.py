@@ -23,9 +23,9 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import RegisteredStep, TiktokenCounterSpec
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 from turnlog.projections.blueprint.schema.layer_specs import CarryLayer, WhenContext
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, PhaseGraph, build_phase_graph
 from turnlog.projections.blueprint.schema.policy_specs import LOCALE_ATTRIBUTE
-from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.template_slots import format_prompt_value
 from turnlog.projections.blueprint.token_counters import TokenVocabulary
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep

@@ -24,6 +24,7 @@ from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.part_template import PartTemplate, build_filled, combine_parts
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
+from turnlog.projections.prompt.sources.retrieved_layers import describe_adaptation
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.program import find_current_step
 from turnlog.projections.session.state import SessionState
@@ -87,7 +88,7 @@ def has_tools(material: SessionMaterial, state: SessionState) -> bool:
     """Return whether calls of the session's profile offer or describe server tools."""
     blueprint = material.blueprint
     profile = blueprint.profiles[state.profile]
-    if profile.tools == "none" or profile.program == "coordinator":
+    if not profile.may_use_tools:
         return False
     if profile.program != "chat":
         return True
@@ -240,9 +241,13 @@ def plan_tool_pieces(
 ) -> PartTemplate[tuple[LayerPiece, ...]]:
     """Plan the pieces of a tool or prompt layer."""
     sources = _list_tool_texts(layer, material, state)
+    named = layer.adapt if isinstance(layer, ToolsLayer) else None
+    adapts = describe_adaptation(material, state, named)
     return PartTemplate(
         tuple(source.digest for source in sources),
-        lambda texts: _build_tool_pieces(layer, state, [*map(LayerPiece, sources, texts)], form),
+        lambda texts: _build_tool_pieces(
+            layer, state, [*map(LayerPiece, sources, texts)], form, adapts
+        ),
     )
 
 
@@ -251,12 +256,15 @@ def _build_tool_pieces(
     state: SessionState,
     pieces: Sequence[LayerPiece],
     form: MessageFormat,
+    adapts: str | None,
 ) -> tuple[LayerPiece, ...]:
     if isinstance(layer, PromptsLayer):
         return tuple(
             include_text(piece, piece.full_text, form) for piece in pieces if piece.full_text
         )
     match pieces:
+        case [full, names] if full.full_text and adapts:
+            return _swap_to_names(full, names, adapts, form)
         case [full, names] if full.full_text:
             return _choose_disclosure(layer, state, full, names, form)
         case _:

@@ -18,6 +18,7 @@ from turnlog.events.model.call_events import (
 )
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     ApprovalDecision,
@@ -40,6 +41,7 @@ from turnlog.projections.session.state import (
     PlannedStep,
     PriorToolResults,
     RedactionNote,
+    RetrievedEntry,
     SessionState,
     SettledStatus,
     SettledTurnRef,
@@ -47,6 +49,7 @@ from turnlog.projections.session.state import (
     ToolResultRef,
     ToolUse,
     TurnResolution,
+    TurnRetrieval,
 )
 from turnlog.projections.session.text_refs import (
     InputsRef,
@@ -55,6 +58,7 @@ from turnlog.projections.session.text_refs import (
     build_optional_text_ref,
     build_text_ref,
 )
+from turnlog.projections.session.tool_disclosure import extend_disclosure, is_adapting
 
 REDACTION_NOTE_RULE: Final = "when reply_redacted"
 """Rule that a manifest names for a part that is included because a reply was redacted."""
@@ -89,6 +93,29 @@ def apply_turn_resolved(
         build_text_ref(recorded, "answer", event.answer),
     )
     return replace(state, open=replace(state.open, resolved=found))
+
+
+def apply_knowledge_retrieved(
+    state: SessionState, recorded: RecordedEvent, event: KnowledgeRetrieved
+) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    entries = tuple(
+        RetrievedEntry(
+            each.collection,
+            each.entry,
+            each.revision,
+            each.title,
+            each.digest,
+            each.score,
+            each.confidence,
+        )
+        for each in event.taken
+    )
+    found = TurnRetrieval(
+        event.retrieval, recorded.sequence, entries, event.nothing_found, event.unavailable
+    )
+    return replace(state, open=replace(state.open, retrievals=(*state.open.retrievals, found)))
 
 
 def apply_turn_submitted(
@@ -157,6 +184,7 @@ def settle_turn(
         completed=state.completed + done,
         exchanges=state.exchanges + done,
         returns=collect_prior_results(turn, state.open, state.phase) if done else state.returns,
+        telling=extend_disclosure(state) if done else state.telling,
     )
     return add_settled_turn(
         counted,
@@ -191,7 +219,8 @@ def apply_context_assembled(
     place, at = recorded.stream_sequence, recorded.envelope.time
     context = TextRef(recorded.sequence, place, "manifest", event.manifest.digest, 0, at)
     calls = state.open.calls + 1
-    opened = replace(state.open, calls=calls, context=context)
+    adapted = state.open.adapted or (bool(state.open.retrievals) and is_adapting(event.manifest))
+    opened = replace(state.open, calls=calls, context=context, adapted=adapted)
     called = {**state.called, event.manifest.kind: recorded.stream_sequence}
     return replace(state, open=opened, called=called, note=_update_note(state.note, event))
 

@@ -14,8 +14,8 @@ from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptCost, AttemptFault, TokenUsage
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.events.tokens import ToolRequest
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, PhaseGraph
-from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
 from turnlog.projections.session.commands import (
     AnswerCall,
     AttemptRef,
@@ -105,13 +105,29 @@ class TurnUnroutable:
 
 
 @dataclass(frozen=True, slots=True)
+class NothingRetrieved:
+    """A retrieval took nothing, and the blueprint has a reply for that."""
+
+    reply: str
+    detail: str
+    """Why, for people."""
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptReleased:
     """The attempt was ended from outside; the turn is left to the next claim."""
 
     fault: AttemptFault | None = None
 
 
-AttemptOutcome = AttemptAnswer | AnswerRefused | AttemptFailed | TurnUnroutable | AttemptReleased
+AttemptOutcome = (
+    AttemptAnswer
+    | AnswerRefused
+    | AttemptFailed
+    | TurnUnroutable
+    | NothingRetrieved
+    | AttemptReleased
+)
 
 
 OutcomeCommand = AnswerCall | CompleteTurn | RecordSummary | GiveUpSummary | FallBack | EndAttempt
@@ -172,6 +188,8 @@ def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> Out
         case TurnUnroutable():
             why = "the resolver knows no way to answer it"
             return _build_fallback(report, "", "unroutable", why)
+        case NothingRetrieved(reply=reply, detail=detail):
+            return _build_fallback(report, reply, "nothing-found", detail)
         case AttemptReleased(fault=fault):
             return EndAttempt(
                 report.attempt, "cancelled", report.spent, "release", fault, report.shown_text

@@ -8,7 +8,7 @@ measured stay null, which means unknown and not zero.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from turnlog.events.content import Digest, get_plain_text
 from turnlog.events.envelope import RecordedEvent
@@ -30,6 +30,7 @@ from turnlog.events.model.memory_events import (
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
@@ -62,7 +63,9 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import UnknownEvent
+from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.prompt.manifest_reports import compute_token_savings
+from turnlog.projections.prompt.sources.retrieved_layers import NOT_RETRIEVED
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
@@ -70,7 +73,9 @@ from turnlog.projections.store.schema.read_model_tables import (
     COMMANDS,
     PHASES,
     PROMPTS,
+    RETRIEVED_ENTRIES,
     SESSIONS,
+    TURN_VOTES,
     TURNS,
     WINDOW_PARTS,
     build_search_text,
@@ -145,11 +150,20 @@ def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterato
     yield PutRow(CALLS, key, values)
     components: dict[str, list[PromptPart]] = {}
     for part in manifest.parts:
-        components.setdefault(part.component, []).append(part)
+        if not _is_unmade_retrieval(part):
+            components.setdefault(part.component, []).append(part)
     for place, (component, parts) in enumerate(components.items()):
         yield PutRow(
             WINDOW_PARTS, (*key, component), _build_ledger_values(event.turn, place, parts)
         )
+
+
+def _is_unmade_retrieval(part: PromptPart) -> bool:
+    """Return whether nothing was sought for a part, so that it is neither a hit nor a miss."""
+    if part.component != RAG_COMPONENT or part.is_included:
+        return False
+    rule = part.rule or ""
+    return rule == NOT_RETRIEVED or rule.startswith("when ")
 
 
 def _build_ledger_values(turn: int, place: int, parts: Sequence[PromptPart]) -> ColumnValues:
@@ -251,12 +265,29 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             return
         case TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return
+        case KnowledgeRetrieved() | FeedbackGiven() as event:
+            yield from _build_retrieval_rows(recorded, event)
         case SummaryBegun() | HistorySummarised() | SummaryFailed():
             return
         case SummaryUndone() | MemoryPurged():
             return
         case _ as never:
             assert_never(never)
+
+
+_VOTE_VALUES: Final = {"up": 1, "none": 0, "down": -1}
+
+
+def _build_retrieval_rows(
+    recorded: RecordedEvent, event: KnowledgeRetrieved | FeedbackGiven
+) -> Iterator[RowChange]:
+    """Yield what a turn took, or the vote on it; that of a fork was given once already."""
+    turn = (recorded.tenant, recorded.session, event.turn)
+    if isinstance(event, KnowledgeRetrieved):
+        for each in event.taken:
+            yield PutRow(RETRIEVED_ENTRIES, (*turn, each.collection, each.entry), {})
+    elif recorded.envelope.copyof is None:
+        yield PutRow(TURN_VOTES, turn, {"vote": _VOTE_VALUES[event.vote]})
 
 
 def _build_command_change(recorded: RecordedEvent) -> Iterator[RowChange]:

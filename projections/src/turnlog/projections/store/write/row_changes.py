@@ -180,6 +180,8 @@ def _build_upsert(table: Table, dialect: str) -> Insert:
     row = insert(table)
     names = [column.name for column in table.c]
     rest = {name: row.excluded[name] for name in names if name not in _list_key_columns(table)}
+    if not rest:  # The key is all there is
+        return row.on_conflict_do_nothing(index_elements=_list_key_columns(table))
     return row.on_conflict_do_update(index_elements=_list_key_columns(table), set_=rest)
 
 

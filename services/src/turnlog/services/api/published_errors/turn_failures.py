@@ -74,6 +74,10 @@ TURN_FAILURES: Final[Mapping[str, FailureText]] = {
         "the answer has no end",
         "submit the turn again",
     ),
+    "knowledge_unavailable": FailureText(
+        "the knowledge could not be searched",
+        "submit the turn again; if it stays, see whether the projector runs and has caught up",
+    ),
     "malformed": FailureText(
         "the answer is not of the required form",
         "look at what the attempt wrote; another model or a simpler schema may help",
@@ -81,6 +85,10 @@ TURN_FAILURES: Final[Mapping[str, FailureText]] = {
     "model_off": FailureText(
         "the worker was started without a model",
         "start the worker with a model and its key",
+    ),
+    "nothing-found": FailureText(
+        "a retrieval found nothing, and the blueprint refuses to answer without",
+        "ask otherwise, or add what is missing to the collections",
     ),
     "rate_limited": FailureText(
         "the provider takes no more requests for now",

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from rich.console import Group
 from rich.text import Text
 
+from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.api.call_payloads import ToolResultView
 from turnlog.services.api.service_payloads import BlueprintMoveResult
@@ -99,6 +100,23 @@ async def send_decision(
     done = await send_command(target, "POST", path, body, CommandResult)
     word = "approved" if decision == "approve" else "refused"
     line = Text("✓ ", GOOD).append(f"approval {approval} of turn {turn} is {word}", "default")
+    print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
+
+
+async def send_feedback(
+    target: ServiceTarget,
+    place: tuple[str, int],
+    vote: FeedbackVote,
+    comment: str | None,
+    output: OutputFormat,
+) -> None:
+    """Judge the reply of a turn; `place` is its session and number."""
+    session, turn = place
+    path = f"/v1/sessions/{session}/turns/{turn}/feedback"
+    body: dict[str, JsonValue] = {"vote": vote, "comment": comment}
+    done = await send_command(target, "POST", path, body, CommandResult)
+    words = {"up": "voted up", "down": "voted down", "none": "without a vote"}
+    line = Text("✓ ", GOOD).append(f"turn {turn} is {words[vote]}", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -110,6 +110,26 @@ def decide_approval(
 
     place = (session, turn, approval)
     run_async(send_decision(target, place, "refuse" if refuse else "approve", reason, output))
+
+
+def record_feedback(
+    session: SessionArgument,
+    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="Number of the turn.")],
+    vote: Annotated[
+        Literal["up", "down", "none"],
+        typer.Argument(metavar="VOTE", help="up, down, or none to take the vote back."),
+    ],
+    *,
+    comment: Annotated[
+        str | None, typer.Option("--comment", metavar="TEXT", help="What is to be said to it.")
+    ] = None,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Judge the reply of a turn: it counts for all that the turn had retrieved."""
+    from turnlog.services.cli.actions.session_actions import send_feedback
+
+    run_async(send_feedback(target, (session, turn), vote, comment, output))
 
 
 def redact_reply(

@@ -54,6 +54,7 @@ REASON_LABELS: Final[dict[DiffReason, str]] = {
     "phase": "the phase",
     "attribute": "an attribute",
     "resolved": "the resolved reference",
+    "retrieved": "what was retrieved",
     "called": "a tool call",
     "returned": "a tool result",
     "pinned": "what was pinned",

@@ -22,6 +22,7 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     EventTextSource,
     HistorySource,
+    KnowledgeSource,
     Manifest,
     MessageRole,
     PartSource,
@@ -290,6 +291,15 @@ def render_source(origin: PartSource | None) -> Text:
         case HistorySource(view=view, first=first, last=last, condensed=condensed):
             turns = f"turn {first}" if first == last else f"turns {first} to {last}"
             return Text(turns).append(f"  view {view}{', in short' * bool(condensed)}", MUTED)
+        case KnowledgeSource(
+            collection=collection,
+            entry=entry,
+            revision=revision,
+            score=score,
+            confidence=confidence,
+        ):
+            figures = f"revision {revision}, score {score:g}, confidence {confidence:g}"
+            return Text(f"{collection}/{entry}").append(f"  {figures}", MUTED)
         case ResolutionSource(resolution=sequence, lines=lines):
             return Text(f"event {sequence}").append(f"  {', '.join(lines.values())}", MUTED)
         case _ as never:

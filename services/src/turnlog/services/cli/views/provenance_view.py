@@ -15,6 +15,7 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     EventTextSource,
     HistorySource,
+    KnowledgeSource,
     PartRole,
     PartSource,
     PromptPart,
@@ -115,6 +116,8 @@ def _choose_verb(origin: PartSource | None) -> str:
             return "written in"
         case EventTextSource() | ResolutionSource() | HistorySource():
             return "said in"
+        case KnowledgeSource():
+            return "retrieved in"
         case _:
             return "pinned by"
 

@@ -19,6 +19,7 @@ from turnlog.projections.session.commands import (
     DisplayTurn,
     EnterPhase,
     ExcludeTurn,
+    GiveFeedback,
     RecordChoice,
     RedactReply,
     RequestSchemas,
@@ -33,6 +34,7 @@ from turnlog.services.api.requests import (
     CloseSessionRequest,
     DecideApprovalRequest,
     DisplayTurnRequest,
+    FeedbackRequest,
     PhaseSignalRequest,
     RecordChoiceRequest,
     RedactReplyRequest,
@@ -220,6 +222,25 @@ async def display_turn(
     text = form.text and check_text(form.text, "text")
     reply = form.reply and check_text(form.reply, "reply")
     command = DisplayTurn(turn, text, reply)
+    return await handle_command(deps, caller, session, command, form, response, turn)
+
+
+@router.post("/v1/sessions/{session}/turns/{turn}/feedback", summary="Judge a reply")
+async def record_feedback(
+    session: str,
+    turn: TurnPath,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+    form: FeedbackRequest,
+) -> CommandResult:
+    """Judge the reply of a turn.
+
+    The last vote of a turn counts for everything that the turn had retrieved, from the next
+    retrieval of any session on.
+    """
+    comment = form.comment and check_text(form.comment, "comment")
+    command = GiveFeedback(turn, form.vote, comment)
     return await handle_command(deps, caller, session, command, form, response, turn)
 
 

@@ -41,6 +41,7 @@ from turnlog.projections.session.rules.outcome_commands import (
     AttemptOutcome,
     AttemptReleased,
     AttemptReport,
+    NothingRetrieved,
     TurnUnroutable,
     build_outcome_command,
 )
@@ -71,6 +72,7 @@ from turnlog.services.sessions.command_handler import CommandHandler, CommandOut
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, list_tool_requests
 from turnlog.services.worker.attempts.output_guard import GuardViolation, SafetyCheckFailure
+from turnlog.services.worker.attempts.retrieval_step import KnowledgeFailure
 from turnlog.services.worker.attempts.token_drift import TokenCountDrift
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
@@ -90,13 +92,16 @@ _log = structlog.get_logger("turnlog.worker")
 AttemptCut = Literal["unwanted", "overdue", "stopped"]
 """Ended from outside: lease lost or turn cancelled, past its deadline, or the worker stops."""
 
-AttemptFailure = ModelFailure | ResolverFailure | SafetyCheckFailure | ToolServerFailure
+AttemptFailure = (
+    ModelFailure | ResolverFailure | SafetyCheckFailure | ToolServerFailure | KnowledgeFailure
+)
 
 AttemptEnd = (
     FinishedAnswer
     | GuardViolation
     | AttemptFailure
     | TurnUnroutable
+    | NothingRetrieved
     | Refused
     | Corrupt
     | AttemptCut
@@ -166,7 +171,9 @@ class OutcomeRecorder:
                 return await self._store_refused_answer(active, end)
             case ModelFailure() | ResolverFailure() | SafetyCheckFailure() | ToolServerFailure():
                 return self._find_failure_outcome(active, end)
-            case TurnUnroutable():
+            case KnowledgeFailure():
+                return self._find_failure_outcome(active, end)
+            case TurnUnroutable() | NothingRetrieved():
                 return end
             case Refused(code=code, detail=detail):
                 fault = AttemptFault(code=code, detail=detail, retryable=False)

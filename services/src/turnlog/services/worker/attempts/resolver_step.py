@@ -15,7 +15,7 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import PlainText, encode_canonical
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
-from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec, ResolverSpec
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec, ResolverSpec
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.sources.session_material import (
     SessionMaterial,

@@ -77,7 +77,9 @@ async def check_servers(
 def _find_widest_limit(material: SessionMaterial) -> DefinitionLimit | None:
     """Return how large a tool may be, so that some profile offers it; None without a limit."""
     profiles = material.blueprint.profiles
-    offering = [name for name, each in profiles.items() if each.program != "chat"]
+    offering = [
+        name for name, each in profiles.items() if each.program not in {"chat", "knowledge"}
+    ]
     limits = [find_definition_limit(material, name) for name in offering]
     known = [limit for limit in limits if limit is not None]
     return max(known, key=lambda each: each.tokens) if known and len(known) == len(limits) else None

@@ -11,7 +11,8 @@ const SIGNS = { added: "+", removed: "−", changed: "~", shrunk: "▾", grown: 
 const CAUSE_TEXTS = {
   said: "the turn's message", answered: "answered", failed: "it failed", cancelled: "cancelled", excluded: "excluded",
   restored: "restored", redacted: "a reply was redacted", told: "already described", choice: "a choice", phase: "the phase",
-  attribute: "an attribute", resolved: "the resolved reference", called: "a tool call", returned: "a tool result",
+  attribute: "an attribute", resolved: "the resolved reference", retrieved: "what was retrieved",
+  called: "a tool call", returned: "a tool result",
   pinned: "what was pinned", asked: "tools asked for in full", library: "the library",
   variant: "the chosen variant", blueprint: "the blueprint", budget: "the budget", room: "space taken by other parts",
   limit: "later turns", time: "expired by the clock of", kind: "the kind of call", profile: "the profile", model: "the model",

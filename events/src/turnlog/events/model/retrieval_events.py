@@ -1,0 +1,135 @@
+"""Events of the retrieval family: what a turn took from the knowledge, and what people think of it.
+
+A retrieval is recorded before the call that uses it. The texts that were taken are blobs, so that
+the prompt reproduces after an entry was edited or removed, or its index was built again.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from turnlog.events.content import Content, Digest
+from turnlog.events.event_model import EventModel
+
+CandidateOutcome = Literal["taken", "score", "efficiency", "feedback", "rank", "tokens"]
+"""What became of a candidate: taken, or left out by the least score, the least efficiency or the
+votes, because enough better ones were taken, or because it had no room within the token limit.
+"""
+
+NothingFoundPolicy = Literal["answer", "refuse", "reply"]
+"""What a turn does when nothing was taken: ask the model anyway, fail, or reply without a model."""
+
+
+class RetrievalCandidate(EventModel):
+    """An entry that the index found, with the figures by which it was taken or left out."""
+
+    collection: str
+    """The collection it belongs to."""
+    entry: str
+    """Its id within the collection."""
+    revision: int
+    """Sequence of the event of the knowledge that gave it this text."""
+    kind: Literal["case", "document"]
+    """A case to adapt, or a part of a document."""
+    title: str = ""
+    """Its title."""
+    digest: Digest
+    """Digest of its text; the blob of that digest is kept where it was taken."""
+    characters: int
+    """Length of its text in code points."""
+    tokens: int = 0
+    """Tokens of its title and text in the prompt; 0 where they were not counted."""
+    efficiency: float | None = None
+    """How efficient the case was, from 0 to 1; None if unknown, and for documents."""
+    feedback: int = 0
+    """The sum of the votes on it at that time."""
+    lexical: float | None = None
+    """The score of its words; None if no word matched."""
+    vector: float | None = None
+    """The score of its vector; None if it was not among the nearest."""
+    fused: float
+    """Both scores joined by the index."""
+    score: float
+    """The score it is ranked by: the reranker's, or else the joined one."""
+    confidence: float
+    """Similarity of query and entry, from 0 to 1; the least score is compared with it."""
+    outcome: CandidateOutcome
+    """What became of it."""
+
+
+class RetrievalLimits(EventModel):
+    """The settings that a retrieval was made with."""
+
+    k: int
+    """Most entries that are taken."""
+    tokens: int | None = None
+    """Most tokens that are taken; adding stops at the first entry without room."""
+    counter: str = ""
+    """The counter of these tokens."""
+    min_score: float | None = None
+    """The least confidence of an entry that is taken."""
+    min_efficiency: float | None = None
+    """The least efficiency of a case that is taken; a case of unknown efficiency may be."""
+    feedback: Literal["any", "not_negative"] = "any"
+    """Whether entries with more votes against them than for them are left out."""
+    confident_above: float | None = None
+    """The confidence of the best entry above which prompts adapt it; None if none do."""
+
+
+class KnowledgeRetrieved(EventModel):
+    """A turn searched collections of the tenant's knowledge; recorded before the call it is for."""
+
+    type: ClassVar[str] = "turnlog.knowledge-retrieved.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn number."""
+    call: str
+    """The call it was first made for."""
+    retrieval: str
+    """The blueprint's name of the retrieval."""
+    query: Content
+    """What was sought: the text of the turn, and nothing of the prompt."""
+    collections: tuple[str, ...]
+    """The collections that were searched."""
+    limits: RetrievalLimits
+    """The settings."""
+    candidates: tuple[RetrievalCandidate, ...] = ()
+    """What the index found, as ranked."""
+    reranker: str | None = None
+    """What ranked the candidates; None if the index did."""
+    index: str = ""
+    """Version of the index's rules."""
+    embedder: str = ""
+    """Name and version of what computed the vectors."""
+    knowledge_position: int = 0
+    """Sequence of the tenant's knowledge up to which the index contained it."""
+    votes_position: int = 0
+    """Stream sequence of the sessions up to which the index contained the votes."""
+    nothing_found: NothingFoundPolicy | None = None
+    """What the turn does, since nothing was taken; None if something was."""
+    unavailable: str | None = None
+    """Why there was no search, as a code; the turn went on without it. None if there was one."""
+
+    @property
+    def taken(self) -> tuple[RetrievalCandidate, ...]:
+        """The candidates that were taken, best first."""
+        return tuple(each for each in self.candidates if each.outcome == "taken")
+
+
+FeedbackVote = Literal["up", "down", "none"]
+"""A vote; `none` takes the vote before it back."""
+
+
+class FeedbackGiven(EventModel):
+    """Somebody judged the reply of a turn; the last vote counts for what the turn had taken."""
+
+    type: ClassVar[str] = "turnlog.feedback-given.v1"
+    leaf: ClassVar[str] = "turn.feedback"
+
+    turn: int
+    """The turn number."""
+    vote: FeedbackVote
+    """The vote."""
+    comment: Content | None = None
+    """What was said to it; None if nothing was."""

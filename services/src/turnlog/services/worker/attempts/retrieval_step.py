@@ -1,0 +1,288 @@
+"""The retrieval step: search the knowledge for the next call, and record what was taken.
+
+It is made before the first call of a turn that shows it, and once a turn. Its texts are stored
+before it is recorded, and it is recorded before the call, so an attempt that takes the turn over
+after a crash finds all of it, or searches again. The query is the text of the turn and nothing of
+the prompt.
+
+A search is at least as new as the latest vote of the tenant. Where the program cannot do without
+the knowledge, a search that is not possible fails the attempt, which is repeated. Any other turn
+goes on without, and the record says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Final
+
+import structlog
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.content import PlainText
+from turnlog.events.errors import Refused, TurnlogError, Unavailable
+from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
+from turnlog.events.store.ports import BlobStore
+from turnlog.projections.blueprint.schema.layer_specs import RetrievalLayer
+from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
+    FixedReply,
+    ResolvedRetrieval,
+)
+from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
+from turnlog.projections.knowledge.search_port import (
+    IndexPositions,
+    KnowledgeHit,
+    KnowledgeSearch,
+    SearchRequest,
+    SearchResult,
+)
+from turnlog.projections.knowledge.word_meaning_fusion import FUSION_NAME, score_hits
+from turnlog.projections.prompt.assembly_inputs import PromptCall
+from turnlog.projections.prompt.sources.hit_selection import build_limits, select_hits
+from turnlog.projections.prompt.sources.layer_sources import is_condition_met
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.commands import AttemptRef, RecordRetrieval
+from turnlog.projections.session.rules.outcome_commands import NothingRetrieved
+from turnlog.projections.session.rules.steps.retrieval_rules import find_retrieval
+from turnlog.projections.session.state import SessionState, TurnRetrieval
+from turnlog.services.extensions.plugins import load_reranker
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+
+_log = structlog.get_logger("turnlog.worker")
+
+MAX_QUERY_CHARACTERS: Final = 4_000
+"""Characters of a turn's text that are searched for; what is longer is hardly a question."""
+
+UNKNOWN_COLLECTION: Final = "unknown-collection"
+"""The code of a search in a collection that nobody has made."""
+
+
+class KnowledgeFailure(TurnlogError):
+    """A turn that cannot do without the knowledge could not search it."""
+
+    def __init__(self, error: Unavailable) -> None:
+        super().__init__(str(error))
+        self.code = "knowledge_unavailable"
+        self.detail = str(error)
+        self.retryable = True
+        self.retry_after: float | None = error.retry_after
+
+
+class EmptyKnowledge:
+    """The knowledge of a worker without any: it has no collection."""
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """See `KnowledgeSearch.search`."""
+        detail = f"there is no collection {request.collections[0]!r}"
+        raise Refused(UNKNOWN_COLLECTION, detail, field="collections")
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalStep:
+    """Makes the retrievals of a worker's turns."""
+
+    sessions: CommandHandler
+    blobs: BlobStore
+    knowledge: KnowledgeSearch
+    prompt_inputs: PromptInputLoader
+    default_model: str
+
+    async def run_due_retrievals(
+        self,
+        state: SessionState,
+        attempt: AttemptRef,
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> SessionState:
+        """Make the retrievals that the next call shows and the turn has not made yet.
+
+        Raises `KnowledgeFailure`, and `Refused` with `nothing-found` where the turn is to fail
+        without what it sought.
+        """
+        for name in _list_layers(material, state):
+            spec = material.blueprint.layers[name]
+            call = await self._build_call(material, state)
+            is_due = isinstance(spec, RetrievalLayer) and (
+                spec.when is None or is_condition_met(spec.when, material, state, call)
+            )
+            if isinstance(spec, RetrievalLayer) and is_due:
+                state = await self._run_retrieval(state, attempt, material, spec.retrieval, by)
+        return state
+
+    async def _build_call(self, material: SessionMaterial, state: SessionState) -> PromptCall:
+        inputs = await self.prompt_inputs.load_turn_inputs(state)
+        at = format_rfc3339(self.sessions.clock())
+        model = material.resolve_model(state, self.default_model)
+        return PromptCall(material.find_call_kind(state), model, at, inputs)
+
+    async def _run_retrieval(
+        self,
+        state: SessionState,
+        attempt: AttemptRef,
+        material: SessionMaterial,
+        name: str,
+        by: CommandMetadata,
+    ) -> SessionState:
+        if find_retrieval(state.open, name) is None:
+            retrieved = await self._search(state, attempt, material, name)
+            if retrieved is None:
+                return state
+            command = RecordRetrieval(attempt, retrieved)
+            state = (await self.sessions.handle(state.tenant, state.session, command, by)).state
+        if (made := find_retrieval(state.open, name)) and made.nothing_found == "refuse":
+            fix = "ask otherwise, or add what is missing to the collections"
+            raise Refused("nothing-found", describe_empty_retrieval(made), fix=fix)
+        return state
+
+    async def _search(
+        self, state: SessionState, attempt: AttemptRef, material: SessionMaterial, name: str
+    ) -> KnowledgeRetrieved | None:
+        """Search, and store the texts that are taken; None where the record is not to say it."""
+        settings = material.blueprint.resolve_retrieval(name, state.profile)
+        is_required = material.blueprint.profiles[state.profile].program == "knowledge"
+        counting = self._build_counter(state, material)
+        query = await self._read_query(state)
+        retrieved = KnowledgeRetrieved(
+            turn=attempt.turn,
+            call=attempt.call,
+            retrieval=name,
+            query=PlainText(text=query),
+            collections=settings.collections,
+            limits=build_limits(settings, counting),
+        )
+        try:
+            found = await self._find_hits(state.tenant, settings, query)
+            reranker, scores = await _score_hits(settings.rerank, query, found.hits)
+        except Refused as error:
+            if error.code != UNKNOWN_COLLECTION:
+                raise
+            if not is_required:
+                _log.debug("nothing-to-retrieve", why=error.detail, session=state.session)
+                return None
+            return _mark_empty(retrieved, settings, error.code)
+        except Unavailable as error:
+            if is_required:
+                raise KnowledgeFailure(error) from error
+            _log.warning("retrieval-skipped", why=str(error), session=state.session)
+            return retrieved.model_copy(update={"unavailable": error.what})
+        candidates = select_hits(found.hits, scores, retrieved.limits, counting)
+        retrieved = retrieved.model_copy(
+            update={
+                "candidates": candidates,
+                "reranker": reranker,
+                "index": found.index_version,
+                "embedder": found.embedder,
+                "knowledge_position": found.positions.knowledge,
+                "votes_position": found.positions.votes,
+            }
+        )
+        if not retrieved.taken:
+            return _mark_empty(retrieved, settings)
+        await self._store_texts(state.tenant, found.hits, retrieved)
+        return retrieved
+
+    async def _find_hits(
+        self, tenant: str, settings: ResolvedRetrieval, query: str
+    ) -> SearchResult:
+        votes = await self.sessions.log.find_last_position(tenant, FeedbackGiven.leaf)
+        request = SearchRequest(
+            tenant, settings.collections, query, min_positions=IndexPositions(votes=votes)
+        )
+        return await self.knowledge.search(request)
+
+    def _build_counter(self, state: SessionState, material: SessionMaterial) -> TokenCounter:
+        """Return the counter of the call that the retrieval is made for."""
+        spec = material.blueprint.calls[material.find_call_kind(state)]
+        budget = material.blueprint.budget[spec.budget] if spec.budget else None
+        model = material.resolve_model(state, self.default_model)
+        return build_call_counter(budget, material.vocabularies, model)
+
+    async def _read_query(self, state: SessionState) -> str:
+        ref = state.open.text if state.open else None
+        if ref is None:
+            return ""
+        texts = await self.sessions.texts.read_texts(state.tenant, (ref,))
+        return texts[ref][:MAX_QUERY_CHARACTERS]
+
+    async def _store_texts(
+        self, tenant: str, hits: Sequence[KnowledgeHit], retrieved: KnowledgeRetrieved
+    ) -> None:
+        """Store the texts that were taken, each under the digest by which prompts refer to it."""
+        texts = {hit.digest: hit.text for hit in hits}
+        wanted = dict.fromkeys(each.digest for each in retrieved.taken)
+        await asyncio.gather(
+            *(self.blobs.put_blob(tenant, texts[digest].encode()) for digest in wanted)
+        )
+
+
+def _list_layers(material: SessionMaterial, state: SessionState) -> tuple[str, ...]:
+    """Return the layers of the next call that the blueprint defines; none if it summarises."""
+    if material.find_stage(state) == "summarise":
+        return ()
+    blueprint = material.blueprint
+    layers = blueprint.calls[material.find_call_kind(state)].layers
+    return tuple(name for name in layers if name in blueprint.layers)
+
+
+def find_fixed_reply(material: SessionMaterial, state: SessionState) -> NothingRetrieved | None:
+    """Return the reply without a model where the next call would show nothing that was sought."""
+    for made in _list_shown_retrievals(material, state):
+        if made.nothing_found == "reply":
+            policy = material.blueprint.resolve_retrieval(
+                made.retrieval, state.profile
+            ).nothing_found
+            text = policy.reply if isinstance(policy, FixedReply) else ""
+            return NothingRetrieved(text, describe_empty_retrieval(made))
+    return None
+
+
+def _list_shown_retrievals(
+    material: SessionMaterial, state: SessionState
+) -> Iterator[TurnRetrieval]:
+    for name in _list_layers(material, state):
+        layer = material.blueprint.layers[name]
+        if isinstance(layer, RetrievalLayer):
+            made = find_retrieval(state.open, layer.retrieval)
+            yield from (made,) if made else ()
+
+
+def describe_empty_retrieval(made: TurnRetrieval) -> str:
+    """Return in words that a retrieval took nothing."""
+    why = f" ({made.unavailable})" if made.unavailable else ""
+    return f"the retrieval {made.retrieval} found nothing to answer from{why}"
+
+
+def _mark_empty(
+    retrieved: KnowledgeRetrieved, settings: ResolvedRetrieval, unavailable: str | None = None
+) -> KnowledgeRetrieved:
+    """Record what the turn does without what it sought."""
+    policy = settings.nothing_found
+    word = "reply" if isinstance(policy, FixedReply) else policy
+    return retrieved.model_copy(update={"nothing_found": word, "unavailable": unavailable})
+
+
+async def _score_hits(
+    rerank: bool | str,  # noqa: FBT001 - as a blueprint writes it
+    query: str,
+    hits: Sequence[KnowledgeHit],
+) -> tuple[str | None, Sequence[float]]:
+    """Return the reranker's name, or None, and the score of each hit."""
+    if rerank is False:
+        return None, [hit.fused_score for hit in hits]
+    if rerank is True:
+        return FUSION_NAME, score_hits(query, hits)
+    rank = load_reranker(rerank)
+    try:
+        scored = rank(query, hits)
+        scores = [float(score) for score in (await scored if isawaitable(scored) else scored)]
+    except Exception as error:
+        what = f"the reranker {rerank!r} raised {type(error).__name__}"
+        raise Unavailable("reranker", what) from error
+    if len(scores) != len(hits):
+        what = f"the reranker {rerank!r} gave {len(scores)} scores for {len(hits)} entries"
+        raise Unavailable("reranker", what)
+    return rerank, scores

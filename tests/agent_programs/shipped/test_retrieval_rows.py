@@ -1,0 +1,342 @@
+"""U13, U15, U16 and U19 on the shipped blueprint: what a turn retrieves, and what it uses of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.agent_programs.agent_service import (
+    AgentService,
+    answer_with_plan,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from tests.agent_programs.shipped.test_summary_steps import copy_uderia
+from tests.support.knowledge.fixed_search import FixedSearch, build_found
+from turnlog.events.errors import Unavailable
+from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
+from turnlog.projections.knowledge.word_meaning_fusion import FUSION_NAME
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+FULL_GUIDE = "How to choose the steps"
+
+SHORT_GUIDE = "Adapt this pattern"
+
+HEADER = "Adapt what fits this request; copy neither their names nor their figures."
+
+LOOK_DESCRIPTION = "Looks for a thing."
+
+
+def know(platform: AgentService, *hits: Any) -> FixedSearch:  # noqa: ANN401 - hits
+    """Let the worker's knowledge consist of these entries, and return it."""
+    platform.worker.knowledge = found = FixedSearch(hits)
+    return found
+
+
+async def open_working_session(platform: AgentService) -> str:
+    return await platform.open_shipped_session("uderia", profile="tool_enabled")
+
+
+async def run_planned_turn(platform: AgentService, session: str, text: str = "Which ships?") -> str:
+    """Run a turn whose plan has no steps, and return the text of its plan's prompt."""
+    before = len(platform.bodies)
+    await platform.complete_turn(session, answer_with_plan(), answer_with_text("Two."), text=text)
+    return "\n".join(platform.get_request_texts(before))
+
+
+async def get_parts(platform: AgentService, session: str, call: str) -> list[dict[str, Any]]:
+    return list((await platform.fetch_prompt(session, call))["manifest"]["parts"])
+
+
+async def test_u13_above_a_confidence_of_085_tools_are_names_and_the_guide_is_to_adapt(
+    platform: AgentService,
+) -> None:
+    know(platform, build_found("yields", "First list the ships, then count them.", 0.86))
+    session = await open_working_session(platform)
+    prompt = await run_planned_turn(platform, session)
+    assert SHORT_GUIDE in prompt
+    assert FULL_GUIDE not in prompt
+    assert "harbour_look" in prompt
+    assert LOOK_DESCRIPTION not in prompt
+    assert f"{HEADER}\n[1] yields\nFirst list the ships, then count them." in prompt
+    parts = await get_parts(platform, session, "1.1")
+    named = [each for each in parts if each["layer"] == "tools_text" and each.get("role")]
+    assert [each["rule"] for each in named] == ["adapt cases 0.86 > 0.85"]
+    (case,) = [each for each in parts if each["layer"] == "cases"]
+    source = case["source"]
+    assert (source["collection"], source["entry"], source["revision"]) == ("champion", "yields", 1)
+    assert (source["score"], source["confidence"]) == (0.86, 0.86)
+    assert case["component"] == "rag_context"
+    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.1/why")
+    described = str(why)
+    assert "adapt cases 0.86 > 0.85" in described
+    assert "knowledge-retrieved" in described
+
+
+async def test_u13_at_085_and_below_tools_and_guide_are_full(platform: AgentService) -> None:
+    know(platform, build_found("yields", "First list the ships.", 0.85))
+    prompt = await run_planned_turn(platform, await open_working_session(platform))
+    assert FULL_GUIDE in prompt
+    assert SHORT_GUIDE not in prompt
+    assert LOOK_DESCRIPTION in prompt
+    assert "First list the ships." in prompt
+
+
+async def test_u13_tools_that_were_only_named_to_adapt_are_described_to_the_next_turn(
+    platform: AgentService,
+) -> None:
+    search = know(platform, build_found("yields", "First list the ships.", 0.9))
+    session = await open_working_session(platform)
+    assert LOOK_DESCRIPTION not in await run_planned_turn(platform, session)
+    search.hits = ()
+    assert LOOK_DESCRIPTION in await run_planned_turn(platform, session)
+    assert LOOK_DESCRIPTION not in await run_planned_turn(platform, session)
+
+
+async def test_u15_only_the_plan_has_cases_and_the_query_is_the_text_of_the_turn(
+    platform: AgentService,
+) -> None:
+    search = know(platform, build_found("yields", "First list the ships.", 0.7))
+    session = await open_working_session(platform)
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Look.", ["harbour_look"])),
+        answer_with_tool_calls(("harbour_look", {})),
+        answer_with_text("Many."),
+        text="Which boats?",
+    )
+    plan, tactic, reply = ("\n".join(platform.get_request_texts(n)) for n in range(3))
+    assert "First list the ships." in plan
+    assert "First list the ships." not in tactic + reply
+    (request,) = search.requests
+    assert (request.text, request.collections) == ("Which boats?", ("champion",))
+    (retrieved,) = await platform.load_events(session, KnowledgeRetrieved)
+    assert retrieved.model_dump()["query"]["text"] == "Which boats?"
+    talk = await platform.open_shipped_session("uderia")
+    await platform.complete_turn(talk, answer_with_text("Yes."), text="Hello?")
+    assert platform.list_offered_tools()[-1] == []
+    assert len(search.requests) == 1
+
+
+async def test_u19_cases_are_filtered_by_efficiency_and_feedback_and_all_of_it_is_recorded(
+    platform: AgentService,
+) -> None:
+    name = "uderia-choosy"
+    if not (platform.folder / name).exists():
+        setting = "feedback: not_negative, confident_above: 0.85}"
+        choosy = f"min_efficiency: 0.5, k: 1, {setting}"
+        copy_uderia(platform.folder, name, (setting, choosy))
+    know(
+        platform,
+        build_found("slow", "Take the long way.", 0.8, efficiency=0.4),
+        build_found("disliked", "Take the wrong way.", 0.79, feedback=-1),
+        build_found("good", "Take the short way.", 0.78, efficiency=0.9, feedback=2),
+        build_found("spare", "Take another way.", 0.77),
+        build_found("far", "Bake a cake.", 0.59),
+    )
+    session = await platform.open_shipped_session(name, profile="tool_enabled")
+    prompt = await run_planned_turn(platform, session)
+    assert f"{HEADER}\n[1] good\nTake the short way." in prompt
+    assert not any(text in prompt for text in ("long way", "wrong way", "another way", "cake"))
+    (retrieved,) = await platform.load_events(session, KnowledgeRetrieved)
+    outcomes = {each.entry: each.outcome for each in retrieved.candidates}
+    assert outcomes == {
+        "slow": "efficiency",
+        "disliked": "feedback",
+        "good": "taken",
+        "spare": "rank",
+        "far": "score",
+    }
+    assert retrieved.collections == ("champion",)
+    assert (retrieved.limits.k, retrieved.limits.min_score) == (1, 0.6)
+    assert (retrieved.index, retrieved.embedder) == ("fixed-1", "given-1")
+    assert (retrieved.knowledge_position, retrieved.votes_position) == (7, 9)
+
+
+async def test_u16_rag_focused_answers_from_documents_alone_within_2000_tokens(
+    platform: AgentService,
+) -> None:
+    filler = "The harbour has berths. " * 140
+    search = know(
+        platform,
+        *(
+            build_found(f"doc-{n}", f"Berth {n}. {filler}", 0.9 - n / 10, collection="knowledge")
+            for n in range(5)
+        ),
+        build_found("weak", "Nothing of use.", 0.1, collection="knowledge"),
+    )
+    session = await platform.open_shipped_session("uderia", profile="rag_focused")
+    await platform.complete_turn(session, answer_with_text("Berth 0 [1]."), text="Which berth?")
+    (request,) = search.requests
+    assert (request.collections, request.text) == (("knowledge",), "Which berth?")
+    (retrieved,) = await platform.load_events(session, KnowledgeRetrieved)
+    assert retrieved.limits.k == 5 * len(retrieved.collections)
+    assert (retrieved.limits.tokens, retrieved.limits.min_score) == (2_000, 0.2)
+    assert retrieved.reranker == FUSION_NAME
+    outcomes = {each.entry: each.outcome for each in retrieved.candidates}
+    taken = [entry for entry, outcome in outcomes.items() if outcome == "taken"]
+    assert taken == ["doc-0", "doc-1"]
+    assert [outcomes[f"doc-{n}"] for n in (2, 3, 4)] == ["tokens"] * 3
+    assert outcomes["weak"] == "score"
+    assert sum(each.tokens for each in retrieved.taken) <= 2_000
+    (body,) = platform.bodies
+    assert not body.get("tools")
+    system = platform.get_request_texts(0)[0]
+    assert "# Retrieved for the latest message\n[1] doc-0\nBerth 0." in system
+    assert "\n[2] doc-1\nBerth 1." in system
+    assert "doc-2" not in system
+    prompt = await platform.fetch_prompt(session, "1.1")
+    assert [each["content"] for each in prompt["messages"]] == platform.get_request_texts(0)
+    parts = prompt["manifest"]["parts"]
+    of_documents = sum(each["tokens"] for each in parts if each["component"] == "rag_context")
+    assert 0 < of_documents <= 2_000
+
+
+async def test_u16_the_history_of_rag_focused_is_condensed(platform: AgentService) -> None:
+    know(platform, build_found("doc", "Berth 4 is free.", 0.9, collection="knowledge"))
+    session = await platform.open_shipped_session("uderia", profile="rag_focused")
+    same = "Berth 4 is free, and it has been free since Monday morning at nine."
+    for _ in range(2):
+        await platform.complete_turn(session, answer_with_text(same), text="Which berth?")
+    await platform.complete_turn(session, answer_with_text("Yes."), text="Sure?")
+    texts = platform.get_request_texts(2)
+    assert texts[1:] == ["Which berth?", same, "Sure?"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "said"),
+    [
+        ("answer", "completed", "I found nothing."),
+        ("refuse", "failed", None),
+        ("{reply: There is nothing on that.}", "completed", "There is nothing on that."),
+    ],
+)
+async def test_u16_where_nothing_is_found_the_turn_does_what_the_policy_says(
+    platform: AgentService, policy: str, status: str, said: str | None
+) -> None:
+    name = f"uderia-{status}-{len(policy)}"
+    if not (platform.folder / name).exists():
+        change = ("nothing_found: answer", f"nothing_found: {policy}")
+        copy_uderia(platform.folder, name, change)
+    know(platform, build_found("weak", "Nothing of use.", 0.1, collection="knowledge"))
+    session = await platform.open_shipped_session(name, profile="rag_focused")
+    answers = [answer_with_text("I found nothing.")] if policy == "answer" else []
+    turn = await platform.submit_turn(session, *answers, text="Which berth?")
+    assert (turn["status"], turn["reply"]) == (status, said)
+    (retrieved,) = await platform.load_events(session, KnowledgeRetrieved)
+    assert retrieved.nothing_found == ("reply" if "reply" in policy else policy)
+    assert [each.outcome for each in retrieved.candidates] == ["score"]
+    names = await platform.list_event_names(session)
+    if policy == "answer":
+        assert "Nothing was found. Say so before anything else." in platform.get_request_texts(0)[0]
+    else:
+        assert "context-assembled" not in names
+    if status == "failed":
+        assert turn["reason"] == "nothing-found"
+
+
+async def test_u16_llm_only_retrieves_only_where_the_session_enables_it(
+    platform: AgentService,
+) -> None:
+    search = know(platform, build_found("doc", "Berth 4 is free.", 0.9, collection="knowledge"))
+    for attributes, texts in (({}, 0), ({"knowledge": True}, 1)):
+        session = await platform.open_shipped_session(
+            "uderia", attributes=attributes, profile="llm_only"
+        )
+        await platform.complete_turn(session, answer_with_text("Four."), text="Which berth?")
+        assert "Berth 4 is free." in platform.get_request_texts(-1)[0] or not texts
+        assert len(search.requests) == texts
+
+
+async def test_an_old_prompt_reproduces_after_its_case_was_edited_and_removed(
+    platform: AgentService,
+) -> None:
+    search = know(platform, build_found("yields", "First list the ships.", 0.9))
+    session = await open_working_session(platform)
+    await run_planned_turn(platform, session)
+    before = await platform.fetch_prompt(session, "1.1")
+    search.hits = (build_found("yields", "First ask the harbour master.", 0.95),)
+    assert "harbour master" in await run_planned_turn(platform, session)
+    search.hits, search.collections = (), frozenset()
+    assert HEADER not in await run_planned_turn(platform, session, "And now?")
+    assert await platform.fetch_prompt(session, "1.1") == before
+    assert await platform.find_unreproducible_calls() == []
+
+
+async def test_a_vote_is_recorded_and_counts_from_the_next_retrieval_on(
+    platform: AgentService,
+) -> None:
+    search = know(platform, build_found("yields", "First list the ships.", 0.7))
+    session = await open_working_session(platform)
+    await run_planned_turn(platform, session)
+    path = f"/v1/sessions/{session}/turns/1/feedback"
+    done = await platform.http.post(path, json={"vote": "down", "comment": "It is wrong."})
+    assert done.status_code == 200, done.text
+    *_, voted = await platform.load_recorded_events(session)
+    assert isinstance(voted.event, FeedbackGiven)
+    assert (voted.event.vote, voted.sequence) == ("down", done.json()["sequence"])
+    # In another session too
+    await run_planned_turn(platform, await open_working_session(platform))
+    assert search.requests[-1].min_positions.votes == voted.stream_sequence
+    refused = await platform.http.post(
+        f"/v1/sessions/{session}/turns/9/feedback", json={"vote": "up"}
+    )
+    assert (refused.status_code, refused.json()["code"]) == (404, "unknown-turn")
+
+
+async def test_u18_what_a_phase_retrieved_is_in_no_prompt_of_another_phase(
+    platform: AgentService,
+) -> None:
+    know(platform, build_found("secret", "The harbour master sails at night.", 0.9))
+    session = await platform.open_shipped_session("uderia")
+    moved = await platform.http.post(f"/v1/sessions/{session}/phase", json={"to": "operate"})
+    assert moved.status_code == 200, moved.text
+    assert "sails at night" in await run_planned_turn(platform, session)
+    back = await platform.http.post(f"/v1/sessions/{session}/phase", json={"to": "ideate"})
+    assert back.status_code == 200, back.text
+    know(platform)
+    await platform.complete_turn(session, answer_with_text("Hm."), text="Why?")
+    assert all("sails at night" not in text for text in platform.get_request_texts(-1))
+
+
+async def test_a_retrieval_that_has_no_index_fails_only_a_turn_that_needs_it(
+    platform: AgentService,
+) -> None:
+    search = know(platform, build_found("doc", "Berth 4 is free.", 0.9, collection="knowledge"))
+    search.failures = [Unavailable("knowledge-index", "it is being rebuilt")]
+    session = await open_working_session(platform)
+    await run_planned_turn(platform, session)
+    (skipped,) = await platform.load_events(session, KnowledgeRetrieved)
+    assert skipped.unavailable == "knowledge-index"
+    (part,) = [p for p in await get_parts(platform, session, "1.1") if p["layer"] == "cases"]
+    assert part["rule"] == "unavailable knowledge-index"
+    search.failures = [Unavailable("knowledge-index", "it is being rebuilt")]
+    needing = await platform.open_shipped_session("uderia", profile="rag_focused")
+    await platform.complete_turn(needing, answer_with_text("Four."), text="Which berth?")
+    assert "attempt-ended" in (await platform.list_event_names(needing))[:6]
+    (retrieved,) = await platform.load_events(needing, KnowledgeRetrieved)
+    assert [each.entry for each in retrieved.taken] == ["doc"]
+
+
+async def test_a_retrieved_text_is_withheld_with_the_reply_of_its_turn(
+    platform: AgentService,
+) -> None:
+    case = build_found("pilot", "The harbour master sails at night.", 0.9)
+    know(platform, replace(case, title="The night pilot"))
+    session = await open_working_session(platform)
+    await run_planned_turn(platform, session)
+    (retrieved,) = await platform.load_events(session, KnowledgeRetrieved)
+    digest = retrieved.taken[0].digest
+    before = (await platform.http.get(f"/v1/sessions/{session}/events")).text
+    assert digest in before
+    assert "The night pilot" in before
+    form = {"turn": 1, "reason": "a slip", "replacement": "(Gone.)"}
+    done = await platform.http.post(f"/v1/sessions/{session}/redactions", json=form)
+    assert done.status_code == 200, done.text
+    after = (await platform.http.get(f"/v1/sessions/{session}/events")).text
+    assert "withheldby" in after
+    assert digest not in after
+    assert "The night pilot" not in after
