@@ -78,7 +78,8 @@ async def test_u16_genie_asks_its_children_as_tools_and_replies_from_what_they_s
     children = await add_children(platform, session)
     assert list(children) == ["tool_enabled", "llm_only"]
     first, second = [await platform.fetch_prompt(session, call) for call in ("1.1", "1.2")]
-    assert [each["function"]["name"] for each in first["tools"]] == ["tool_enabled", "llm_only"]
+    offered = [each["function"]["name"] for each in first["tools"]]
+    assert offered == ["tool_enabled", "llm_only", "rag_focused"]
     assert [(each["role"], each["content"]) for each in first["messages"][1:]] == [
         ("user", QUESTION)
     ]

@@ -41,6 +41,8 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
     fork_rules.require_complete_fork(state)
     if isinstance(command, commands.MemoryCommand):
         return summary_rules.decide_memory(state, command)
+    if isinstance(command, commands.RetrievalCommand):
+        return retrieval_rules.decide_retrieval(state, command)
     if isinstance(command, commands.ToolCommand):
         return _decide_tools(state, command, at)
     if isinstance(command, commands.ChildCommand):
@@ -80,10 +82,6 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
             return attempt_rules.snapshot_prompts(state, command)
         case commands.AnswerCall():
             return attempt_rules.answer_call(state, command, at)
-        case commands.RecordRetrieval():
-            return retrieval_rules.record_retrieval(state, command)
-        case commands.GiveFeedback():
-            return retrieval_rules.record_feedback(state, command)
         case commands.FixContext():
             return attempt_rules.record_context(state, command)
         case commands.CompleteTurn():

@@ -7,13 +7,30 @@ of a turn, and counts for everything that the turn had taken.
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.model.retrieval_events import FeedbackGiven
-from turnlog.projections.session.commands import GiveFeedback, RecordRetrieval
+from turnlog.projections.session.commands import (
+    GiveFeedback,
+    RecordRetrieval,
+    RetrievalCommand,
+)
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.rules.attempt_events import NewEvents, find_claimed_turn
 from turnlog.projections.session.state import OpenTurn, SessionState, TurnRetrieval
+
+
+def decide_retrieval(state: SessionState, command: RetrievalCommand) -> NewEvents:
+    """Return the events of a retrieval, or of what somebody thinks of one."""
+    match command:
+        case RecordRetrieval():
+            return record_retrieval(state, command)
+        case GiveFeedback():
+            return record_feedback(state, command)
+        case _ as never:
+            assert_never(never)
 
 
 def find_retrieval(opened: OpenTurn | None, name: str) -> TurnRetrieval | None:
