@@ -136,4 +136,5 @@ def _build_turn_runner(
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
         servers=servers,
+        knowledge=parts.create_knowledge_search(),
     )

@@ -13,6 +13,7 @@ goes on without, and the record says why.
 from __future__ import annotations
 
 import asyncio
+from asyncio import timeout
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable
@@ -56,6 +57,9 @@ _log = structlog.get_logger("turnlog.worker")
 
 MAX_QUERY_CHARACTERS: Final = 4_000
 """Characters of a turn's text that are searched for; what is longer is hardly a question."""
+
+OPTIONAL_SEARCH_SECONDS: Final = 10.0
+"""How long a turn waits for a search that it can do without."""
 
 UNKNOWN_COLLECTION: Final = "unknown-collection"
 """The code of a search in a collection that nobody has made."""
@@ -155,7 +159,8 @@ class RetrievalStep:
             limits=build_limits(settings, counting),
         )
         try:
-            found = await self._find_hits(state.tenant, settings, query)
+            async with timeout(None if is_required else OPTIONAL_SEARCH_SECONDS):
+                found = await self._find_hits(state.tenant, settings, query)
             reranker, scores = await _score_hits(settings.rerank, query, found.hits)
         except Refused as error:
             if error.code != UNKNOWN_COLLECTION:
@@ -164,11 +169,13 @@ class RetrievalStep:
                 _log.debug("nothing-to-retrieve", why=error.detail, session=state.session)
                 return None
             return _mark_empty(retrieved, settings, error.code)
-        except Unavailable as error:
-            if is_required:
+        except (Unavailable, TimeoutError) as error:
+            if is_required and isinstance(error, Unavailable):
                 raise KnowledgeFailure(error) from error
-            _log.warning("retrieval-skipped", why=str(error), session=state.session)
-            return retrieved.model_copy(update={"unavailable": error.what})
+            why = str(error) or f"no answer in {OPTIONAL_SEARCH_SECONDS:g} s"
+            _log.warning("retrieval-skipped", why=why, session=state.session)
+            what = error.what if isinstance(error, Unavailable) else "knowledge-index"
+            return retrieved.model_copy(update={"unavailable": what})
         candidates = select_hits(found.hits, scores, retrieved.limits, counting)
         retrieved = retrieved.model_copy(
             update={
