@@ -20,6 +20,7 @@ from turnlog.services.integrity.folded_positions import PeerPositions
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.integrity.space_check import create_space_check
+from turnlog.services.knowledge.current_search import CurrentKnowledgeSearch
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
@@ -136,5 +137,5 @@ def _build_turn_runner(
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
         servers=servers,
-        knowledge=parts.create_knowledge_search(),
+        knowledge=CurrentKnowledgeSearch(parts.library, parts.create_knowledge_search()),
     )

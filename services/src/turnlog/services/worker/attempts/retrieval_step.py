@@ -49,6 +49,7 @@ from turnlog.projections.session.rules.outcome_commands import NothingRetrieved
 from turnlog.projections.session.rules.steps.retrieval_rules import find_retrieval
 from turnlog.projections.session.state import SessionState, TurnRetrieval
 from turnlog.services.extensions.plugins import load_reranker
+from turnlog.services.knowledge.current_search import UNKNOWN_COLLECTION
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
@@ -60,9 +61,6 @@ MAX_QUERY_CHARACTERS: Final = 4_000
 
 OPTIONAL_SEARCH_SECONDS: Final = 10.0
 """How long a turn waits for a search that it can do without."""
-
-UNKNOWN_COLLECTION: Final = "unknown-collection"
-"""The code of a search in a collection that nobody has made."""
 
 
 class KnowledgeFailure(TurnlogError):
