@@ -122,6 +122,19 @@ async def test_a_call_amid_a_long_session_takes_what_is_near_it(house: SessionHa
     assert require_counting_log(house).read < len(house.list_events()) / 2
 
 
+async def test_what_surrounds_two_calls_is_read_once(house: SessionHarness) -> None:
+    some, log = build_explain_service(house), require_counting_log(house)
+    counts: list[int] = []
+    for calls in (["49.1"], ["49.1", "49.1"]):
+        log.read = 0
+        await some.load_evidence("s", calls)
+        counts.append(log.read)
+    log.read = 0
+    await some.time_travel.find_call(TENANT, "s", "49.1")
+    once, twice = counts
+    assert twice - once == log.read < once
+
+
 async def test_a_call_that_rows_do_not_know_is_explained_all_the_same(
     house: SessionHarness,
 ) -> None:

@@ -165,6 +165,8 @@ async def read_events_by_subject(
     message had that it no longer counts is not known, so then it cannot be said either.
     """
     info = await fetch_stream_info(connection, stream, subject)
+    if info.subject_count == 0:
+        return [], info.lost_count == 0
     raws = await read_raw_events_by_subject(connection, stream, subject)
     events = [
         decode_event(raw.stored, raw.stream_sequence)

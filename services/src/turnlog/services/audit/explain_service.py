@@ -56,6 +56,16 @@ class ExplainService:
 
     async def load_evidence(self, session: str, calls: Sequence[str]) -> PartialLog:
         """Return the evidence to begin with; refuse an unknown call."""
+        find_call = partial(self.time_travel.find_call, self.tenant, session)
+        known, *states_at = await asyncio.gather(
+            self._load_lasting_events(session), *map(find_call, calls)
+        )
+        for state_at in states_at:
+            known = await self._add_call_surroundings(state_at, known)
+        return known
+
+    async def _load_lasting_events(self, session: str) -> PartialLog:
+        """Return the session's last event and state, and the events with a lasting effect."""
         log = self.time_travel.command_handler.log
         state = await self.time_travel.command_handler.require_state(self.tenant, session)
         leaves = (
@@ -66,14 +76,8 @@ class ExplainService:
             log.read_events_at(self.tenant, [state.head.stream_sequence]), *leaves
         )
         lasting = sorted((each for found in rare for each in found), key=_get_sequence)
-        known = (
-            PartialLog(session, lasting, (), state.head.sequence).add_events(end).add_state(state)
-        )
-        for call in calls:
-            known = await self._add_call_surroundings(
-                await self.time_travel.find_call(self.tenant, session, call), known
-            )
-        return known
+        known = PartialLog(session, lasting, (), state.head.sequence)
+        return known.add_events(end).add_state(state)
 
     async def load_turn_evidence(self, session: str, turn: int) -> PartialLog:
         """Return the evidence about a turn's first call, or about the session if there is none."""
@@ -91,9 +95,8 @@ class ExplainService:
         known = known.add_state(state_at.state_before) if state_at.state_before else known
         behind = range(call.sequence + 1, min(known.end, call.sequence + EVENTS_AFTER_CALL) + 1)
         for sequences in (range(_find_first_sequence(state_at), near[0].sequence), behind):
-            known = (
-                known.add_events(await self._read_range(known, sequences)) if sequences else known
-            )
+            if missing := known.trim_range(sequences):
+                known = known.add_events(await self._read_range(known, missing))
         return known
 
     async def compute_answer(

@@ -124,6 +124,16 @@ class PartialLog:
         """Return the loaded range that contains a sequence, or None."""
         return next((each for each in self.stretches if sequence in each), None)
 
+    def trim_range(self, sequences: range) -> range:
+        """Return a range without what is loaded at its beginning and at its end."""
+        first, stop = sequences.start, sequences.stop
+        for loaded_range in self.stretches:
+            if loaded_range.start <= first < loaded_range.stop:
+                first = loaded_range.stop
+            if loaded_range.start < stop <= loaded_range.stop:
+                stop = loaded_range.start
+        return range(first, max(first, stop))
+
     def request_after(self, loaded_range: range) -> MissingEvents:
         """Build the request for the events after a loaded range."""
         more = loaded_range.stop + max(MIN_RANGE_EVENTS, len(loaded_range))
