@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,24 @@ def test_typed_events_load_pydantic_and_nothing_else(module: str) -> None:
 def test_the_package_itself_loads_nothing_until_it_is_asked() -> None:
     assert list_loaded_packages("turnlog.events") == {"turnlog"}
     assert list_loaded_packages("turnlog.events.errors") == {"turnlog"}
+
+
+DECODING = """
+import sys
+from pathlib import Path
+from turnlog.events.codec import TypedEnvelope, decode_event
+print(len(TypedEnvelope.__subclasses__()))
+for _ in range(2):
+    decode_event(Path(sys.argv[1]).read_bytes().strip(), 1)
+    print([each.__name__ for each in TypedEnvelope.__subclasses__()])
+"""
+
+
+def test_the_codec_builds_the_envelope_of_a_type_when_it_meets_one() -> None:
+    golden = Path(__file__).parent / "golden" / "turn-submitted.v1.json"
+    command = [sys.executable, "-c", DECODING, str(golden)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.splitlines() == ["0", *["['TurnSubmittedEnvelope']"] * 2]
 
 
 def test_every_name_of_the_package_is_there_and_every_event_is_among_them() -> None:

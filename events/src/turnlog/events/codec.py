@@ -7,12 +7,13 @@ implemented yet; all content is stored as plain text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
-from pydantic import ValidationError, create_model
+from pydantic import ConfigDict, ValidationError, create_model
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import TYPE_START, ChainHead, Envelope, EventHeader, RecordedEvent
@@ -63,15 +64,25 @@ class EventDraft:
 class TypedEnvelope(EventHeader):
     """An envelope whose data is an event."""
 
+    model_config = ConfigDict(defer_build=True)  # Only envelopes of one type are built, when used.
+
     data: KnownEvent
 
 
-_FORMS: Final[Mapping[str, type[TypedEnvelope]]] = {
-    wire_type: create_model(f"{kind.__name__}Envelope", __base__=TypedEnvelope, data=(kind, ...))
-    for wire_type, kind in EVENT_TYPES.items()
-    if wire_type not in UPCASTERS
-}
-"""Envelopes by type, which are read in one pass, without plain values in between."""
+@cache
+def _build_form(kind: type[KnownEvent]) -> type[TypedEnvelope]:
+    """Return the envelope of a class of events, which is read without plain values in between.
+
+    To build those of all classes takes 25 to 30 ms, and most processes meet few of them.
+    """
+    form = create_model(f"{kind.__name__}Envelope", __base__=TypedEnvelope, data=(kind, ...))
+    form.model_rebuild(force=True)
+    return form
+
+
+def _find_form(wire_type: str) -> type[TypedEnvelope] | None:
+    kind = None if wire_type in UPCASTERS else EVENT_TYPES.get(wire_type)
+    return _build_form(kind) if kind else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +154,7 @@ def _build_header(
     prevhash: Digest | None,
     draft: EventDraft,
 ) -> EventHeader:
-    form = _FORMS.get(draft.event.type)
+    form = _find_form(draft.event.type)
     data: dict[str, Any] = {"data": draft.event} if form else {}
     return (form or EventHeader)(
         id=draft.id,
@@ -173,18 +184,25 @@ def _encode_event(header: EventHeader, event: KnownEvent | LibraryEvent) -> byte
     return payload
 
 
-_READERS: Final = {
+_READERS: Final[dict[bytes, Callable[[bytes], TypedEnvelope]]] = {}
+"""Readers by the type that stored bytes begin with, as far as they were used."""
+
+
+def _find_reader(wire_type: bytes) -> Callable[[bytes], TypedEnvelope] | None:
+    """Return the reader of a type; None for one that is read by way of plain values."""
+    if reader := _READERS.get(wire_type):
+        return reader
+    form = _find_form(wire_type.decode(errors="replace"))
+    if form is None:
+        return None
     # Call the validator directly: `model_validate_json` first checks options not used here.
-    wire_type.encode(): form.__pydantic_validator__.validate_json
-    for wire_type, form in _FORMS.items()
-}
-"""Readers by the type that stored bytes begin with; all others are read by way of plain values."""
+    return _READERS.setdefault(wire_type, form.__pydantic_validator__.validate_json)
 
 
 def decode_event(stored: bytes, stream_sequence: int) -> RecordedEvent:
     """Decode stored bytes; raises `Corrupt` for bytes that no release can have written."""
     start = TYPE_START.match(stored)
-    reader = _READERS.get(start[1]) if start else None
+    reader = _find_reader(start[1]) if start else None
     try:
         if reader is None:
             return _decode_plain_values(stored, stream_sequence)
