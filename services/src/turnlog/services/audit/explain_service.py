@@ -57,8 +57,8 @@ class ExplainService:
     async def load_evidence(self, session: str, calls: Sequence[str]) -> PartialLog:
         """Return the evidence to begin with; refuse an unknown call."""
         find_call = partial(self.time_travel.find_call, self.tenant, session)
-        known, *states_at = await asyncio.gather(
-            self._load_lasting_events(session), *map(find_call, calls)
+        known, states_at = await asyncio.gather(
+            self._load_lasting_events(session), asyncio.gather(*map(find_call, calls))
         )
         for state_at in states_at:
             known = await self._add_call_surroundings(state_at, known)
