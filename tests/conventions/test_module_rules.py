@@ -32,7 +32,7 @@ def test_turnlog_stays_a_namespace_that_no_member_owns() -> None:
 def test_blocking_work_is_done_where_no_end_of_a_process_waits_for_it() -> None:
     # asyncio joins the threads of its own pool at exit; it does not join those of `run_in_thread`.
     # What the pool waits for is a process, which is killed first.
-    bounded = {"verify_pool.py"}
+    bounded = {"concurrency.py"}
     pooled = {m.name for m in iterate_modules("services") if "to_thread(" in m.read_text()}
     assert pooled == bounded
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from pathlib import Path
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from turnlog.projections.store.engine import ReadModelStore, open_store
 
@@ -20,6 +21,7 @@ async def run_long_writes(store: ReadModelStore) -> None:
     while True:
         async with store.open_writer() as connection:
             await connection.execute(LONG)
+        await store.run_writer(lambda connection: connection.scalar(LONG))
 
 
 async def test_a_writer_that_is_cancelled_again_and_again_leaves_nothing_behind(
@@ -38,3 +40,29 @@ async def test_a_writer_that_is_cancelled_again_and_again_leaves_nothing_behind(
     if after := asyncio.all_tasks() - before:
         _, never_ending = await asyncio.wait(after, timeout=5)
         assert never_ending == set()
+
+
+async def test_a_cancelled_transaction_of_a_thread_has_ended_when_its_caller_has(
+    tmp_path: Path,
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
+    async with store.open_writer() as connection:
+        await connection.execute(text("CREATE TABLE counts (number INTEGER)"))
+    began, ended = threading.Event(), threading.Event()
+
+    def write_row(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO counts VALUES (1)"))
+        began.set()
+        connection.execute(LONG)
+        ended.set()
+
+    task = asyncio.create_task(store.run_writer(write_row))
+    await asyncio.to_thread(began.wait)
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.001)
+    assert task.cancelled()
+    assert ended.is_set()
+    async with store.open_reader() as reader:
+        assert await reader.scalar(text("SELECT count(*) FROM counts")) == 1
+    await store.close()

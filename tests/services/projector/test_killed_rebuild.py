@@ -34,7 +34,6 @@ from turnlog.services.projector import log_fold
 from turnlog.services.platform.telemetry.traces import create_tracing
 
 nats_url, database_url, tenant = sys.argv[1:]
-log_fold.CATCH_UP_BATCH_EVENTS = 7
 
 async def main(number):
     left = number
@@ -50,7 +49,8 @@ async def main(number):
         for moment in ("before_cursor_execute", "commit"):
             event.listen(engine, moment, kill)
     async with open_client(nats_url, StreamOptions()) as nats:
-        fold = log_fold.LogFolder(nats.log, store, create_tracing("p", None), tenant)
+        tracing = create_tracing("p", None)
+        fold = log_fold.LogFolder(nats.log, store, tracing, tenant, catch_up_batch=7)
         await log_fold.rebuild_rows(fold, lambda position, goal: None)
     await store.close()
     return number - left

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import starmap
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from turnlog.events.content import Digest
-from turnlog.events.errors import Unavailable
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.projections.audit.verify.hash_chain import WitnessedHead, decode_events
@@ -29,7 +26,11 @@ from turnlog.projections.audit.verify.session_verification import (
 )
 from turnlog.projections.audit.verify.verification_report import VerificationReport
 from turnlog.services.extensions.plugins import collect_installed
-from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.platform.concurrency import (
+    run_in_thread,
+    send_to_child,
+    start_child_process,
+)
 from turnlog.services.platform.gc_control import pause_collection, reduce_collection
 
 IN_PROCESS_EVENT_LIMIT: Final = 20_000
@@ -40,9 +41,6 @@ MAX_PROCESSES: Final = 6
 
 SESSIONS_PER_PROCESS: Final = 4
 """Sessions queued for each process while the next batch is read."""
-
-_NICE_INCREMENT: Final = 5
-"""How much the niceness of a verifying process is raised."""
 
 FetchBlobs = Callable[[Sequence[Digest]], Awaitable[Mapping[Digest, str]]]
 """Return the blobs of these digests, as far as they exist."""
@@ -93,21 +91,10 @@ class ProcessVerifier:
     ) -> VerificationReport:
         process = await self.idle_processes.get()
         plain = [(raw.subject, raw.stream_sequence, raw.stored) for raw in stored]
-        named: tuple[Digest, ...] = await asyncio.to_thread(_send_and_receive, process, plain)
-        report: VerificationReport = await asyncio.to_thread(
-            _send_and_receive, process, await fetch_blobs(named)
-        )
+        named: tuple[Digest, ...] = await send_to_child(process, plain)
+        report: VerificationReport = await send_to_child(process, await fetch_blobs(named))
         self.idle_processes.put_nowait(process)
         return report
-
-
-def _send_and_receive(process: Connection, question: object) -> Any:  # noqa: ANN401 it answers two things
-    try:
-        process.send(question)
-        return process.recv()
-    except (EOFError, OSError):
-        detail = "a verifying process ended unexpectedly"
-        raise Unavailable("verifying", detail) from None
 
 
 OpenVerifier = Callable[[int, VerificationContext], AbstractContextManager[SessionVerifier]]
@@ -132,32 +119,14 @@ def start_process_verifier(processes: int) -> Generator[SessionVerifier]:
     with ExitStack() as started:
         free = asyncio.Queue[Connection]()
         for _ in range(processes):
-            free.put_nowait(started.enter_context(_start_process()))
+            free.put_nowait(started.enter_context(start_child_process(_run_verify_process)))
         yield ProcessVerifier(free, SESSIONS_PER_PROCESS * processes)
-
-
-@contextmanager
-def _start_process() -> Generator[Connection]:
-    spawning = get_context("spawn")
-    parent_connection, child_connection = spawning.Pipe()
-    process = spawning.Process(target=_run_verify_process, args=(child_connection,), daemon=True)
-    process.start()
-    child_connection.close()  # Otherwise the pipe would stay open when the process has ended.
-    try:
-        yield parent_connection
-    finally:
-        process.kill()
-        process.join()
-        process.close()
-        parent_connection.close()
 
 
 def _run_verify_process(connection: Connection) -> None:
     """Verify the sessions received on a pipe until its other end is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process.
-    os.nice(_NICE_INCREMENT)
     means = VerificationContext(collect_installed())
-    with reduce_collection(), suppress(EOFError, BrokenPipeError):
+    with reduce_collection():
         while True:
             stored = starmap(RawEvent, connection.recv())
             with pause_collection():

@@ -1,15 +1,20 @@
-"""A program run until its last task has ended, and blocking work in threads."""
+"""A program run until its last task has ended, and work in threads and in child processes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import os
+import signal
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from threading import Thread
 from typing import Any, Final, TypeVar
 
 from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.errors import Unavailable
 
 Given = TypeVar("Given")
 
@@ -67,3 +72,44 @@ def _settle_future(
 ) -> None:
     with suppress(RuntimeError):  # The event loop has ended, and no task waits for the result.
         loop.call_soon_threadsafe(lambda: None if future.done() else settle())
+
+
+_NICE_INCREMENT: Final = 5
+"""How much the niceness of a child process is raised: it works beside a service."""
+
+
+@contextmanager
+def start_child_process(run: Callable[[Connection], None]) -> Generator[Connection]:
+    """Yield a pipe to a new process that runs `run`; the process is killed when the body ends."""
+    spawning = get_context("spawn")
+    parent_connection, child_connection = spawning.Pipe()
+    process = spawning.Process(target=_run_child, args=(run, child_connection), daemon=True)
+    process.start()
+    child_connection.close()  # Otherwise the pipe would stay open when the process has ended.
+    try:
+        yield parent_connection
+    finally:
+        process.kill()
+        process.join()
+        process.close()
+        parent_connection.close()
+
+
+def _run_child(run: Callable[[Connection], None], connection: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process.
+    os.nice(_NICE_INCREMENT)
+    with suppress(EOFError, BrokenPipeError):  # The parent process has ended.
+        run(connection)
+
+
+async def send_to_child(connection: Connection, question: object) -> Any:  # noqa: ANN401 as is sent
+    """Send a question to a child process and return its answer."""
+    return await asyncio.to_thread(_send_and_receive, connection, question)
+
+
+def _send_and_receive(connection: Connection, question: object) -> object:
+    try:
+        connection.send(question)
+        return connection.recv()
+    except (EOFError, OSError):
+        raise Unavailable("child process", "it ended unexpectedly") from None

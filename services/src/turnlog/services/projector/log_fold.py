@@ -29,6 +29,7 @@ from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
 from turnlog.projections.store.write.batch_apply import (
     ApplyResult,
+    FoldedBatch,
     UnchainedEvents,
     apply_batch,
     apply_chained_batch,
@@ -41,6 +42,7 @@ from turnlog.projections.store.write.quarantining_fold import PoisonEvent
 from turnlog.services.integrity.rollback_check import verify_log, verify_same_event
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.platform.telemetry.traces import Tracing, add_links
+from turnlog.services.projector.fold_lanes import IN_PROCESS_EVENT_LIMIT, fold_ahead
 
 LIVE_BATCH_EVENTS: Final = 500
 """Maximum events of one transaction, which limits how long another writer waits."""
@@ -64,6 +66,10 @@ class LogFolder:
     """Any tenant of the stream."""
     patience: float = 5.0
     """Seconds after which a log that seems too short counts as rolled back."""
+    catch_up_batch: int = CATCH_UP_BATCH_EVENTS
+    """Maximum events of one transaction while older events are read."""
+    in_process_events: int = IN_PROCESS_EVENT_LIMIT
+    """Older events that are folded in this process before others take over."""
 
     async def fold_from(
         self, at: ProjectionPosition, *, live: bool
@@ -74,9 +80,8 @@ class LogFolder:
         """
         await self.verify_position(at)
         try:
-            async with aclosing(stream_fold_batches(self.log, at, live=live)) as found:
-                async for raws in found:
-                    moved = await self._fold_batch(at, raws)
+            async with aclosing(self._follow(at) if live else self._fold_to_end(at)) as steps:
+                async for moved in steps:
                     yield moved
                     if moved is None:
                         return
@@ -86,36 +91,65 @@ class LogFolder:
             await self.verify_position(at)
             raise
 
+    async def _follow(self, at: ProjectionPosition) -> AsyncGenerator[ProjectionPosition | None]:
+        async with aclosing(
+            stream_fold_batches(self.log, at, live=True, most=LIVE_BATCH_EVENTS)
+        ) as batches:
+            async for raws in batches:
+                step = await self._apply_batch(at, raws)
+                yield _report_result(step)
+                if step is None:
+                    return
+                at = step.checkpoint
+
+    async def _fold_to_end(
+        self, at: ProjectionPosition
+    ) -> AsyncGenerator[ProjectionPosition | None]:
+        async with (
+            aclosing(
+                stream_fold_batches(self.log, at, live=False, most=self.catch_up_batch)
+            ) as batches,
+            aclosing(fold_ahead(batches, self.store, at.build, self.in_process_events)) as found,
+        ):
+            async for batch in found:
+                step = await self._apply_batch(at, batch.raws, batch.folded)
+                yield _report_result(step)
+                if step is None:
+                    return
+                at = step.checkpoint
+                batch.is_refused = batch.folded is not None and batch.folded is not step.batches[0]
+
     async def verify_position(self, at: ProjectionPosition) -> None:
         """Raise `Corrupt` unless rows and log belong together."""
         await verify_log(self.log, self.tenant, at, patience=self.patience)
 
-    async def _fold_batch(
-        self, at: ProjectionPosition, raws: Sequence[RawEvent]
-    ) -> ProjectionPosition | None:
+    async def _apply_batch(
+        self, at: ProjectionPosition, raws: Sequence[RawEvent], folded: FoldedBatch | None = None
+    ) -> ApplyResult | None:
         with self.tracing.start_projection_span() as span:
             try:
-                step = await self.store.run_writer(lambda each: apply_chained_batch(each, at, raws))
+                step = await self.store.run_writer(
+                    lambda each: apply_chained_batch(each, at, raws, folded)
+                )
             except UnchainedEvents:
                 # The log may have been rolled back meanwhile; then nothing is written.
                 await self.verify_position(at)
-                step = await self.store.run_writer(lambda each: apply_batch(each, at, raws))
-            if step:
-                for batch in step.batches:
-                    add_links(span, batch.traceparents)
-        return _report_result(step) if step else None
+                step = await self.store.run_writer(lambda each: apply_batch(each, at, raws, folded))
+            for batch in step.batches if step else ():
+                add_links(span, batch.traceparents)
+        return step
 
 
 async def stream_fold_batches(
-    log: EventLog, at: ProjectionPosition, *, live: bool
+    log: EventLog, at: ProjectionPosition, *, live: bool, most: int
 ) -> AsyncGenerator[Sequence[RawEvent]]:
-    """Yield the events after a position, in batches for one transaction.
+    """Yield the events after a position, in batches of at most `most` for one transaction.
 
     The event at the position is read again as the first one, so nothing after a different event is
     yielded, however long ago the position was verified. Raises `Corrupt` if it is a different
     event.
     """
-    known, most = at.position > 0, LIVE_BATCH_EVENTS if live else CATCH_UP_BATCH_EVENTS
+    known = at.position > 0
     waiting: list[RawEvent] = []
     async with aclosing(log.stream_raw_events(None, at.position - known, live=live)) as found:
         async for raws in found:
@@ -130,7 +164,9 @@ async def stream_fold_batches(
         yield waiting
 
 
-def _report_result(step: ApplyResult) -> ProjectionPosition:
+def _report_result(step: ApplyResult | None) -> ProjectionPosition | None:
+    if step is None:
+        return None
     for poison in step.poisons:
         report_poison(poison)
     return step.checkpoint
@@ -195,7 +231,8 @@ async def _switch_to_build(
 ) -> ProjectionPosition | None:
     async with folder.store.open_writer() as connection:
         await projection_positions.lock_active_position(connection)
-        async with aclosing(stream_fold_batches(folder.log, building, live=False)) as found:
+        batches = stream_fold_batches(folder.log, building, live=False, most=folder.catch_up_batch)
+        async with aclosing(batches) as found:
             async for raws in found:
                 step = await connection.run_sync(apply_batch, building, raws)
                 if step is None:

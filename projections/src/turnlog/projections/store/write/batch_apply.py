@@ -29,6 +29,7 @@ from turnlog.projections.store.write.quarantining_fold import (
     SessionTail,
     decode_raw_event,
     fold_events,
+    join_ends,
     parse_owner,
 )
 from turnlog.projections.store.write.row_changes import (
@@ -64,6 +65,17 @@ def fold_batch(
     folded = fold_events(map(decode_raw_event, raws), before, refused or {})
     statements = build_statements(folded.changes, build, dialect)
     return FoldedBatch(statements, folded.poisons, folded.traceparents, folded.ends)
+
+
+def join_batches(parts: Sequence[FoldedBatch]) -> FoldedBatch:
+    """Join the parts of a batch, each of other sessions."""
+    poisons = [poison for part in parts for poison in part.poisons]
+    return FoldedBatch(
+        [statement for part in parts for statement in part.statements],
+        sorted(poisons, key=lambda poison: poison.position),
+        frozenset(each for part in parts for each in part.traceparents),
+        join_ends(part.ends for part in parts),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +115,22 @@ class UnchainedEvents(Exception):
 
 
 def apply_chained_batch(
-    connection: Connection, before: ProjectionPosition, raws: Sequence[RawEvent]
+    connection: Connection,
+    before: ProjectionPosition,
+    raws: Sequence[RawEvent],
+    folded: FoldedBatch | None = None,
 ) -> ApplyResult | None:
-    """Fold the events after `before`; raises `UnchainedEvents`, and nothing is committed."""
-    step = apply_batch(connection, before, raws)
+    """Apply a batch; raises `UnchainedEvents`, and nothing is committed."""
+    step = apply_batch(connection, before, raws, folded)
     if step and not all(poison.is_chained for poison in step.poisons):
         raise UnchainedEvents
     return step
 
 
-def read_session_ends(connection: Connection, build: int, raws: Iterable[RawEvent]) -> SessionEnds:
-    """Return how far the rows of a build are for the sessions of these events."""
-    owners = {parse_owner(raw.subject) for raw in raws}
+def read_session_ends(
+    connection: Connection, build: int, owners: Collection[SessionOwner]
+) -> SessionEnds:
+    """Return how far these sessions are folded into the rows of a build."""
     halted = stopped_sessions.find_stopped_among(connection, build, owners)
     return SessionEnds(_read_tails(connection, build, owners), halted)
 
@@ -154,7 +170,8 @@ def _write_in_savepoint(
     savepoint = connection.begin_nested()
     try:
         if folded is None:
-            ends = read_session_ends(connection, build, raws)
+            owners = {parse_owner(raw.subject) for raw in raws}
+            ends = read_session_ends(connection, build, owners)
             folded = fold_batch(raws, build, connection.dialect.name, ends, refused)
         run_statements(connection, folded.statements)
     except Exception as error:

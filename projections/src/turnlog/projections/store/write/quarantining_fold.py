@@ -8,7 +8,8 @@ replayed. No event is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from traceback import extract_tb
 
@@ -44,8 +45,27 @@ class SessionEnds:
     """How far sessions are folded; one that is not named has no rows."""
 
     tails: Mapping[SessionOwner, SessionTail]
-    halted: Collection[SessionOwner]
+    halted: AbstractSet[SessionOwner]
     """The sessions that are stopped."""
+
+    def list_owners(self) -> AbstractSet[SessionOwner]:
+        """Return the sessions that are named here."""
+        return self.tails.keys() | self.halted
+
+    def select_sessions(self, owners: AbstractSet[SessionOwner]) -> SessionEnds:
+        """Return how far these sessions are folded."""
+        tails = {owner: tail for owner, tail in self.tails.items() if owner in owners}
+        return SessionEnds(tails, self.halted & owners)
+
+
+def join_ends(parts: Iterable[SessionEnds]) -> SessionEnds:
+    """Join how far different sessions are folded."""
+    tails: dict[SessionOwner, SessionTail] = {}
+    halted: set[SessionOwner] = set()
+    for part in parts:
+        tails.update(part.tails)
+        halted |= part.halted
+    return SessionEnds(tails, halted)
 
 
 @dataclass(frozen=True, slots=True)
