@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agent_programs.agent_harness import USAGE
+from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
 from tests.agent_programs.children.child_harness import (
     CHILDREN,
     COORDINATOR,
@@ -18,18 +19,19 @@ from tests.agent_programs.children.child_harness import (
     open_team,
 )
 from tests.support.sessions.puppet_model import ScriptStep
-from tests.support.sessions.session_harness import TENANT, TESTER
+from tests.support.sessions.session_harness import TENANT, TESTER, build_delivery
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.session_events import SessionOpened
-from turnlog.events.model.tool_events import ToolReturned
+from turnlog.events.model.tool_events import ApprovalRequested, ToolReturned
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
+    DecideApproval,
     ExcludeTurn,
     SubmitTurn,
     SwitchProfile,
@@ -41,7 +43,7 @@ from turnlog.services.worker.model.model_types import (
     ModelRequest,
     ModelToolCall,
 )
-from turnlog.services.worker.turn_queue import DeliveryDeferred
+from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled
 from turnlog.services.worker.turn_runner import CHILD_CHECK_SECONDS
 
 
@@ -122,6 +124,16 @@ async def test_a_child_gets_profile_pins_and_actor_of_its_parent() -> None:
         assert first.event.blueprint == parent
         submitted = [each for each in events if isinstance(each.event, TurnSubmitted)]
         assert [each.envelope.actor for each in submitted] == ["user:anna"]
+
+
+async def test_the_parent_knows_of_an_end_before_the_message_of_the_child_is_acknowledged() -> None:
+    team = await open_team(ScriptedTeam(ASK_ONE))
+    worker = team.house.build_worker()
+    await team.queue.deliver(worker, await team.house.submit_turn("Is it so?"))
+    (child,) = team.list_children()
+    (asked,) = [each for each in team.queue.list_pending() if each.session == child]
+    assert await team.house.build_worker("w2").run_turn(build_delivery(asked)) == DeliverySettled()
+    assert [each.outcome for each in team.list_events("s", ChildSettled)] == ["answered"]
 
 
 async def test_two_queries_to_one_child_are_two_turns_of_one_session_in_order() -> None:
@@ -289,3 +301,76 @@ async def test_a_child_takes_no_turns_profiles_and_phases_but_may_be_read_and_st
         with pytest.raises(Refused, match="submits its turns"):
             await team.house.sessions.handle(TENANT, child, command, TESTER)
     await team.house.sessions.handle(TENANT, child, ExcludeTurn(1), TESTER)
+
+
+PAY = ModelToolCall("p1", "shop_pay", '{"what": "boat"}')
+
+
+def build_guarded_team(approval: str) -> dict[str, Any]:
+    """Return the changes of a blueprint whose one child needs approval of its tool."""
+    messages = [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}]
+    return {
+        "calls": {
+            "coordinate": {"messages": messages, "tools": ["children"]},
+            "reply": {"messages": messages, "tools": ["all"]},
+        },
+        "tools": GUARDED_TOOLS,
+        "policies": {"children": {"approval": approval, "seconds": 20}},
+        "profiles": {
+            "head": {**COORDINATOR, "children": ["thinker"]},
+            "thinker": {"program": "loop", "call": "reply", "summary": "Buys."},
+        },
+    }
+
+
+class BuyingTeam(ScriptedTeam):
+    """A team whose child pays before it replies."""
+
+    def choose_script(self, request: ModelRequest) -> list[ScriptStep]:
+        """See `TeamModel.choose_script`."""
+        if "shop_pay" not in str(request.tools):
+            return super().choose_script(request)
+        if request.messages[-1]["role"] == "tool":
+            return ["Bought."]
+        return [FinishedAnswer("tool_calls", (PAY,), USAGE, "puppet/one", None)]
+
+
+async def wait_for_approval(team: TeamHarness) -> str:
+    """Let a child wait for an approval of its payment; return its session."""
+    worker = team.house.build_worker()
+    await team.queue.deliver(worker, await team.house.submit_turn("A boat?"))
+    (child,) = team.list_children()
+    for _ in range(3):
+        for pending in tuple(team.queue.list_pending()):
+            await team.queue.deliver(worker, pending)
+    assert len(team.list_events(child, ApprovalRequested)) == 1
+    return child
+
+
+async def test_a_parent_waits_for_a_child_that_waits_for_a_person_who_decides_in_the_child() -> (
+    None
+):
+    team = await open_team(BuyingTeam(ASK_ONE), **build_guarded_team("wait"))
+    child = await wait_for_approval(team)
+    team.house.clock.advance_time(60)
+    for pending in tuple(team.queue.list_pending()):
+        await team.queue.deliver(team.house.build_worker(), pending)
+    assert team.list_events("s", ChildSettled) == [], "its own time does not run meanwhile"
+    decision = DecideApproval(1, 1, "approve")
+    await team.house.sessions.handle(TENANT, child, decision, TESTER)
+    await team.queue.deliver_all(team.house.build_worker())
+    assert [each.outcome for each in team.list_events("s", ChildSettled)] == ["answered"]
+    assert list_results(team) == ["Bought."]
+
+
+async def test_by_policy_a_parent_goes_on_and_the_child_may_still_be_approved() -> None:
+    team = await open_team(BuyingTeam(ASK_ONE), **build_guarded_team("report"))
+    child = await wait_for_approval(team)
+    assert [each.outcome for each in team.list_events("s", ChildSettled)] == ["waiting"]
+    assert list_results(team) == ["failed: it waits for a person's approval of shop_pay"]
+    assert len(team.list_events("s", TurnCompleted)) == 1
+    decision = DecideApproval(1, 1, "approve")
+    await team.house.sessions.handle(TENANT, child, decision, TESTER)
+    await team.queue.deliver_all(team.house.build_worker())
+    assert len(team.list_events(child, TurnCompleted)) == 1
+    assert len(team.list_events("s", ChildSettled)) == 1

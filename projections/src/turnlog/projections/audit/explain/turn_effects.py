@@ -93,7 +93,7 @@ class ExplainedChild:
 
 def list_explained_children(log: PartialLog, turn: int) -> tuple[ExplainedChild, ...]:
     """Return the children that a turn asked, in order; all events of the turn must be loaded."""
-    outcomes = {
+    outcomes: dict[tuple[str, int], ChildOutcome] = {
         (each.session, each.child_turn): each.outcome
         for recorded in log.events
         if isinstance(each := recorded.event, ChildSettled)
