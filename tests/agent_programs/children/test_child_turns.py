@@ -30,6 +30,7 @@ from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
 from turnlog.projections.session.commands import (
     CancelTurn,
+    ClaimTurn,
     CloseSession,
     DecideApproval,
     ExcludeTurn,
@@ -107,6 +108,8 @@ async def test_the_parent_has_no_attempt_and_no_delivery_while_its_children_answ
     opened = (await team.house.load_state()).open
     assert opened is not None
     assert not opened.running
+    claim = ClaimTurn(1, "w2", Policies())
+    assert (await team.house.sessions.handle(TENANT, "s", claim, TESTER)).events == ()
     for child in team.list_children():
         assert [each.turn for each in team.list_events(child, TurnSubmitted)] == [1]
 
@@ -347,9 +350,7 @@ async def wait_for_approval(team: TeamHarness) -> str:
     return child
 
 
-async def test_a_parent_waits_for_a_child_that_waits_for_a_person_who_decides_in_the_child() -> (
-    None
-):
+async def test_a_parent_waits_for_a_child_that_waits_for_a_person() -> None:
     team = await open_team(BuyingTeam(ASK_ONE), **build_guarded_team("wait"))
     child = await wait_for_approval(team)
     team.house.clock.advance_time(60)

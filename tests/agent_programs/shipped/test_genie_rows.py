@@ -6,12 +6,14 @@ Rows U16, U17 and U18 as far as children are concerned, with the numbers of thei
 from __future__ import annotations
 
 import json
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any, cast
 from zipfile import ZipFile
 
 import pytest
+from pydantic import TypeAdapter
+from rich.console import Console
 
 from tests.agent_programs.agent_service import (
     AgentService,
@@ -24,7 +26,10 @@ from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.projections.store.read.row_types import SessionRow
+from turnlog.services.api.session_payloads import SessionView
 from turnlog.services.bundle import verifier
+from turnlog.services.cli.views.session_view import render_session_facts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -253,3 +258,31 @@ async def test_a_bundle_takes_the_children_along_and_its_own_verifier_checks_the
     listed = json.loads((tmp_path / "manifest.json").read_text())
     assert [each["session"] for each in listed["sessions"]] == [session, *children.values()]
     assert verifier.main(tmp_path, ()) == 0
+
+
+async def test_what_children_cost_stands_beside_their_parent_and_is_counted_once(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    calls = {each: await platform.list_calls(each) for each in (session, *children.values())}
+    listed = (await platform.fetch_json("/v1/sessions", origin=session))["sessions"]
+    totals = {each["session"]: each["usage"]["input_tokens"] for each in listed}
+    assert totals == {
+        child: sum(call["input_tokens"] for call in calls[child]) for child in children.values()
+    }
+    (own,) = [
+        each
+        for each in (await platform.fetch_json("/v1/sessions"))["sessions"]
+        if each["session"] == session
+    ]
+    assert own["usage"]["input_tokens"] == sum(call["input_tokens"] for call in calls[session])
+    shown = SessionView.model_validate(await platform.fetch_json(f"/v1/sessions/{session}"))
+    rows = TypeAdapter(tuple[SessionRow, ...]).validate_python(listed)
+    console = Console(record=True, width=160, file=StringIO())
+    console.print(render_session_facts(shown, rows))
+    text = console.export_text()
+    for child in children.values():
+        assert f"{child} at sequence" in text
+    assert text.count("· 1 turn · $") == 2

@@ -246,8 +246,11 @@ def _list_relations(session: SessionView, forks: Sequence[SessionRow]) -> Iterat
         yield "origin", f"{what} {origin.session} at sequence {origin.sequence:,}"
     for fork in forks:
         if fork.origin:
-            word = "fork" if fork.origin.kind == "fork" else "child"
-            yield word, f"{fork.session} at sequence {fork.origin.sequence:,}"
+            at = f"{fork.session} at sequence {fork.origin.sequence:,}"
+            cost = format_cost(fork.usage.cost)
+            spent = " · ".join(filter(None, (format_count(fork.turns, "turn"), cost)))
+            is_fork = fork.origin.kind == "fork"
+            yield ("fork", at) if is_fork else ("child", f"{at} · {spent}")
 
 
 def _list_facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:
