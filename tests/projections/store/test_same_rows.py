@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from tests.projections.store.row_fold import begin_hidden_build, fold_events, read_rows
 from tests.projections.store.session_histories import (
@@ -83,6 +84,25 @@ async def test_a_long_log_folded_at_once_gives_the_rows_of_one_folded_bit_by_bit
     rows = await read_rows(store, at_once.build)
     assert len(rows["turns"]) == COPY_ROWS + 1
     assert rows == await read_rows(store, bit_by_bit.build)
+
+
+async def test_many_new_rows_are_copied_into_postgres(postgres_url: str) -> None:
+    store, statements = open_store(postgres_url), list[str]()
+    await prepare_schema(store)
+    build = (await begin_hidden_build(store)).build
+
+    def note_statement(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        statements.append(statement)
+
+    event.listen(store.engine.sync_engine, "before_cursor_execute", note_statement)
+    rows = [
+        PutRow(COMMANDS, ("t", "s", f"{each}"), {"hash": "h", "sequence": each})
+        for each in range(COPY_ROWS)
+    ]
+    await store.run_writer(lambda connection: write_changes(connection, build, rows))
+    assert not [each for each in statements if "commands" in each]
+    assert len((await read_rows(store, build))["commands"]) == COPY_ROWS
+    await store.close()
 
 
 async def test_of_many_rows_that_are_put_some_may_exist(store: ReadModelStore) -> None:
