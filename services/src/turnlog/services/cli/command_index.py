@@ -24,6 +24,7 @@ from turnlog.services.cli.commands.tenant import (
     knowledge_commands,
     quota_commands,
     segment_library_commands,
+    usage_commands,
 )
 
 
@@ -92,6 +93,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("references", memory_commands.show_references),
             CommandEntry("summaries", memory_commands.show_summaries),
             CommandEntry("growth", session_commands.show_growth),
+            CommandEntry("usage", usage_commands.show_usage),
             CommandEntry("prompt", session_commands.show_prompt),
             CommandEntry("tool", steering_commands.show_tool_result),
             CommandEntry("why", audit_commands.explain_turn),

@@ -50,6 +50,7 @@ from turnlog.services.gateway.routes.tenant import (
     knowledge_routes,
     quota_routes,
     segment_routes,
+    usage_routes,
 )
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.telemetry.request_log import RequestLog
@@ -69,6 +70,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     segment_routes.router,
     knowledge_routes.router,
     quota_routes.router,
+    usage_routes.router,
     health_routes.router,
     static_ui.router,
 )

@@ -236,6 +236,29 @@ class GroupGrowth:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What a group of turns used together."""
+
+    group: str | None
+    """The common value of the group; None if there is none or it is unknown."""
+    turns: int
+    completed: int
+    failed: int
+    cancelled: int
+    guided: int
+    """Turns whose prompts included something that was retrieved."""
+    input_tokens: int
+    output_tokens: int
+    unknown_attempts: int
+    """Attempts whose tokens nobody counted."""
+    saved_tokens: int
+    """What guided turns took less than the turn before them, in output tokens."""
+    saving_turns: int
+    """Guided turns that took less."""
+    cost: CostSum
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentRow:
     """The current version of a variant of a segment."""
 

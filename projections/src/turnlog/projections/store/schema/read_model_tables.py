@@ -166,9 +166,12 @@ TURNS: Final = _build_row_table(
     _build_text_column("submitted_at", null=False),
     _build_text_column("released_at"),
     Column("settled_at", Text, info=WRITE_ONCE),
+    _build_text_column("asked_by"),
+    _build_flag_column("counted"),
 )
 """One row per turn. `text_in` and `reply_in` are the sequences of the events with the texts, or
-with the replacement of a redacted reply.
+with the replacement of a redacted reply. A turn is `counted` where somebody asked for it: not in a
+fork that copied it, and not where an application recorded a text of its own.
 """
 
 CALLS: Final = _build_row_table(

@@ -394,6 +394,9 @@ def _build_submitted_turn(
         "redacted": False,
         "submitted_at": at,
         "released_at": at if opens else None,
+        "asked_by": event.user,
+        "counted": recorded.envelope.copyof is None
+        and not (isinstance(event, TurnSubmitted) and event.role == "system"),
     }
     yield PutRow(TURNS, (recorded.tenant, recorded.session, event.turn), submitted)
     yield _patch_session(recorded, turns=event.turn)

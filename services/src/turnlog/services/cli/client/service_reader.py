@@ -36,6 +36,7 @@ from turnlog.services.api.session_payloads import SessionPage, SessionView
 from turnlog.services.api.tenant.knowledge_payloads import CollectionList, EntryPage
 from turnlog.services.api.tenant.quota_payloads import QuotaPage, QuotaView, build_quota_path
 from turnlog.services.api.tenant.segment_payloads import SegmentPage, SegmentView
+from turnlog.services.api.tenant.usage_payloads import UsageReport
 from turnlog.services.api.turn_payloads import HistoryView
 from turnlog.services.cli.client.http_responses import send_request
 
@@ -136,6 +137,10 @@ class ServiceReader:
         """Return the full result of a tool use."""
         path = f"/v1/sessions/{session}/calls/{call}/tools/{quote(id, safe='')}"
         return await self.get_view(ToolResultView, path)
+
+    async def fetch_usage(self, query: QueryParameters) -> UsageReport:
+        """Return what turns used, in all and by group."""
+        return await self.get_view(UsageReport, "/v1/usage", query)
 
     async def list_quotas(self) -> QuotaPage:
         """Return the users who have a limit."""

@@ -1,0 +1,48 @@
+"""Render what turns used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from turnlog.services.api.tenant.usage_payloads import UsageReport, UsageView
+from turnlog.services.cli.views.text_format import (
+    escape_controls,
+    format_cost,
+    format_count,
+    format_one_line,
+)
+from turnlog.services.cli.views.theme import MUTED, create_listing
+
+_COLUMNS: Final = ("turns", "failed", "guided", "tokens in", "tokens out", "saved", "cost")
+
+
+def render_usage(report: UsageReport, by: str) -> RenderableType:
+    """Render the groups and the total, and which models and profiles there were."""
+    table = create_listing()
+    table.add_column("" if by == "all" else by, no_wrap=True)
+    for title in _COLUMNS:
+        table.add_column(title, justify="right", no_wrap=True)
+    for usage in report.groups:
+        table.add_row(format_one_line(usage.group or "(unknown)"), *_format_figures(usage))
+    table.add_row(Text("all", "bold"), *_format_figures(report.total))
+    lines = [
+        Text(f"{name}: {_format_counts(counts)}", MUTED)
+        for name, counts in (("models", report.models), ("profiles", report.profiles))
+        if counts
+    ]
+    return Group(table, *lines)
+
+
+def _format_figures(usage: UsageView) -> tuple[str, ...]:
+    numbers = (usage.turns, usage.failed, usage.guided, usage.input_tokens, usage.output_tokens)
+    return (*(f"{n:,}" for n in (*numbers, usage.saved_tokens)), format_cost(usage.cost))
+
+
+def _format_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{escape_controls(name)} ({format_count(turns, 'turn')})" for name, turns in counts.items()
+    )

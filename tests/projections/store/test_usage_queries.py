@@ -1,0 +1,119 @@
+"""What turns used, by user and other groups, and what retrieval saved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import insert
+
+from tests.projections.store.row_fold import ensure_live_position, fold_log
+from tests.projections.store.session_histories import (
+    StoredSession,
+    build_assembled,
+    build_ended,
+    build_opened,
+    build_started,
+    build_submitted,
+)
+from turnlog.events.content import PlainText
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed, TurnSubmitted
+from turnlog.events.registry import KnownEvent
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.read_models.call_costs import CostSum
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.row_types import UsageRow
+from turnlog.projections.store.read.usage_queries import UsageFilter, UsageGrouping, list_usage
+from turnlog.projections.store.schema.read_model_tables import RETRIEVED_ENTRIES
+
+EVERYTHING = UsageFilter()
+
+
+@pytest.fixture
+def story() -> StoredSession:
+    return StoredSession(MemoryLog())
+
+
+def build_turn(
+    turn: int, user: str | None, output: int | None, *end: KnownEvent
+) -> list[KnownEvent]:
+    """Build a turn of one call whose answer has so many tokens."""
+    ended = build_ended(turn, 1, tokens=output, micro_dollars=None if output is None else output)
+    return [
+        build_submitted(turn, "one").model_copy(update={"user": user}),
+        build_started(turn, 1),
+        build_assembled(turn, f"{turn}.1"),
+        ended,
+        *(end or (TurnCompleted(turn=turn, call=f"{turn}.1", text=PlainText(text="ok")),)),
+    ]
+
+
+async def mark_retrieval(store: ReadModelStore, *turns: int) -> None:
+    """Record that these turns retrieved something."""
+    build = (await ensure_live_position(store)).build
+    place = {"build": build, "tenant": "t", "session": "s", "collection": "cases"}
+    rows = [place | {"turn": turn, "entry": entry} for turn in turns for entry in ("a", "b")]
+    async with store.open_writer() as connection:
+        await connection.execute(insert(RETRIEVED_ENTRIES), rows)
+
+
+async def read_usage(
+    store: ReadModelStore, by: UsageGrouping = "all", sought: UsageFilter = EVERYTHING
+) -> dict[str | None, UsageRow]:
+    async with store.open_reader() as connection:
+        return {row.group: row for row in await list_usage(connection, "t", by, sought)}
+
+
+async def test_saved_is_what_a_guided_turn_took_less_than_the_turn_before_it(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened())
+    for turn, output in enumerate((100, 70, 90, 60, 50), 1):
+        await story.append_events(*build_turn(turn, "ann", output))
+    await fold_log(store, story.log)
+    await mark_retrieval(store, 2, 3, 5)
+    (total,) = (await read_usage(store)).values()
+    assert (total.turns, total.guided) == (5, 3)
+    # Turn 2 took 30 less and turn 5 ten less; turn 3 took more, and turn 4 retrieved nothing.
+    assert (total.saved_tokens, total.saving_turns) == (40, 2)
+
+
+async def test_turns_are_counted_by_user_and_by_how_they_ended(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    failed = TurnFailed(turn=2, code="timeout", detail="slow", retryable=True)
+    system = TurnSubmitted(turn=4, text=PlainText(text="note"), role="system")
+    await story.append_events(build_opened(), *build_turn(1, "ann", 40))
+    await story.append_events(*build_turn(2, "ann", None, failed), *build_turn(3, None, 9))
+    await story.append_events(system, TurnCompleted(turn=4, text=PlainText(text="")))
+    await fold_log(store, story.log)
+    users = await read_usage(store, "user")
+    ann = users["ann"]
+    assert (ann.turns, ann.completed, ann.failed, ann.output_tokens) == (2, 1, 1, 40)
+    assert (ann.unknown_attempts, ann.cost) == (1, CostSum(40, guessed=False, unpriced_calls=1))
+    assert users[None].turns == 1, "what an application records is no turn of anybody"
+    (only,) = (await read_usage(store, "all", UsageFilter(user="ann"))).values()
+    assert replace(only, group="ann") == ann
+
+
+@pytest.mark.parametrize(
+    ("by", "group"),
+    [
+        ("profile", "chat"),
+        ("blueprint", "assistant"),
+        ("model", "scripted/demo"),
+        ("day", "2026-01-01"),
+        ("hour", "2026-01-01T00"),
+    ],
+)
+async def test_turns_are_put_together_by_what_they_have_in_common(
+    store: ReadModelStore, story: StoredSession, by: UsageGrouping, group: str
+) -> None:
+    await story.append_events(build_opened(), *build_turn(1, "ann", 40))
+    await fold_log(store, story.log)
+    assert list(await read_usage(store, by)) == [group]
+    later = UsageFilter(since=datetime(2027, 1, 1, tzinfo=UTC))
+    assert await read_usage(store, by, later) == {}
+    earlier = UsageFilter(until=datetime(2027, 1, 1, tzinfo=UTC))
+    assert list(await read_usage(store, by, earlier)) == [group]
