@@ -12,6 +12,7 @@ from tests.agent_programs.agent_harness import build_loop_blueprint
 from tests.agent_programs.agent_service import (
     TWO_STEP_ANSWERS,
     AgentService,
+    answer_with_plan,
     answer_with_text,
     answer_with_tool_calls,
 )
@@ -24,6 +25,7 @@ from tests.e2e.browser import (
     build_texts_script,
     run_browser,
 )
+from tests.support.knowledge.fixed_search import FixedSearch, build_found
 from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
 from turnlog.events.model.tool_events import ToolStarted
 from turnlog.services.api.published_errors.turn_failures import TURN_FAILURES
@@ -324,3 +326,33 @@ async def test_a_failure_is_told_in_words_with_its_cause_and_what_to_do(
     shown = await browser.wait_for(failed)
     assert "cause HTTP 500" in shown
     assert "what to do" not in shown
+
+
+async def test_what_a_call_retrieved_is_shown_with_its_scores(
+    platform: AgentService, browser: Browser
+) -> None:
+    platform.worker.knowledge = FixedSearch(
+        [
+            build_found(MARKUP, "First list the ships.", 0.9, efficiency=0.75, feedback=2),
+            build_found("disliked", "Ask nobody.", 0.8, feedback=-1),
+            build_found("far", "Bake a cake.", 0.3),
+        ]
+    )
+    session = await platform.open_shipped_session("uderia", profile="tool_enabled")
+    answers = (answer_with_plan(), answer_with_text("Two."))
+    await platform.complete_turn(session, *answers, text="Which ships?")
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}/calls/1.1")
+    await browser.wait_for("document.querySelectorAll('.retrieved tbody tr').length === 3")
+    rows = await browser.run_script(build_texts_script(".retrieved tbody tr"))
+    case = f"champion/{MARKUP} · revision 1 · efficiency 0.75 · votes +2"
+    assert rows[0] == f"{MARKUP}{case}0.900.90taken"
+    assert rows[1].endswith("0.800.80more votes against it than for it")
+    assert rows[2].endswith("0.300.30below the least confidence")
+    assert await browser.run_script(MADE_OF_TEXT) == 0
+    for width in (1400, 390):
+        await show_at_width(browser, width)
+        assert await browser.run_script("document.documentElement.scrollWidth") <= width
+        assert await browser.run_script(BROKEN_FIGURES) == []
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}/calls/1.2")
+    await browser.wait_for(f"{ANSWER}?.includes('Two.')")
+    assert await browser.run_script("document.querySelectorAll('.retrieved').length") == 0

@@ -86,7 +86,7 @@ async def test_u10_the_ladder_of_the_history_summarises_above_its_own_limit(
     ]
     assert list_steps(prompt) == [], "the steps after the summary have nothing to do"
     shown = await platform.fetch_json("/v1/blueprints/uderia-history")
-    (line,) = [each for each in shown["ladders"] if "component history" in each]
+    (line,) = [each for each in shown["ladders"] if "window, component history" in each]
     assert line == (
         "window, component history above 4,000 tokens: condense repeated questions, then have a "
         "model summarise workflow and chat, then drop the oldest turns, then leave it to the whole"

@@ -65,6 +65,7 @@ export function formatSource(source) {
   if (!source) return "nowhere";
   if (source.path !== undefined) return source.path;
   if (source.segment !== undefined) return `segment ${source.segment}, version ${source.version}`;
+  if (source.retrieved !== undefined) return `${source.collection}/${source.entry}, revision ${source.revision}, confidence ${source.confidence}`;
   if (source.resolution !== undefined) return `event ${source.resolution}, ${Object.values(source.lines).join(", ")}`;
   if (source.field !== undefined) return `event ${source.sequence}, ${source.field}`;
   if (source.view !== undefined) return source.first === source.last ? `turn ${source.first}` : `turns ${source.first} to ${source.last}`;

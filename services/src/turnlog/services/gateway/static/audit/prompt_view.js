@@ -10,6 +10,7 @@ import { linkToCall, linkToEvent } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { renderCallAnswer } from "../turn/call_answer.js";
 import { chooseLayerHues, describeOutputRequest, formatSource, listShortenedParts, listToolParts, splitMessages, sumByComponent } from "./prompt_parts.js";
+import { renderRetrievals } from "./retrieval_view.js";
 
 // `loadTurn` returns a turn of the session with its events; the answer of a call is taken from them.
 export function createPromptView(session, loadTurn) {
@@ -45,7 +46,7 @@ export function createPromptView(session, loadTurn) {
     if (!call) return;
     try {
       const { turn, events } = await loadTurn(call.turn);
-      if (name === shown) setChildren(answerPane, renderCallAnswer(session, call, turn, events));
+      if (name === shown) setChildren(answerPane, renderCallAnswer(session, call, turn, events), renderRetrievals(session, name, events));
     } catch (problem) {
       if (name === shown) setChildren(answerPane, createElement("p", { class: "fault" }, problem.message));
     }

@@ -7,7 +7,7 @@ import { formatEventName } from "../events/event_sentences.js";
 const TURN_ENDS = ["turn-completed", "turn-failed", "turn-cancelled", "reply-redacted"];
 const TURN_EVENTS = [
   "turn-submitted", "turn-queued", "turn-released", "turn-resolved", "attempt-started", "attempt-ended", "call-completed", "plan-made", "step-planned",
-  "tool-called", "tool-started", "tool-returned", "approval-requested", "approval-decided", ...TURN_ENDS,
+  "knowledge-retrieved", "tool-called", "tool-started", "tool-returned", "approval-requested", "approval-decided", ...TURN_ENDS,
 ];
 const PAGE_SIZE = 1000;
 
