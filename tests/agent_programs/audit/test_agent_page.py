@@ -18,6 +18,7 @@ from tests.agent_programs.agent_service import (
 )
 from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
 from tests.agent_programs.phases.test_phases import build_four_phase_blueprint, enter_phase
+from tests.e2e.axe_checks import AXE_SCRIPT, list_violations, load_axe
 from tests.e2e.browser import (
     CHROMIUM,
     Browser,
@@ -348,6 +349,9 @@ async def test_what_a_call_retrieved_is_shown_with_its_scores(
     assert rows[0] == f"{MARKUP}{case}0.900.90taken"
     assert rows[1].endswith("0.800.80more votes against it than for it")
     assert rows[2].endswith("0.300.30below the least confidence")
+    if AXE_SCRIPT.exists():
+        await load_axe(browser)
+        assert await list_violations(browser) == []
     assert await browser.run_script(MADE_OF_TEXT) == 0
     for width in (1400, 390):
         await show_at_width(browser, width)
