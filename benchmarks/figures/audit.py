@@ -106,7 +106,7 @@ def _build_verify_figures(what: str, taken: Sequence[VerifyCost]) -> Sequence[Fi
     )
     clock, processor = zip(*((each.by_clock, each.by_processor) for each in taken), strict=True)
     return (
-        Figure("verify", description, "calls/s", clock, require_at_least(2_000)),
+        Figure("verify", description, "calls/s", clock, require_at_least(4_000)),
         Figure(
             "verify, own time",
             "the same, by the processor time of the verifying processes together",

@@ -30,7 +30,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
             "before it, and folded into states",
             "events/s",
             tuple(wall for wall, _ in taken),
-            require_at_least(50_000),
+            require_at_least(80_000),
         ),
         Figure(
             "read and fold, own time",

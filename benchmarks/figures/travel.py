@@ -95,7 +95,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
             f"p50 of why each of {EXPLAINED_COUNT} of those calls was answered so",
             "ms",
             tuple(statistics.median(run.reasons) for run in runs),
-            require_at_most(300),
+            require_at_most(50),
         ),
         Figure(
             "diff of any call",
@@ -103,7 +103,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
             "the next one",
             "ms",
             tuple(statistics.median(run.differences) for run in runs),
-            require_at_most(300),
+            require_at_most(50),
         ),
         Figure(
             "a session of 10,000 turns made",
