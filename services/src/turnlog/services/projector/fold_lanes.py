@@ -36,9 +36,9 @@ from turnlog.projections.store.write.quarantining_fold import (
 from turnlog.services.platform.concurrency import send_to_child, start_child_process
 from turnlog.services.platform.gc_control import pause_collection, reduce_collection
 
-IN_PROCESS_EVENT_LIMIT: Final = 60_000
-"""Events that are folded without processes. These start after a third of them and need a second or
-two, so that they wait for events and not the other way round.
+IN_PROCESS_EVENT_LIMIT: Final = 200_000
+"""Events that are folded without processes. These start after a third of them, which leaves some
+five seconds for a start, so that they wait for events and not the other way round.
 """
 
 MAX_LANES: Final = 4
