@@ -23,6 +23,7 @@ from turnlog.projections.session.commands import CancelTurn, SubmitTurn
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.quota_service import LIMITS_AGE
 from turnlog.services.sessions.turn_quotas import REPORT_GRACE, SUBMIT_GRACE
+from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import ModelFailure
 
 BOUND = TurnBound(1_000, 200)
@@ -176,7 +177,10 @@ async def test_a_cancelled_turn_counts_until_its_worker_has_told_what_it_used(
     submitted = await harness.submit_for()
     speaks, cancelled = asyncio.Event(), asyncio.Event()
     harness.model.scripts.append(["Half an ", speaks.set, cancelled, "answer."])
-    running = asyncio.create_task(harness.run_turn(submitted))
+    worker = harness.build_worker()
+    # Its heartbeat would tell the worker of the cancel, sooner or later.
+    worker.heartbeat = AttemptHeartbeat(worker.sessions, harness.tokens, 60.0)
+    running = asyncio.create_task(harness.run_turn(submitted, worker))
     await speaks.wait()
     await harness.sessions.handle(TENANT, "s", CancelTurn(), TESTER)
     assert len((await harness.load_balance()).reservations) == 1
@@ -184,7 +188,7 @@ async def test_a_cancelled_turn_counts_until_its_worker_has_told_what_it_used(
     await running
     balance = await harness.reconcile()
     assert balance.reservations == ()
-    assert balance.input_tokens > 0
+    assert get_used(balance) == ANSWER_USAGE
 
 
 async def test_a_cancelled_turn_whose_worker_died_is_charged_with_its_prompt(
