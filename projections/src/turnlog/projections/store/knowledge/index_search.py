@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, ScalarSelect, and_, func, or_, select, text
+from sqlalchemy import ColumnElement, Row, ScalarSelect, and_, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.projections.knowledge.rank_fusion import compute_fused_scores
@@ -108,9 +108,9 @@ class IndexSearch:
 
     async def _rank_in_database(self, limit: int) -> Ranking:
         found = text(
-            "SELECT number, 1 - (embedding <=> CAST(CAST(:vector AS text) AS vector)) AS score "
+            "SELECT number, -(embedding <#> CAST(CAST(:vector AS text) AS vector)) AS score "
             "FROM knowledge_vectors WHERE tenant = :tenant AND collection = ANY(:collections) "
-            "ORDER BY embedding <=> CAST(CAST(:vector AS text) AS vector), number LIMIT :limit"
+            "ORDER BY embedding <#> CAST(CAST(:vector AS text) AS vector), number LIMIT :limit"
         )
         values = {
             "vector": encode_vector(PGVECTOR, self.vector),
@@ -126,7 +126,7 @@ class IndexSearch:
             return {}
         if self.at.vectors == PGVECTOR:
             found = text(
-                "SELECT number, 1 - (embedding <=> CAST(CAST(:vector AS text) AS vector)) AS score "
+                "SELECT number, -(embedding <#> CAST(CAST(:vector AS text) AS vector)) AS score "
                 "FROM knowledge_vectors WHERE number = ANY(:numbers)"
             )
             values = {"vector": encode_vector(PGVECTOR, self.vector), "numbers": numbers}
@@ -137,37 +137,46 @@ class IndexSearch:
 
     async def _filter_numbers(self, numbers: Sequence[int]) -> set[int]:
         """Return those numbers whose entries the request allows."""
+        columns: list[ColumnElement[Any]] = [
+            _ROWS.number,
+            _ROWS.tenant,
+            _ROWS.collection,
+            _ROWS.kind,
+            _ROWS.efficiency,
+        ]
+        if self.request.exclude_negative:
+            columns.append(_build_vote_sum().label("votes"))
         allowed: set[int] = set()
         for start in range(0, len(numbers), _STATEMENT_NUMBERS):
             some = numbers[start : start + _STATEMENT_NUMBERS]
-            found = select(_ROWS.number).where(*self._build_conditions(), _ROWS.number.in_(some))
-            allowed.update((await self.connection.execute(found)).scalars())
+            found = select(*columns).where(_match_numbers(self.at.build, some))
+            rows = await self.connection.execute(found)
+            allowed.update(row.number for row in rows if self._is_allowed(row))
         return allowed
 
-    def _build_conditions(self) -> list[ColumnElement[bool]]:
+    def _is_allowed(self, row: Row[*tuple[Any, ...]]) -> bool:
+        # Not a condition of the statement: SQLite would then read the whole collection instead of
+        # the few entries with these numbers.
         request = self.request
-        conditions = [
-            _ROWS.build == self.at.build,
-            _ROWS.tenant == request.tenant,
-            _ROWS.collection.in_(request.collections),
-        ]
-        if request.kinds:
-            conditions.append(_ROWS.kind.in_(request.kinds))
-        if request.min_efficiency is not None:
-            conditions.append(or_(_ROWS.kind != "case", _ROWS.efficiency >= request.min_efficiency))
-        if request.exclude_negative:
-            conditions.append(_build_vote_sum() >= 0)
-        return conditions
+        if row.tenant != request.tenant or row.collection not in request.collections:
+            return False
+        if request.kinds and row.kind not in request.kinds:
+            return False
+        if request.exclude_negative and row.votes < 0:
+            return False
+        if request.min_efficiency is None or row.kind != "case":
+            return True
+        return row.efficiency is not None and row.efficiency >= request.min_efficiency
 
-    async def _load_rows(self, numbers: Sequence[int]) -> Sequence[Row[*tuple[object, ...]]]:
+    async def _load_rows(self, numbers: Sequence[int]) -> Sequence[Row[*tuple[Any, ...]]]:
         found = select(KNOWLEDGE_ENTRIES, _build_vote_sum().label("votes")).where(
-            *self._build_conditions(), _ROWS.number.in_(numbers)
+            _match_numbers(self.at.build, numbers)
         )
         return (await self.connection.execute(found)).all()
 
     def _build_hit(
         self,
-        row: Row[*tuple[object, ...]],
+        row: Row[*tuple[Any, ...]],
         lexical: float | None,
         nearest: float | None,
         fused: float,
@@ -188,6 +197,10 @@ class IndexSearch:
             fused_score=fused,
             confidence=min(max(cosine, 0.0), 1.0),
         )
+
+
+def _match_numbers(build: int, numbers: Sequence[int]) -> ColumnElement[bool]:
+    return and_(_ROWS.build == build, _ROWS.number.in_(numbers))
 
 
 def _build_vote_sum() -> ColumnElement[int]:

@@ -55,17 +55,21 @@ class TenantMatrix:
             bound = np.partition(scores[chosen], -limit)[-limit]
             chosen = chosen[scores[chosen] >= bound]
         order = np.lexsort((self.numbers[chosen], -scores[chosen]))[:limit]
-        return [(int(self.numbers[i]), float(scores[i])) for i in chosen[order]]
+        return [(int(self.numbers[i]), _round_score(float(scores[i]))) for i in chosen[order]]
 
     def compute_scores(self, query: Vector, numbers: list[int]) -> dict[int, float]:
         """Return the cosines of some entries."""
         places = np.searchsorted(self.numbers, numbers)
-        scores = np.round(self.vectors[places] @ np.asarray(query, np.float32), SCORE_DIGITS)
-        return dict(zip(numbers, map(float, scores), strict=True))
+        scores = self.vectors[places] @ np.asarray(query, np.float32)
+        return dict(zip(numbers, map(_round_score, scores), strict=True))
 
     def _compute_cosines(self, query: Vector) -> NDArray[np.float32]:
         # The vectors have length 1, so the product is the cosine.
         return np.round(self.vectors @ np.asarray(query, np.float32), SCORE_DIGITS)
+
+
+def _round_score(score: float) -> float:
+    return round(float(score), SCORE_DIGITS)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """An embedder that calls a provider through litellm.
 
 Addresses and keys come from the environment as litellm reads it. What a provider refuses is told
-with its status and without its message, which may repeat texts and keys.
+with its status and without its message, which may repeat texts and keys. OpenAI's client asks
+three times by itself, and litellm has no way to forbid it here.
 """
 
 from __future__ import annotations
