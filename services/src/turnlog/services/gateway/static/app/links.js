@@ -1,5 +1,5 @@
 // Every view of the page has an address behind the `#`, so that users can share links:
-//   #/?q=words&before=17        sessions; ?origin=ID forks of one, ?digest=..&open=true those pinned to a text, and the other
+//   #/?q=words&before=17        sessions; ?origin=ID forks and children of one, ?digest=..&open=true those pinned to a text, and the other
 //                               filters of `GET /v1/sessions`: blueprint, profile, phase, redacted, failed, attribute.NAME
 //   #/sessions/ID?turn=3        one session with its events, filtered by family, type, turn and text
 //   #/sessions/ID/events/7      one event of it

@@ -76,6 +76,6 @@ export function createListFilters(goTo) {
 }
 
 function renderLinkedFilters({ origin, digest }) {
-  const texts = [origin ? `forks of ${origin}` : null, digest ? `pinned to ${formatDigest(digest)}` : null].filter(Boolean);
+  const texts = [origin ? `from ${origin}` : null, digest ? `pinned to ${formatDigest(digest)}` : null].filter(Boolean);
   return texts.length ? [`only those ${texts.join(", ")} · `, createElement("a", { href: "#/" }, "all sessions")] : null;
 }

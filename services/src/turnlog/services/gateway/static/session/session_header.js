@@ -13,13 +13,13 @@ export function createSessionHeader(session, verify, listPhases) {
   const verdict = createElement("button", { type: "button", on: { click: verify } });
   const exportMenu = renderExports(session);
 
-  function drawHeader(facts, usage, first, forks) {
+  function drawHeader(facts, usage, first, derived) {
     const cost = usage ? formatCostSum(usage.cost) : "";
     document.title = first ? `${formatOneLine(first).slice(0, 60)} · Turnlog` : "Turnlog";
     setChildren(element,
       createElement("a", { class: "back", href: getListAddress(), title: "All sessions", "aria-label": "All sessions" }, "←"),
       createElement("div", { class: "name" }, createElement("h1", {}, first ? formatOneLine(first) : session),
-        createElement("div", { class: "id" }, session, renderForkLinks(session, facts.origin, forks))),
+        createElement("div", { class: "id" }, session, renderForkLinks(session, facts.origin, derived))),
       createElement("dl", {},
         renderFact("blueprint", `${facts.blueprint} v${facts.version}`),
         renderFact("profile", facts.model ? `${facts.profile} · ${facts.model}` : facts.profile, facts.closed ? null : renderProfileButton(session, facts)),

@@ -20,7 +20,7 @@ import { createTimelineView } from "../turn/timeline_view.js";
 import { createTurnEvents } from "../turn/turn_events.js";
 import { createAnnouncer } from "./announcements.js";
 import { createConversation } from "./conversation.js";
-import { countForks } from "./session_forks.js";
+import { countDerived } from "./session_forks.js";
 import { createSessionHeader } from "./session_header.js";
 import { createSessionTabs } from "./session_tabs.js";
 
@@ -49,7 +49,7 @@ export function createSessionView(session) {
   let facts = null;
   let calls = [];
   let usage = null;
-  let forks = 0;
+  let derived = { forks: 0, children: 0 };
   let source = null;
   let path = [];
   let query = new URLSearchParams();
@@ -62,7 +62,7 @@ export function createSessionView(session) {
     const [page, history] = await Promise.all([
       fetchJson(buildSessionPath(session, "events"), { after: from, limit: 1000 }),
       fetchJson(buildSessionPath(session, "history")),
-      countForks(session).then((result) => { forks = result; }),
+      countDerived(session).then((result) => { derived = result; }),
     ]);
     if (closed) return;
     eventTable.load(page.events);
@@ -112,7 +112,7 @@ export function createSessionView(session) {
     drawSidePane();
   }
 
-  const drawHeader = () => header.draw(facts, usage, conversation.title(), forks);
+  const drawHeader = () => header.draw(facts, usage, conversation.title(), derived);
 
   function showVerification() {
     if (location.hash === linkToVerification(session)) verification.show(facts.sequence);
