@@ -213,6 +213,12 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="later",
         contains=("field",),
     ),
+    "unknown-reranker": ErrorCode(
+        "No installed package registers such a reranker.",
+        "install the package that registers it, or write a name that is registered",
+        retry="later",
+        contains=("field",),
+    ),
     "unknown-file": ErrorCode(
         "A file that the blueprint names does not exist.",
         "add it",

@@ -109,6 +109,12 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.CONFLICT,
         retry="no",
     ),
+    "nothing-found": ErrorCode(
+        "A retrieval found nothing, and the blueprint refuses to answer without.",
+        "ask otherwise, or add what is missing to the collections",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+    ),
     "no-reply": ErrorCode(
         "The turn was not completed, or has no reply of this form.",
         "choose a turn that was completed; `/history` shows them",

@@ -86,10 +86,6 @@ TURN_FAILURES: Final[Mapping[str, FailureText]] = {
         "the worker was started without a model",
         "start the worker with a model and its key",
     ),
-    "nothing-found": FailureText(
-        "a retrieval found nothing, and the blueprint refuses to answer without",
-        "ask otherwise, or add what is missing to the collections",
-    ),
     "rate_limited": FailureText(
         "the provider takes no more requests for now",
         "submit the turn later, or ask the provider for a higher limit",

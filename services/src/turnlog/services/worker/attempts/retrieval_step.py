@@ -80,7 +80,7 @@ class EmptyKnowledge:
     async def search(self, request: SearchRequest) -> SearchResult:
         """See `KnowledgeSearch.search`."""
         detail = f"there is no collection {request.collections[0]!r}"
-        raise Refused(UNKNOWN_COLLECTION, detail, field="collections")
+        raise Refused("unknown-collection", detail, field="collections")
 
 
 @dataclass(frozen=True, slots=True)

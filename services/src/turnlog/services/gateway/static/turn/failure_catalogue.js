@@ -44,7 +44,7 @@ export const FAILURE_TEXTS = {
   "not-in-time": ["The question is recorded and not answered yet.", "send the very same request again"],
   "not-installed": ["The gateway lacks the package that this format needs.", "ask for another format, or install the package"],
   "not-recorded": ["What a what-if needs to know is in no record.", "leave this change out"],
-  "nothing-found": ["a retrieval found nothing, and the blueprint refuses to answer without", "ask otherwise, or add what is missing to the collections"],
+  "nothing-found": ["A retrieval found nothing, and the blueprint refuses to answer without.", "ask otherwise, or add what is missing to the collections"],
   "nothing-to-cancel": ["No such turn is open.", "nothing is left to do"],
   "over-budget": ["What a call must include does not fit its budget.", "shorten the input, or raise the budget"],
   "phase-not-free": ["The cartridge defines which phase follows.", "enter the phase that follows"],
