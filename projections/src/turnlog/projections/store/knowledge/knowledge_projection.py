@@ -42,6 +42,9 @@ KNOWLEDGE_PROJECTION: Final = "knowledge"
 KNOWLEDGE_VERSION: Final = 1
 """Incremented whenever the same events give another index; an older one is then rebuilt."""
 
+_BUILD_LOCK: Final = 0x6B6E6F77
+"""An arbitrary number, equal in every release."""
+
 _ACTIVE_ROW: Final = and_(
     PROJECTIONS.c.name == KNOWLEDGE_PROJECTION, PROJECTIONS.c.active == true()
 )
@@ -135,6 +138,9 @@ async def begin_knowledge_build(
     connection: AsyncConnection, log: LogIdentity, embedder: str
 ) -> KnowledgePosition:
     """Begin a new build: delete rows and index, and set the position before the first event."""
+    if connection.dialect.name == "postgresql":
+        # Two processes that create the same tables at once would fail; SQLite has one writer.
+        await connection.execute(text(f"SELECT pg_advisory_xact_lock({_BUILD_LOCK})"))
     before = await read_knowledge_position(connection)
     for table in (KNOWLEDGE_ENTRIES, KNOWLEDGE_HISTORIES, KNOWLEDGE_INDEX):
         await connection.execute(delete(table))
