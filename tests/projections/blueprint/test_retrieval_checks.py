@@ -1,0 +1,41 @@
+"""What `blueprint check` says of retrievals: the line, the fault and the fix."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
+
+GOOD = """blueprint: guide
+version: 1
+layers:
+  documents: {retrieval: knowledge}
+  short: {text: "Adapt it.", when: {confident: knowledge}}
+calls:
+  answer: {messages: [{system: [documents, short]}, {user: [input]}]}
+retrieval:
+  knowledge: {collections: manuals, max_docs: 3, lock: {tokens: 2000}}
+profiles:
+  reader: {default: true, program: knowledge, call: answer, retrieval: {knowledge: {max_docs: 5}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("{retrieval: knowledge}", "{retrieval: knowlege}", "4: layers.documents.retrieval"),
+        ("confident: knowledge", "confident: cases", "5: layers.short.when.confident"),
+        ("max_docs: 5", "tokens: 9000", "11: profiles.reader.retrieval.knowledge.tokens"),
+        ("max_docs: 3,", "max_docs: 3, k: 3,", "9: retrieval.knowledge"),
+        ("[documents, short]", "[short]", "7: calls.answer"),
+        ("program: knowledge", "program: knowlege", "11: profiles.reader.program"),
+    ],
+)
+def test_a_fault_of_a_retrieval_has_its_line(before: str, after: str, fault: str) -> None:
+    load_blueprint_source(GOOD)
+    assert GOOD.count(before) == 1
+    with pytest.raises(FaultyBlueprint) as refused:
+        load_blueprint_source(GOOD.replace(before, after))
+    faults = [str(each).removeprefix("blueprint.yaml:") for each in refused.value.faults]
+    assert any(each.startswith(fault) for each in faults), faults
