@@ -1,8 +1,14 @@
-"""The memory of each process, and the time from its start until it is ready."""
+"""The memory of each process, the time from its start until it is ready, and what a command costs.
+
+`up` starts twice in one data directory: it is empty at first, and then one that was used before.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,18 +16,22 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figure_types import BenchmarkTerms, Figure
-from tests.support.processes.process_host import find_free_port, run_process_host
+from tests.support.processes.process_host import PROGRAM_FOLDER, find_free_port
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 COMMAND_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "projector": ("run", "projector"),
     "gateway": ("run", "gateway"),
     "worker": ("run", "worker"),
-    "up": ("up",),
+    "up": ("up", "--nats", "127.0.0.1:0"),
+    "up again": ("up", "--nats", "127.0.0.1:0"),
 }
 SETTLE_SECONDS: Final = 6.0
 """Seconds until everything is loaded that loads in the background, such as litellm."""
 READY_POLL_INTERVAL: Final = 0.01
+
+READERS: Final = ("--help", "sessions", "show s", "why s 1", "tail s")
+"""Commands whose start is measured; no service answers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +39,35 @@ class ProcessStart:
     """One start."""
 
     seconds: float
-    megabytes: float
+    processor_seconds: float
+    resident: float
+    """Megabytes, with the files that processes share."""
+    proportional: float
+    """Megabytes, with a part of what is shared."""
 
 
 async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
-    """Start each process alone beside a server, once in each run."""
+    """Start each process alone beside a server, and each command, once in each run."""
     runs: dict[str, list[ProcessStart]] = {name: [] for name in COMMAND_WORDS}
+    commands: dict[str, list[float]] = {command: [] for command in READERS}
     for run in range(terms.runs):
         folder = terms.folder / str(run)
         async with await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server:
             for name in COMMAND_WORDS:
                 runs[name].append(await _measure_start(folder, server, name))
-    return [figure for name, taken in runs.items() for figure in _build_figures(name, taken)]
+        for command, taken in commands.items():
+            taken.append(_measure_command(folder, command))
+    figures = [figure for name, taken in runs.items() for figure in _build_figures(name, taken)]
+    return [
+        *figures,
+        *(
+            Figure(f"turnlog {command}", "processor time of the command", "s", tuple(taken))
+            for command, taken in commands.items()
+        ),
+    ]
 
 
-def _build_figures(name: str, taken: Sequence[ProcessStart]) -> tuple[Figure, Figure]:
+def _build_figures(name: str, taken: Sequence[ProcessStart]) -> tuple[Figure, ...]:
     words = f"turnlog {' '.join(COMMAND_WORDS[name])}"
     return (
         Figure(
@@ -53,10 +77,22 @@ def _build_figures(name: str, taken: Sequence[ProcessStart]) -> tuple[Figure, Fi
             tuple(each.seconds for each in taken),
         ),
         Figure(
+            f"start of {name}, processor",
+            f"processor time of `{words}` until then, without nats-server",
+            "s",
+            tuple(each.processor_seconds for each in taken),
+        ),
+        Figure(
             f"memory of {name}",
             f"resident memory of `{words}` {SETTLE_SECONDS:g} s later, idle, without nats-server",
             "MB",
-            tuple(each.megabytes for each in taken),
+            tuple(each.resident for each in taken),
+        ),
+        Figure(
+            f"memory of {name}, shared in part",
+            "the same by proportional set size",
+            "MB",
+            tuple(each.proportional for each in taken),
         ),
     )
 
@@ -64,22 +100,59 @@ def _build_figures(name: str, taken: Sequence[ProcessStart]) -> tuple[Figure, Fi
 async def _measure_start(folder: Path, server: NatsServer, name: str) -> ProcessStart:
     address = f"127.0.0.1:{find_free_port()}"
     variables = {
-        "TURNLOG_NATS_URL": server.url,
-        "TURNLOG_NATS_MONITOR": server.monitor_url or "",
-        "TURNLOG_DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'rows.db'}",
         "TURNLOG_DATA_DIR": str(folder / "data"),
         "TURNLOG_HTTP": address,
-        "TURNLOG_HEALTH": address,
     }
-    async with run_process_host(folder, variables) as on:
-        began = time.perf_counter()
-        process = await on.start_process(*COMMAND_WORDS[name], output_file=folder / f"{name}.log")
+    if COMMAND_WORDS[name][0] == "run":  # `up` has a server and a database of its own.
+        variables |= {
+            "TURNLOG_NATS_URL": server.url,
+            "TURNLOG_NATS_MONITOR": server.monitor_url or "",
+            "TURNLOG_DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'rows.db'}",
+            "TURNLOG_HEALTH": address,
+        }
+    began = time.perf_counter()
+    # Executed, and not forked as the processes of tests are: what they import is what is measured.
+    with (folder / f"{name}.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            PROGRAM_FOLDER / "turnlog",
+            *COMMAND_WORDS[name],
+            env=_build_environment(folder, variables),
+            stdout=log,
+            stderr=log,
+        )
+    try:
         while not await _is_ready(address):
             assert process.returncode is None, f"{name} ended"
             await asyncio.sleep(READY_POLL_INTERVAL)
-        seconds = time.perf_counter() - began
+        seconds, used = time.perf_counter() - began, _read_processor_seconds(process.pid)
         await asyncio.sleep(SETTLE_SECONDS)
-        return ProcessStart(seconds, _read_resident_megabytes(process.pid))
+        memory = _read_megabytes(process.pid)
+    finally:
+        process.terminate()
+        await process.wait()
+    return ProcessStart(seconds, used, memory["Rss"], memory["Pss"])
+
+
+def _build_environment(folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    return {"PATH": f"{PROGRAM_FOLDER}:{os.defpath}", "HOME": str(folder), **variables}
+
+
+def _measure_command(folder: Path, command: str) -> float:
+    """Return the seconds of processor time that a command takes where no service answers."""
+    words = (str(PROGRAM_FOLDER / "turnlog"), *command.split())
+    before = _sum_processor_seconds(resource.getrusage(resource.RUSAGE_CHILDREN))
+    subprocess.run(
+        words,
+        env=_build_environment(folder, {"TURNLOG_URL": "http://127.0.0.1:0"}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    return _sum_processor_seconds(resource.getrusage(resource.RUSAGE_CHILDREN)) - before
+
+
+def _sum_processor_seconds(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime
 
 
 async def _is_ready(address: str) -> bool:
@@ -94,9 +167,12 @@ async def _is_ready(address: str) -> bool:
     return answer.startswith(b"HTTP/1.1 200")
 
 
-def _read_resident_megabytes(pid: int) -> float:
-    """Read the resident memory in megabytes, as Linux reports it."""
-    (line,) = (
-        line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in line
-    )
-    return int(line.split()[1]) / 1024
+def _read_processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _read_megabytes(pid: int) -> dict[str, float]:
+    """Read the memory in megabytes, by the names that Linux gives the kinds of it."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    return {line.partition(":")[0]: int(line.split()[1]) / 1024 for line in lines}

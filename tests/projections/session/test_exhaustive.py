@@ -35,7 +35,8 @@ Command = (
 def house(tmp_path: Path) -> Path:
     """A copy of the files that mypy reads, in which a union can be extended."""
     for part in (EVENTS, "projections/src/turnlog/projections"):
-        shutil.copytree(HOUSE / part, tmp_path / part)
+        compiled = shutil.ignore_patterns("__pycache__")  # Which other tests write meanwhile.
+        shutil.copytree(HOUSE / part, tmp_path / part, ignore=compiled)
     shutil.copy(HOUSE / "pyproject.toml", tmp_path)
     return tmp_path
 
