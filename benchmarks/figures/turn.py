@@ -18,7 +18,7 @@ from benchmarks.support.http_caller import HttpCaller, connect_caller, wait_for_
 from benchmarks.support.random_prose import RandomProse
 from turnlog.events.jetstream.jetstream_client import build_client
 from turnlog.events.jetstream.nats_connection import open_connection
-from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.model.call_events import find_attempt_end
 from turnlog.events.store.ports import EventLog
 
 TENANT: Final = "default"
@@ -86,11 +86,11 @@ async def _measure_median(
     last = await log.read_last_event(TENANT, session)
     assert before
     assert last
-    inside = [
-        recorded.event.timings.total
+    ends = (
+        find_attempt_end(recorded.event)
         for recorded in await log.read_range(TENANT, session, before.head, last)
-        if isinstance(recorded.event, AttemptEnded) and recorded.event.timings
-    ]
+    )
+    inside = [ended.timings.total for ended in ends if ended and ended.timings]
     return statistics.median(total - model for total, model in zip(took, inside, strict=True))
 
 

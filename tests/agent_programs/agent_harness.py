@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import JsonValue
 
+from tests.support.sessions.event_parts import find_part
 from tests.support.sessions.puppet_model import PuppetModel, ScriptStep
 from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarness, build_delivery
 from turnlog.events.envelope import RecordedEvent
@@ -249,8 +250,9 @@ class AgentHarness:
         tool_lists: list[Any] = [request.tools for request in self.house.model.requests]
         return [[tool["function"]["name"] for tool in tools] for tools in tool_lists]
 
-    def list_events(self, kind: type) -> list[Any]:
-        return [each.event for each in self.house.list_events() if isinstance(each.event, kind)]
+    def list_events(self, kind: type[Any]) -> list[Any]:
+        events = self.house.list_events()
+        return [part for each in events if (part := find_part(each.event, kind))]
 
 
 async def open_loop(shop: FakeToolServer | None = None, **changes: Any) -> AgentHarness:  # noqa: ANN401

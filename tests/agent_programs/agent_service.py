@@ -33,6 +33,7 @@ from tests.services.gateway.streaming.sse_client import StreamingResponse as Wat
 from tests.services.gateway.streaming.sse_client import open_stream
 from tests.support.servers.model_behaviours import ModelAnswer, ModelBehaviour
 from tests.support.servers.openai_server import OpenAIServer
+from tests.support.sessions.event_parts import find_part
 from tests.support.sessions.reproduction_checks import verify_session_log
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import KnownEvent, format_event_name
@@ -160,9 +161,9 @@ class AgentService:
 
     async def load_events(self, session: str, kind: type[Kind]) -> list[Kind]:
         return [
-            each.event
+            part
             for each in await self.load_recorded_events(session)
-            if isinstance(each.event, kind)
+            if (part := find_part(each.event, kind))
         ]
 
     async def list_event_names(self, session: str) -> list[str]:

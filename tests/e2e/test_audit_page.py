@@ -50,7 +50,7 @@ async def test_an_auditor_finds_what_was_said_and_why(
     await browser.wait_for("document.querySelector('.facts') !== null")
     assert await browser.run_script("location.hash") == f"#/sessions/{session}/calls/3.1/why"
     left_out = await browser.run_script(build_texts_script(".origin p"))
-    assert any(line.startswith("turn 1 excluded: event 15 turn-excluded") for line in left_out)
+    assert any(line.startswith("turn 1 excluded: event 11 turn-excluded") for line in left_out)
 
     await browser.wait_for(open_tab("Difference"))
     await browser.wait_for("document.querySelector('.change') !== null")
@@ -58,17 +58,17 @@ async def test_an_auditor_finds_what_was_said_and_why(
     changes = await browser.run_script(build_texts_script(".change .sign"))
     assert changes == ["\N{MINUS SIGN}", "+", "~"]
     first = await browser.run_script("document.querySelector('.change p').textContent")
-    assert first.startswith("excluded: event 15 turn-excluded")
+    assert first.startswith("excluded: event 11 turn-excluded")
 
     await browser.trigger_click(".change p a")
     await browser.wait_for("document.querySelector('.detail pre') !== null")
-    assert await browser.run_script("location.hash") == f"#/sessions/{session}/events/15"
+    assert await browser.run_script("location.hash") == f"#/sessions/{session}/events/11"
     await browser.trigger_click(".detail .links a")
-    await browser.wait_for("document.querySelector('.past strong')?.textContent === 'event 15'")
+    await browser.wait_for("document.querySelector('.past strong')?.textContent === 'event 11'")
     await browser.wait_for(f"{build_texts_script('.bubble')}.length === 4")
     assert await browser.run_script(build_texts_script(".turn .badge")) == ["excluded"]
-    await browser.run_script(build_input_script(".past input", 9, "input"))
-    await browser.wait_for("document.querySelector('.past strong')?.textContent === 'event 9'")
+    await browser.run_script(build_input_script(".past input", 7, "input"))
+    await browser.wait_for("document.querySelector('.past strong')?.textContent === 'event 7'")
     await browser.trigger_click(".past .now")
     await browser.wait_for("document.querySelector('.composer') !== null")
 
@@ -201,10 +201,10 @@ async def test_a_session_is_forked_where_one_stands_in_its_past(
     session = await stand.open_session("assistant", session="forked")
     await stand.submit_and_answer(session, "Left or right?", "Left.")
     await stand.submit_and_answer(session, "And then?", "You are lost.")
-    await browser.open_page(f"{stand.address}/#/sessions/{session}/at/8")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}/at/6")
     await browser.trigger_click(".past .fork")
     await browser.wait_for(
-        "document.querySelector('.name .id a')?.textContent === 'forked, event 8'"
+        "document.querySelector('.name .id a')?.textContent === 'forked, event 6'"
     )
     made = (await browser.run_script("location.hash")).removeprefix("#/sessions/")
     history = await stand.fetch_json(f"/v1/sessions/{made}/history")

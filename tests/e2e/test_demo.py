@@ -52,7 +52,7 @@ def assert_trickster_explained(screen: str) -> None:
     assert (
         "redaction_note ▌ Your previous response was withheld by the safety check." in explanation
     )
-    assert "when reply_redacted: event 17 reply-redacted" in explanation
+    assert "when reply_redacted: event 14 reply-redacted" in explanation
     assert "by assembly   byte for byte the recorded one" in explanation
     assert "verified · 1 session, 39 events, 5 prompts" in screen
 

@@ -129,7 +129,7 @@ async def test_arrow_keys_move_between_tabs_turns_and_events(
     await browser.wait_for("document.querySelector('.events') !== null")
     await browser.run_script("[...document.querySelectorAll('.events a')].at(-1).focus()")
     await browser.press_key("ArrowUp")
-    assert await browser.run_script(FOCUSED) == "call-completed"
+    assert await browser.run_script(FOCUSED) == "context-assembled"
     await browser.press_key("Enter", "\r")
     await browser.wait_for("document.querySelector('.detail pre') !== null")
 

@@ -72,9 +72,9 @@ async def test_events_are_filtered_and_opened_among_the_filtered(
     await stand.submit_and_answer(session, "How are pears stored?", "Likewise.")
     address = f"#/sessions/{session}"
     await browser.open_page(f"{stand.address}/{address}?turn=2")
-    turn = ["turn-submitted", "attempt-started", "context-assembled", "attempt-ended"]
+    turn = ["turn-submitted", "attempt-started", "context-assembled", "turn-completed"]
     await browser.wait_for(f"{EVENTS}[0] === 'turn-submitted'")
-    assert await browser.run_script(EVENTS) == [*turn, "call-completed", "turn-completed"]
+    assert await browser.run_script(EVENTS) == turn
     await browser.wait_for(choose_option(".filters [name=family]", "turn"))
     await browser.wait_for(f"{EVENTS}.join() === 'turn-submitted,turn-completed'")
     links = "[...document.querySelectorAll('.event:not([hidden]) .event-name')]"
@@ -83,20 +83,20 @@ async def test_events_are_filtered_and_opened_among_the_filtered(
     assert await browser.run_script(f"{links}.indexOf(document.activeElement)") == 0
     await browser.trigger_click(".event:not([hidden]) .event-name")
     await browser.wait_for("document.querySelector('.detail pre') !== null")
-    assert await browser.run_script("location.hash") == f"{address}/events/9?family=turn&turn=2"
+    assert await browser.run_script("location.hash") == f"{address}/events/7?family=turn&turn=2"
     await stand.submit_and_answer(session, "And plums?", "The same.")
-    await browser.wait_for("document.querySelectorAll('.event').length === 20")
+    await browser.wait_for("document.querySelectorAll('.event').length === 14")
     assert await browser.run_script(EVENTS) == ["turn-submitted", "turn-completed"]
     await browser.run_script("history.back()")
     await browser.wait_for("document.querySelector('.detail') === null")
     await browser.run_script("history.back()")
-    await browser.wait_for(f"{EVENTS}.length === 6")
+    await browser.wait_for(f"{EVENTS}.length === 4")
     await browser.run_script(build_input_script(".filters [name=turn]", "", "input"))
     await browser.run_script(build_input_script(".filters [name=text]", "APPLES", "input"))
     await browser.wait_for(f"{EVENTS}.join() === 'turn-submitted'")
     assert await browser.run_script("location.hash") == f"{address}?text=APPLES"
     found = "document.querySelector('.filters [role=status]').textContent"
-    assert await browser.run_script(found) == "1 of 20 events"
+    assert await browser.run_script(found) == "1 of 14 events"
     await stand.submit_and_answer(session, "And figs?", "Dried.")
     await browser.wait_for(f"{build_texts_script('.why')}.length === 4")
     assert await browser.run_script(EVENTS) == ["turn-submitted"]

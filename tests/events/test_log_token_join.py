@@ -20,7 +20,8 @@ from turnlog.events.jetstream.event_consumer import (
     stream_session,
 )
 from turnlog.events.log_token_join import ReplyPosition, apply_token_event
-from turnlog.events.model.call_events import AttemptCost, AttemptEnded, AttemptStarted, TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import (
     ReplyFallback,

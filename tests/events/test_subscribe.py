@@ -18,7 +18,8 @@ from turnlog.events.jetstream.event_consumer import (
     subscribe_events,
 )
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
-from turnlog.events.model.call_events import AttemptStarted, TokenUsage
+from turnlog.events.model.attempt_figures import TokenUsage
+from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.turn_events import (
     TurnCompleted,
     TurnExcluded,

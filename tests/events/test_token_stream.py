@@ -15,7 +15,7 @@ from turnlog.events.jetstream.stream_setup import (
     provision_lost_streams,
     provision_streams,
 )
-from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.model.attempt_figures import TokenUsage
 from turnlog.events.store.memory_log import MemoryTokenStream
 from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import AttemptClosed, Token, TokenEvent

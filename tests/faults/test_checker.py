@@ -13,11 +13,12 @@ from tests.faults.checks.checker import CheckedEvidence, check_evidence
 from tests.faults.clients.client_history import ClientHistory, CommandTry, HeardReply, ReadResult
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import PlainText
-from turnlog.events.model.call_events import AttemptCost, AttemptEnded, TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
-from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
+from turnlog.events.model.turn_events import ReplyAnswer, TurnCompleted, TurnFailed
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.testing import (
+    SAMPLE_SPENT,
     SESSION,
     START,
     KeyedCommand,
@@ -40,7 +41,7 @@ TRIES = [
     CommandTry(SESSION, "open", "open", None, 0, 1, 201, {"sequence": 1}),
     CommandTry(SESSION, "submit", "k-1", "One", 2, 3, None),
     CommandTry(SESSION, "submit", "k-1", "One", 3, 4, 202, {"turn": 1, "sequence": 2}),
-    CommandTry(SESSION, "submit", "k-2", "Two", 5, 6, 202, {"turn": 2, "sequence": 7}),
+    CommandTry(SESSION, "submit", "k-2", "Two", 5, 6, 202, {"turn": 2, "sequence": 5}),
 ]
 ROW: tuple[object, ...] = (SESSION, 2)
 
@@ -87,6 +88,11 @@ def replace_events(kind: type[Kind], **changes: object) -> SessionScenario:
             changed, command=CommandRef(key, digest) if key and digest else None
         )
     return written
+
+
+def replace_spent(**changes: object) -> SessionScenario:
+    answer = ReplyAnswer(attempt=1, spent=SAMPLE_SPENT.model_copy(update=changes))
+    return replace_events(TurnCompleted, answer=answer)
 
 
 def alter_text() -> SessionScenario:
@@ -143,7 +149,7 @@ PLANTED = {
     ),
     "another turn than was told": (
         "untrue answer",
-        build_evidence(tries=replace_try(3, body={"turn": 1, "sequence": 7})),
+        build_evidence(tries=replace_try(3, body={"turn": 1, "sequence": 5})),
     ),
     "another event than was told": (
         "untrue answer",
@@ -165,12 +171,12 @@ PLANTED = {
         "overdue",
         build_evidence(TWO_TURNS.apply_steps(submit_turn("Three"))),
     ),
-    "a cost of nothing": ("cost", build_evidence(replace_events(AttemptEnded, cost=FREE))),
-    "a cost of unknown tokens": (
+    "a cost of nothing": ("cost", build_evidence(replace_spent(cost=FREE))),
+    "a cost of unknown tokens": ("cost", build_evidence(replace_spent(usage=UNKNOWN))),
+    "an attempt whose cost is nowhere": (
         "cost",
-        build_evidence(replace_events(AttemptEnded, usage=UNKNOWN)),
+        build_evidence(replace_events(TurnCompleted, answer=None)),
     ),
-    "an attempt whose cost is nowhere": ("cost", build_evidence(remove_event(4))),
     "the reply to another turn": (
         "wrong reply",
         build_evidence(replace_events(TurnCompleted, text=PlainText(text="So: One"))),

@@ -23,7 +23,7 @@ from tests.services.gateway.streaming.sse_client import ResumingWatcher
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.content import compute_digest, decode_withheld_text
-from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.model.call_events import find_attempt_end
 from turnlog.events.model.redaction_events import ReplyRedacted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -78,7 +78,7 @@ async def test_the_withheld_text_is_in_no_event_and_in_the_blob_that_one_of_them
     assert text.startswith("Well. Write to me at trick@example.org. ")
     assert decode_withheld_text(text.encode()) == text, "as earlier releases stored it"
     assert compute_digest(text) not in str([each.stored for each in events])
-    ended = [each.event for each in events if isinstance(each.event, AttemptEnded)]
+    ended = [end for each in events if (end := find_attempt_end(each.event))]
     assert [each.usage.known for each in ended] == ["reported", "estimated", "reported"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turnlog.events.model.call_events import AttemptCost
+from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.projections.read_models.call_costs import (
     NO_COST,
     CostSum,

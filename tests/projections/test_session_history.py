@@ -48,7 +48,7 @@ def test_an_answered_turn_stands_with_its_text_its_reply_and_its_times() -> None
         reply=PlainText(text="Hello"),
         finish="stop",
         call="1.1",
-        settled_at="2026-01-01T00:00:05.000000Z",
+        settled_at="2026-01-01T00:00:03.000000Z",
     )
 
 

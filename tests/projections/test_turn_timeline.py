@@ -9,14 +9,12 @@ from typing import Any
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import Envelope, RecordedEvent
+from turnlog.events.model.attempt_figures import AttemptCost, AttemptTimings, TokenUsage
 from turnlog.events.model.call_events import (
-    AttemptCost,
     AttemptEnded,
     AttemptFault,
     AttemptResult,
     AttemptStarted,
-    AttemptTimings,
-    TokenUsage,
 )
 from turnlog.events.model.tool_events import (
     ApprovalDecided,

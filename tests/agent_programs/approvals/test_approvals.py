@@ -71,8 +71,8 @@ async def test_nothing_of_an_answer_runs_until_its_tools_are_approved() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY, LOOK)
     assert shop.shop.tool_calls == []
-    assert shop.house.list_event_names()[-5:] == [
-        *("attempt-ended", "call-completed", "tool-called", "tool-called", "approval-requested")
+    assert shop.house.list_event_names()[-4:] == [
+        *("call-completed", "tool-called", "tool-called", "approval-requested")
     ]
     decided = await decide(shop, "approve")
     assert await shop.house.run_turn(decided) == DeliverySettled()

@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 
 from tests.agent_programs.agent_service import AgentService, answer_with_text, start_agent_service
 from tests.support.servers.model_behaviours import ModelAnswer, RawFrames
-from turnlog.events.model.call_events import AttemptEnded, SafetyRating
+from turnlog.events.model.attempt_figures import SafetyRating
+from turnlog.events.model.call_events import AttemptEnded
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -16,6 +16,7 @@ from tests.support.processes.separate_roles import build_settings
 from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
+from tests.support.sessions.event_parts import find_part
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -40,7 +41,7 @@ class ClockService:
 
     async def load_events(self, session: str, kind: type[Any]) -> list[Any]:
         events = await self.up.service.list_events(session)
-        return [each.event for each in events if isinstance(each.event, kind)]
+        return [part for each in events if (part := find_part(each.event, kind))]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

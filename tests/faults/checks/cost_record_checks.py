@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.faults.checks.settling_events import find_settling_events
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted, find_attempt_end
 
 
 def find_cost_faults(events: Sequence[RecordedEvent]) -> Iterator[str]:
@@ -14,9 +14,9 @@ def find_cost_faults(events: Sequence[RecordedEvent]) -> Iterator[str]:
     over = find_settling_events(events)
     ended: set[tuple[int, int]] = set()
     for recorded in events:
-        if isinstance(recorded.event, AttemptEnded):
-            ended.add((recorded.event.turn, recorded.event.attempt))
-            yield from _check_attempt_cost(recorded.event)
+        if end := find_attempt_end(recorded.event):
+            ended.add((end.turn, end.attempt))
+            yield from _check_attempt_cost(end)
     for recorded in events:
         match recorded.event:
             case AttemptStarted(turn=turn, attempt=attempt) if turn in over:

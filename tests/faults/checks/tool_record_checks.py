@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.faults.checks.settling_events import find_settling_events
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.call_events import CallCompleted
+from turnlog.events.model.call_events import find_call_answer
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 
 ToolCallKey = tuple[str, str]
@@ -21,7 +21,8 @@ ToolCallKey = tuple[str, str]
 
 def find_tool_faults(events: Sequence[RecordedEvent]) -> Iterator[str]:
     """Say of calls and tools what must not be."""
-    answered = Counter(each.event.call for each in events if isinstance(each.event, CallCompleted))
+    answers = (find_call_answer(each.event) for each in events)
+    answered = Counter(each.call for each in answers if each)
     yield from (
         f"call {call} was answered {times} times" for call, times in answered.items() if times > 1
     )

@@ -116,7 +116,7 @@ def test_a_turn_that_has_changed_is_noticed() -> None:
 
 
 def test_a_turn_that_is_gone_is_named() -> None:
-    events = tuple(e for e in TALKED.events if e.sequence not in range(8, 13))
+    events = tuple(e for e in TALKED.events if e.sequence not in range(5, 8))
     assert expect_refusal(events=events) == "turn 2: it is not in the session's history"
 
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from turnlog.events.content import PlainText
-from turnlog.events.model.call_events import AttemptCost, AttemptEnded, TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
+from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import SessionClosed, SessionOpened
 from turnlog.events.model.turn_events import (

@@ -61,7 +61,7 @@ def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
         build_waiting_session()
         .when(build_phase_end(build_phase_graph(**APART)))
         .then_names(
-            *("attempt-ended", "call-completed", "tool-called", "tool-returned", "turn-completed"),
+            *("call-completed", "tool-called", "tool-returned", "turn-completed"),
             *("turn-cancelled", "phase-entered"),
         )
     )

@@ -93,7 +93,7 @@ def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> No
         1,
         "completed",
         build_text_ref(2, "text", "Hi"),
-        build_text_ref(6, "text", "Hello"),
+        build_text_ref(4, "text", "Hello"),
         request="00000000-0000-4000-8000-000000000002",
     )
     assert TALKED.opened_state.completed == 1
@@ -102,7 +102,7 @@ def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> No
 
 def test_what_stands_for_a_withheld_reply_is_its_replacement() -> None:
     session = TALKED.apply_steps(REDACT)
-    assert get_single_turn(session).reply == build_text_ref(7, "replacement", "(Withheld.)")
+    assert get_single_turn(session).reply == build_text_ref(5, "replacement", "(Withheld.)")
     assert get_single_turn(session).redacted
 
 

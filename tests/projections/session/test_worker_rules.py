@@ -6,18 +6,16 @@ from typing import Literal
 import pytest
 
 from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.call_events import (
-    AttemptCost,
     AttemptEnded,
     AttemptFault,
     AttemptStarted,
-    CallCompleted,
     ContextAssembled,
-    TokenUsage,
 )
 from turnlog.events.model.manifest import CounterRef, Manifest
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
-from turnlog.events.model.turn_events import TurnCompleted, TurnFailed, TurnReleased
+from turnlog.events.model.turn_events import ReplyAnswer, TurnCompleted, TurnFailed, TurnReleased
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
     AttemptRef,
@@ -229,26 +227,15 @@ def test_a_call_that_stands_in_for_another_says_so() -> None:
     )
 
 
-def test_an_answer_ends_attempt_call_and_turn_together() -> None:
+def test_an_answer_ends_attempt_call_and_turn_by_one_event() -> None:
     CLAIMED.when(complete_turn("Hello", "length")).then(
-        AttemptEnded(
+        TurnCompleted(
             turn=1,
             call="1.1",
-            attempt=1,
-            outcome="answered",
-            usage=SAMPLE_SPENT.usage,
-            cost=SAMPLE_SPENT.cost,
-            timings=SAMPLE_SPENT.timings,
-        ),
-        CallCompleted(
-            turn=1,
-            call="1.1",
-            attempt=1,
+            text=PlainText(text="Hello"),
             finish="length",
-            digest=compute_digest("Hello"),
-            characters=5,
+            answer=ReplyAnswer(attempt=1, spent=SAMPLE_SPENT),
         ),
-        TurnCompleted(turn=1, call="1.1", text=PlainText(text="Hello"), finish="length"),
     )
 
 
@@ -312,4 +299,4 @@ def test_a_turn_fails_with_the_fault_of_its_last_attempt() -> None:
 
 def test_a_turn_is_answered_by_its_latest_attempt_only() -> None:
     answered = TAKEN_OVER.when(CompleteTurn(SECOND, "Hello", "stop", SAMPLE_SPENT))
-    answered.then_names("attempt-ended", "call-completed", "turn-completed")
+    answered.then_names("turn-completed")

@@ -15,15 +15,13 @@ from hypothesis import strategies as st
 from turnlog.events import codec
 from turnlog.events.content import Content, ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.attempt_figures import AttemptCost, AttemptTimings, TokenUsage
 from turnlog.events.model.call_events import (
-    AttemptCost,
     AttemptEnded,
     AttemptFault,
     AttemptStarted,
-    AttemptTimings,
     CallCompleted,
     ContextAssembled,
-    TokenUsage,
 )
 from turnlog.events.model.manifest import (
     AppliedTrimStep,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from turnlog.events.errors import Refused
-from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.model.attempt_figures import TokenUsage
 from turnlog.services.blueprints.model_prices import ModelPrices, PriceTable, compute_cost
 
 MILLION = TokenUsage(known="reported", input_tokens=1_000_000, output_tokens=1_000_000)

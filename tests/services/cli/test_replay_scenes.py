@@ -4,8 +4,14 @@ from io import StringIO
 
 from rich.console import Console
 
-from turnlog.events.model.call_events import AttemptCost, AttemptFault, AttemptTimings, TokenUsage
-from turnlog.projections.session.commands import AttemptUsage, EndAttempt, RedactReply
+from turnlog.events.model.attempt_figures import (
+    AttemptCost,
+    AttemptTimings,
+    AttemptUsage,
+    TokenUsage,
+)
+from turnlog.events.model.call_events import AttemptFault
+from turnlog.projections.session.commands import EndAttempt, RedactReply
 from turnlog.projections.testing import (
     SessionScenario,
     build_exchange,
@@ -19,9 +25,9 @@ from turnlog.projections.testing import (
 from turnlog.services.cli.terminal_replay import ReplayScene, ScenePlayer, build_scenes
 
 LOST = AttemptUsage(
-    TokenUsage(known="unknown"),
-    AttemptCost(price="unknown", table="t"),
-    AttemptTimings(total=4_000),
+    usage=TokenUsage(known="unknown"),
+    cost=AttemptCost(price="unknown", table="t"),
+    timings=AttemptTimings(total=4_000),
 )
 
 FAULT = AttemptFault(code="disconnected", detail="mid-stream", retryable=True)

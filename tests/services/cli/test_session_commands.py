@@ -181,7 +181,7 @@ def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
         SESSION_QUESTIONS[1],
         "persona.md",
         "turn 1",
-        "event 9",
+        "event 7",
     ):
         assert known in ran.out
     assert "by assembly   byte for byte the recorded one" in ran.out

@@ -73,9 +73,9 @@ def test_why_shows_every_layer_and_under_it_where_it_came_from(
         "default/persona.md",
         "blob sha256:",
         "session.phase of event 4",
-        "when reply_redacted: event 17 reply-redacted",
+        "when reply_redacted: event 14 reply-redacted",
         "turns 1 to 2",
-        "said in event 18 turn-submitted",
+        "said in event 15 turn-submitted",
         "signal: understood, partial, max_reached",
         "provider nothing to say · absent",
         "byte for byte the recorded one",
@@ -160,10 +160,10 @@ def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
     assert ran.code == 0
     for known in (
         "removed · the blueprint · by when reply_redacted",
-        "already described: event 20 context-assembled",
+        "already described: event 17 context-assembled",
         "added · turn 3",
-        "answered: event 23 turn-completed",
-        "the turn's message: event 24 turn-submitted",
+        "answered: event 18 turn-completed",
+        "the turn's message: event 19 turn-submitted",
         "1 message, 2,424 tokens · up to redaction_note",
     ):
         assert known in ran.out
@@ -216,7 +216,7 @@ def test_an_auditor_reads_the_withheld_text_from_the_log_itself(
     log = json.loads((tutored.up.data_dir / "ready.json").read_bytes())["nats"]
     answer = turnlog("withheld", tutored.session, "2", "--nats", log, "-o", "json").json
     assert answer["text"].endswith(f"Write to her at {WITHHELD} and say that I sent you.")
-    assert (answer["sequence"], answer["rule"]) == (17, "contact-details")
+    assert (answer["sequence"], answer["rule"]) == (14, "contact-details")
 
 
 def test_an_auditor_reads_it_where_no_service_runs(turnlog: RunCommand, tmp_path: Path) -> None:

@@ -9,13 +9,8 @@ from pydantic import JsonValue
 
 from tests.support.generators.event_samples import build_samples
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
-from turnlog.events.model.call_events import (
-    AttemptCost,
-    AttemptEnded,
-    AttemptTimings,
-    ContextAssembled,
-    TokenUsage,
-)
+from turnlog.events.model.attempt_figures import AttemptCost, AttemptTimings, TokenUsage
+from turnlog.events.model.call_events import AttemptEnded, ContextAssembled
 from turnlog.events.model.memory_events import (
     SummaryBegun,
     SummaryTrigger,

@@ -18,13 +18,14 @@ from tests.support.sessions.session_harness import (
 )
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.attempt_figures import SafetyRating
+from turnlog.events.model.attempt_figures import TokenUsage as RecordedUsage
 from turnlog.events.model.call_events import (
     AttemptEnded,
     AttemptStarted,
     ContextAssembled,
-    SafetyRating,
+    find_attempt_end,
 )
-from turnlog.events.model.call_events import TokenUsage as RecordedUsage
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
 from turnlog.projections.blueprint.schema.policy_specs import Policies
@@ -39,6 +40,11 @@ def find_last_event(house: SessionHarness, kind: type) -> RecordedEvent:
     return next(event for event in reversed(house.list_events()) if isinstance(event.event, kind))
 
 
+def list_attempt_ends(house: SessionHarness) -> list[AttemptEnded]:
+    """List how the attempts ended, in order."""
+    return [end for each in house.list_events() if (end := find_attempt_end(each.event))]
+
+
 async def test_a_turn_is_claimed_its_prompt_fixed_and_its_reply_recorded() -> None:
     house = SessionHarness()
     await house.open_session()
@@ -49,8 +55,6 @@ async def test_a_turn_is_claimed_its_prompt_fixed_and_its_reply_recorded() -> No
         "turn-submitted",
         "attempt-started",
         "context-assembled",
-        "attempt-ended",
-        "call-completed",
         "turn-completed",
     ]
     reply = find_last_event(house, TurnCompleted).event
@@ -129,7 +133,7 @@ async def test_a_silent_worker_is_replaced_and_its_cost_is_unknown_not_zero() ->
     )
     await asyncio.sleep(ACK_WAIT)
     assert await house.run_redelivered_turn(submitted) == DeliverySettled()
-    ended = [e.event for e in house.list_events() if isinstance(e.event, AttemptEnded)]
+    ended = list_attempt_ends(house)
     assert [end.outcome for end in ended] == ["lost", "answered"]
     assert ended[0].usage.known == "unknown"
     assert ended[0].cost.micro_dollars is None
@@ -167,8 +171,7 @@ async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a
     reply = find_last_event(house, TurnCompleted).event
     assert isinstance(reply, TurnCompleted)
     assert reply.text == PlainText(text="All of it.")
-    ended = find_last_event(house, AttemptEnded).event
-    assert isinstance(ended, AttemptEnded)
+    ended = list_attempt_ends(house)[-1]
     assert (ended.outcome, ended.response_id) == ("answered", "chatcmpl-1")
     assert ended.ratings == closed.ratings
 
@@ -185,7 +188,7 @@ async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> No
     assert done.state.open
     assert done.state.open.attempt == 2
     assert await zombie == DeliverySuperseded()
-    ended = [e.event for e in house.list_events() if isinstance(e.event, AttemptEnded)]
+    ended = list_attempt_ends(house)
     assert [end.outcome for end in ended] == ["lost", "cancelled"]
     assert "turn-completed" not in house.list_event_names()
 
@@ -200,8 +203,7 @@ async def test_a_cancelled_turn_closes_the_stream_and_keeps_what_it_cost() -> No
     await house.sessions.handle(TENANT, "s", CancelTurn(), TESTER)
     assert await working == DeliverySettled()
     assert house.model.closed_count == 1
-    own = find_last_event(house, AttemptEnded).event
-    assert isinstance(own, AttemptEnded)
+    own = list_attempt_ends(house)[-1]
     assert own.outcome == "cancelled"
     assert own.usage.known == "estimated"
     assert isinstance(find_last_event(house, TurnCancelled).event, TurnCancelled)
@@ -365,9 +367,7 @@ async def test_an_amount_names_the_prices_it_was_computed_by_and_outlives_them(
         worker = house.build_worker()
         outcomes = replace(worker.outcomes, prices=ModelPrices(file).load_table)
         await house.run_turn(await house.submit_turn("Hi"), replace(worker, outcomes=outcomes))
-    first, second = (
-        each.event.cost for each in house.list_events() if isinstance(each.event, AttemptEnded)
-    )
+    first, second = (end.cost for end in list_attempt_ends(house))
     assert (first.micro_dollars, second.micro_dollars) == (1_000, 9_000)
     assert (first.price, second.price) == ("exact", "exact")
     assert "+own-" in first.table
@@ -387,9 +387,7 @@ async def test_a_turn_given_up_while_it_waits_for_a_retry_has_no_time_of_a_reque
 
     outcomes = replace(worker.outcomes, jitter=stop_before_the_delay)
     await house.run_turn(await house.submit_turn("Hi"), replace(worker, outcomes=outcomes))
-    sent, unsent = (
-        each.event for each in house.list_events() if isinstance(each.event, AttemptEnded)
-    )
+    sent, unsent = list_attempt_ends(house)
     assert (sent.timings is None, unsent.timings) == (False, None)
     assert unsent.fault is not None
     assert unsent.fault.code == "handed-back"

@@ -24,13 +24,13 @@ from tests.simulation.simulation import ACK_WAIT, Simulation
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import (
-    AttemptEnded,
     AttemptStarted,
     CallCompleted,
     ContextAssembled,
+    find_attempt_end,
 )
 from turnlog.events.model.tool_events import ApprovalDecided
-from turnlog.events.model.turn_events import TurnCompleted, TurnReleased, TurnSubmitted
+from turnlog.events.model.turn_events import ReplyAnswer, TurnCompleted, TurnReleased, TurnSubmitted
 from turnlog.events.subjects import BLOBS_STREAM
 from turnlog.projections.session.evolve import fold
 
@@ -123,18 +123,20 @@ def _check_attempts(events: Sequence[RecordedEvent]) -> Iterator[str]:
     replied: dict[int, int] = {}
     digests: dict[int, Digest] = {}
     for recorded in events:
+        if (end := find_attempt_end(recorded.event)) and end.outcome == "answered":
+            if end.turn in replied:
+                yield f"turn {end.turn} was answered by {replied[end.turn]} and {end.attempt}"
+            if end.attempt != started.get(end.turn):
+                yield f"attempt {end.attempt} of turn {end.turn} answered after it was superseded"
         match recorded.event:
             case AttemptStarted(turn=turn, attempt=attempt):
                 if attempt != started.get(turn, 0) + 1:
                     yield f"attempt {attempt} of turn {turn} follows {started.get(turn, 0)}"
                 started[turn] = attempt
-            case AttemptEnded(turn=turn, attempt=attempt, outcome="answered"):
-                if turn in replied:
-                    yield f"turn {turn} was answered by attempts {replied[turn]} and {attempt}"
-                if attempt != started.get(turn):
-                    yield f"attempt {attempt} of turn {turn} answered after it was superseded"
             case CallCompleted(turn=turn, attempt=attempt, digest=digest, text=None):
                 replied[turn], digests[turn] = attempt, digest
+            case TurnCompleted(turn=turn, answer=ReplyAnswer(attempt=attempt)):
+                replied[turn] = attempt
             case TurnCompleted(turn=turn, text=PlainText() as text):
                 if digests.get(turn) != text.digest:
                     yield f"turn {turn} has another text than its call"

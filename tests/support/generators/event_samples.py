@@ -9,16 +9,19 @@ from collections.abc import Mapping
 
 from tests.support.generators.manifest_samples import build_manifest
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
-from turnlog.events.model.call_events import (
+from turnlog.events.model.attempt_figures import (
     AttemptCost,
+    AttemptTimings,
+    AttemptUsage,
+    SafetyRating,
+    TokenUsage,
+)
+from turnlog.events.model.call_events import (
     AttemptEnded,
     AttemptFault,
     AttemptStarted,
-    AttemptTimings,
     CallCompleted,
     ContextAssembled,
-    SafetyRating,
-    TokenUsage,
 )
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.memory_events import (
@@ -86,6 +89,7 @@ from turnlog.events.model.turn_events import (
     ChoiceRecorded,
     PhaseExchange,
     ReferenceUpdated,
+    ReplyAnswer,
     ReplyFallback,
     TurnCancelled,
     TurnCompleted,
@@ -108,6 +112,13 @@ SAMPLE_HMAC = "hmac-sha256:" + "5e" * 32
 SAMPLE_USAGE = TokenUsage(known="reported", input_tokens=812, output_tokens=64, cached_tokens=512)
 
 SAMPLE_RESERVATION = TurnReservation(id="r-1", period="2026-01")
+
+SAMPLE_SPENT = AttemptUsage(
+    usage=SAMPLE_USAGE,
+    cost=AttemptCost(micro_dollars=1234, price="exact", table="prices 7"),
+    timings=AttemptTimings(first_token=210, total=1900),
+    response_id="chatcmpl-7",
+)
 
 
 def build_samples() -> Mapping[str, KnownEvent]:
@@ -196,6 +207,26 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
         ),
         "turn-released": TurnReleased(turn=4),
         "turn-completed": TurnCompleted(turn=3, call="3.1", text=SAMPLE_TEXT, finish="length"),
+        "turn-completed-answer": TurnCompleted(
+            turn=3,
+            call="3.1",
+            text=SAMPLE_TEXT,
+            finish="stop",
+            answer=ReplyAnswer(attempt=1, spent=SAMPLE_SPENT),
+        ),
+        "turn-completed-repaired": TurnCompleted(
+            turn=3,
+            call="3.1",
+            text=PlainText(text="{}"),
+            finish="stop",
+            structured=True,
+            answer=ReplyAnswer(
+                attempt=1,
+                spent=SAMPLE_SPENT,
+                text=PlainText(text="{,}"),
+                repairs=("a comma taken out",),
+            ),
+        ),
         "turn-completed-sealed": TurnCompleted(
             turn=3,
             call="3.1",
@@ -304,6 +335,16 @@ def _build_call_samples() -> dict[str, KnownEvent]:
             finish="stop",
             digest=SAMPLE_TEXT.digest,
             characters=SAMPLE_TEXT.characters,
+        ),
+        "call-completed-spent": CallCompleted(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            finish="tool_calls",
+            digest=SAMPLE_TEXT.digest,
+            characters=SAMPLE_TEXT.characters,
+            text=SAMPLE_TEXT,
+            spent=SAMPLE_SPENT,
         ),
     }
 

@@ -54,6 +54,7 @@ from turnlog.events.model.turn_events import (
     ChoiceRecorded,
     PhaseExchange,
     ReferenceUpdated,
+    ReplyAnswer,
     TurnCancelled,
     TurnCompleted,
     TurnDisplayed,
@@ -145,6 +146,13 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         text=CONTENTS,
         finish=st.just("stop"),
         exchange=st.none() | EXCHANGES,
+        answer=st.none()
+        | st.builds(
+            ReplyAnswer,
+            attempt=ATTEMPT_NUMBERS,
+            spent=st.just(SAMPLE_SPENT),
+            text=st.none() | CONTENTS,
+        ),
     ),
     TurnFailed: st.builds(
         TurnFailed,
@@ -191,6 +199,7 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         digest=st.just(SAMPLE_DIGEST),
         characters=st.just(3),
         text=st.none() | CONTENTS,
+        spent=st.none() | st.just(SAMPLE_SPENT),
     ),
     PlanMade: st.builds(PlanMade, turn=TURN_NUMBERS, call=CALLS, steps=st.integers(0, 2)),
     StepPlanned: st.builds(StepPlanned, turn=TURN_NUMBERS, step=st.integers(0, 3), goal=CONTENTS),

@@ -16,6 +16,7 @@ import httpx
 from tests.services.gateway.streaming.sse_client import StreamingResponse, open_stream
 from tests.support.processes.process_host import POLL_INTERVAL
 from tests.support.processes.turnlog_process import TurnlogProcess
+from tests.support.sessions.event_parts import find_part
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
@@ -105,8 +106,8 @@ class LiveService:
             aclosing(self.nats.log.watch_session(TENANT, session)) as events,
         ):
             async for recorded in events:
-                event = recorded.event
-                if not isinstance(event, kind) or getattr(event, "turn", turn) != turn:
+                event = find_part(recorded.event, kind)
+                if event is None or getattr(event, "turn", turn) != turn:
                     continue
                 if such(event):
                     return event
@@ -116,9 +117,8 @@ class LiveService:
         self, session: str, kind: type[EventT], turn: int = 1
     ) -> list[EventT]:
         """List the events of one type in a turn so far."""
-        events = [recorded.event for recorded in await self.list_events(session)]
-        found = [event for event in events if isinstance(event, kind)]
-        return [event for event in found if getattr(event, "turn", turn) == turn]
+        parts = [find_part(each.event, kind) for each in await self.list_events(session)]
+        return [part for part in parts if part and getattr(part, "turn", turn) == turn]
 
     async def wait_for_worker_pid(self, session: str, turn: int = 1) -> int:
         """Wait for the first attempt of a turn and return the process id of its worker."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from turnlog.events.content import Content, PlainText
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
+from turnlog.events.model.call_events import AttemptStarted, find_attempt_end
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import (
     ReplyFallback,
@@ -207,15 +207,14 @@ def apply_log_events(record: ReplyRecord, events: Iterable[RecordedEvent]) -> Re
 
 
 def _evolve_record(record: ReplyRecord, event: RecordedEvent) -> ReplyRecord:
+    ended = find_attempt_end(event.event)
+    if ended is not None and ended.attempt == record.attempt:
+        partial = read_plain_text(ended.partial)
+        record = replace(record, is_answered=ended.outcome == "answered", partial_text=partial)
     match event.event:
         case AttemptStarted(attempt=attempt, call=call):
             abandoned = record.abandoned_attempt if record.is_answered else record.attempt
             return ReplyRecord(record.turn, attempt, call, abandoned_attempt=abandoned)
-        case AttemptEnded(attempt=attempt, outcome=outcome) as ended if attempt == record.attempt:
-            is_answered = outcome == "answered"
-            return replace(
-                record, is_answered=is_answered, partial_text=read_plain_text(ended.partial)
-            )
         case TurnCompleted(fallback=ReplyFallback()) as ending:
             # The text that the model generated before the fallback is void, as if another attempt
             # had begun

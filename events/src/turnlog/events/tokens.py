@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from turnlog.events.content import Digest
 from turnlog.events.event_model import EventModel
-from turnlog.events.model.call_events import SafetyRating, TokenUsage
+from turnlog.events.model.attempt_figures import SafetyRating, TokenUsage
 from turnlog.events.model.turn_events import FinishReason
 
 

@@ -18,14 +18,18 @@ from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.model.call_events import AttemptCost, AttemptTimings, TokenUsage
+from turnlog.events.model.attempt_figures import (
+    AttemptCost,
+    AttemptTimings,
+    AttemptUsage,
+    TokenUsage,
+)
 from turnlog.events.model.session_events import BlueprintRef
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.events.registry import KnownEvent, format_event_name
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
     AttemptRef,
-    AttemptUsage,
     ClaimTurn,
     Command,
     CompleteTurn,
@@ -46,9 +50,9 @@ STREAM_OFFSET: Final = 1_000
 DEFAULT_POLICIES: Final = Policies()
 """The policies of a blueprint that declares none."""
 SAMPLE_SPENT: Final = AttemptUsage(
-    TokenUsage(known="reported", input_tokens=10, output_tokens=2),
-    AttemptCost(micro_dollars=5, price="exact", table="test-1"),
-    AttemptTimings(first_token=10, total=20),
+    usage=TokenUsage(known="reported", input_tokens=10, output_tokens=2),
+    cost=AttemptCost(micro_dollars=5, price="exact", table="test-1"),
+    timings=AttemptTimings(first_token=10, total=20),
 )
 """Usage, cost and timings of an attempt, for tests to which the figures do not matter."""
 STATE_ADAPTER: Final = TypeAdapter(SessionState)

@@ -22,7 +22,8 @@ from tests.support.sessions.session_harness import (
 from turnlog.events.errors import TurnlogError
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.model.call_events import AttemptCost, AttemptFault, TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, AttemptUsage, TokenUsage
+from turnlog.events.model.call_events import AttemptFault
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
     MemoryLog,
@@ -36,7 +37,6 @@ from turnlog.projections.blueprint.schema.blueprint_model import compute_history
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
     AttemptRef,
-    AttemptUsage,
     CancelTurn,
     ClaimTurn,
     CompleteTurn,
@@ -71,7 +71,7 @@ NARROW_BUFFER_BYTES = 16 * 1024
 QUEUE_POLICY = Policies(second_submit="queue")
 
 UNKNOWN_USAGE = AttemptUsage(
-    TokenUsage(known="unknown"), AttemptCost(price="unknown", table="none")
+    usage=TokenUsage(known="unknown"), cost=AttemptCost(price="unknown", table="none")
 )
 
 

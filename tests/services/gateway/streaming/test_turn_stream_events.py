@@ -17,7 +17,8 @@ from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.log_token_join import ReplyRecord, apply_log_events, is_ahead_of_tokens
-from turnlog.events.model.call_events import AttemptCost, AttemptEnded, AttemptStarted, TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.events.registry import KnownEvent

@@ -92,7 +92,7 @@ async def test_a_turn_that_is_answered_already_is_told_whole(stage: StreamedSess
         received = await answer.read_all()
     assert [(event.id, event.name, event.json) for event in received] == [
         ("1.1.10", "token", {"text": "All of it."}),
-        ("1.1.10.done", "done", {"finish": "stop", "turn": 1, "sequence": 6}),
+        ("1.1.10.done", "done", {"finish": "stop", "turn": 1, "sequence": 4}),
     ]
 
 

@@ -6,51 +6,21 @@ an attempt is recorded even if its text is no longer needed.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import JsonValue
 
 from turnlog.events.content import Content, Digest
 from turnlog.events.event_model import EventModel
+from turnlog.events.model.attempt_figures import (
+    AttemptCost,
+    AttemptTimings,
+    AttemptUsage,
+    SafetyRating,
+    TokenUsage,
+)
 from turnlog.events.model.manifest import Manifest
-from turnlog.events.model.turn_events import FinishReason
-
-
-class TokenUsage(EventModel):
-    """Token usage of one attempt, and how reliable the figures are."""
-
-    known: Literal["reported", "estimated", "unknown"]
-    """Reported by the provider, estimated by our counter, or unknown; unknown is not zero."""
-    input_tokens: int | None = None
-    """Tokens sent, including cached ones."""
-    output_tokens: int | None = None
-    """Tokens received."""
-    cached_tokens: int = 0
-    """Tokens of the input that the provider had cached."""
-    reasoning_tokens: int | None = None
-    """Tokens of the output that went into reasoning, as litellm reports them; None if it reports
-    none. It estimates them for a provider that sends reasoning without a count.
-    """
-
-
-class AttemptCost(EventModel):
-    """Cost of one attempt."""
-
-    micro_dollars: int | None = None
-    """Millionths of a dollar; None if the usage is unknown."""
-    price: Literal["exact", "normalised", "fallback", "unknown"]
-    """How the model was found in the price table."""
-    table: str
-    """The price table and its version."""
-
-
-class AttemptTimings(EventModel):
-    """Durations in milliseconds, measured with a monotonic clock."""
-
-    first_token: int | None = None
-    """From request to first text."""
-    total: int
-    """From request to end."""
+from turnlog.events.model.turn_events import FinishReason, ReplyAnswer, TurnCompleted
 
 
 class AttemptFault(EventModel):
@@ -62,19 +32,6 @@ class AttemptFault(EventModel):
     """The reason for people; it contains no prompt text and no secret."""
     retryable: bool
     """Whether another attempt may succeed."""
-
-
-class SafetyRating(EventModel):
-    """How a provider rated a text that one of its filters cut, in the provider's words."""
-
-    category: str
-    """What was looked for: `HARM_CATEGORY_HARASSMENT`."""
-    probability: str | None = None
-    """How likely it is found: `HIGH`."""
-    severity: str | None = None
-    """How severe it is; None if the provider does not say."""
-    blocked: bool = False
-    """Whether this rating cut the text."""
 
 
 class AttemptStarted(EventModel):
@@ -126,7 +83,11 @@ AttemptResult = Literal["answered", "failed", "cancelled", "lost", "unasked"]
 
 
 class AttemptEnded(EventModel):
-    """An attempt ended; always accepted, never part of a window."""
+    """An attempt ended; always accepted, never part of a window.
+
+    The end of an attempt that answered is part of the event that records its answer,
+    `call-completed` or `turn-completed`. In logs of earlier releases it is an event like this one.
+    """
 
     type: ClassVar[str] = "turnlog.attempt-ended.v1"
     leaf: ClassVar[str] = "call"
@@ -158,7 +119,11 @@ class AttemptEnded(EventModel):
 
 
 class CallCompleted(EventModel):
-    """A call has an answer."""
+    """A call has an answer, and the attempt that gave it has ended.
+
+    The answer that is a turn's reply is recorded by `turn-completed` alone, unless other events
+    come between the two. In logs of earlier releases every answer has this event.
+    """
 
     type: ClassVar[str] = "turnlog.call-completed.v1"
     leaf: ClassVar[str] = "call"
@@ -179,3 +144,66 @@ class CallCompleted(EventModel):
     """The text, if the turn continues from it; the text of a reply is in `turn-completed`."""
     repairs: tuple[str, ...] = ()
     """Repairs made before the text could be parsed."""
+    spent: AttemptUsage | None = None
+    """What the attempt used, cost and took; None in logs of earlier releases, where
+    `attempt-ended` comes before this event.
+    """
+
+
+ATTEMPT_END_TYPES: Final = (AttemptEnded, CallCompleted, TurnCompleted)
+"""The events that can end an attempt."""
+
+CALL_ANSWER_TYPES: Final = (CallCompleted, TurnCompleted)
+"""The events that can record the answer of a call."""
+
+
+def find_attempt_end(event: object) -> AttemptEnded | None:
+    """Return how an event ended an attempt, as the event that does only this; None if it did not.
+
+    Every reader of attempts asks here, since the end may be a part of a larger event.
+    """
+    match event:
+        case AttemptEnded():
+            return event
+        case CallCompleted(spent=AttemptUsage() as spent):
+            return _build_answered_end(event.turn, event.call, event.attempt, spent)
+        case TurnCompleted(answer=ReplyAnswer() as answer, call=str(call)):
+            return _build_answered_end(event.turn, call, answer.attempt, answer.spent)
+        case _:
+            return None
+
+
+def _build_answered_end(turn: int, call: str, attempt: int, spent: AttemptUsage) -> AttemptEnded:
+    return AttemptEnded(
+        turn=turn,
+        call=call,
+        attempt=attempt,
+        outcome="answered",
+        usage=spent.usage,
+        cost=spent.cost,
+        timings=spent.timings,
+        response_id=spent.response_id,
+        ratings=spent.ratings,
+    )
+
+
+def find_call_answer(event: object) -> CallCompleted | None:
+    """Return the answer of a call that an event records, as the event that does only this."""
+    match event:
+        case CallCompleted():
+            return event
+        case TurnCompleted(answer=ReplyAnswer() as answer, call=str(call), finish=finish) if finish:
+            text = answer.text or event.text
+            return CallCompleted(
+                turn=event.turn,
+                call=call,
+                attempt=answer.attempt,
+                finish=finish,
+                digest=text.digest,
+                characters=text.characters,
+                text=answer.text,
+                repairs=answer.repairs,
+                spent=answer.spent,
+            )
+        case _:
+            return None

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from turnlog.events.content import Content, Digest
 from turnlog.events.event_model import EventModel
-from turnlog.events.model.call_events import AttemptCost
+from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.manifest import AppliedTrimStep
 
 

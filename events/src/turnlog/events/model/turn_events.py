@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 
 from turnlog.events.content import Content
 from turnlog.events.event_model import EventModel
+from turnlog.events.model.attempt_figures import AttemptUsage
 from turnlog.events.model.redaction_events import ReplyRedacted
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
@@ -136,8 +137,25 @@ class ReplyFallback(EventModel):
     """The reason for people; it contains no prompt text and no secret."""
 
 
+class ReplyAnswer(EventModel):
+    """The end of the call whose answer is the reply: which attempt gave it, and what it took."""
+
+    attempt: int
+    """The attempt that answered."""
+    spent: AttemptUsage
+    """What that attempt used, cost and took."""
+    text: Content | None = None
+    """What the model wrote, where the reply is another text: one that was repaired."""
+    repairs: tuple[str, ...] = ()
+    """Repairs made before the text could be parsed."""
+
+
 class TurnCompleted(EventModel):
-    """A turn has its reply; this event holds the recorded text."""
+    """A turn has its reply; this event holds the recorded text.
+
+    It also ends the call that gave the reply, and the attempt at it, unless events of their own
+    end these before: `answer` is absent then, as in logs of earlier releases.
+    """
 
     type: ClassVar[str] = "turnlog.turn-completed.v1"
     leaf: ClassVar[str] = "turn"
@@ -158,6 +176,10 @@ class TurnCompleted(EventModel):
     """The plan and tool results, as the plans of later turns may include them."""
     structured: bool = False
     """Whether the text is JSON that matches the schema of its call: `parse_structured_text`."""
+    answer: ReplyAnswer | None = None
+    """The end of the call, where this event ends it; None if `call-completed` does, or no call was
+    answered.
+    """
 
 
 class TurnFailed(EventModel):

@@ -9,7 +9,7 @@ from typing import Final
 
 from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.call_events import AttemptEnded, ContextAssembled
+from turnlog.events.model.call_events import AttemptEnded, ContextAssembled, find_attempt_end
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted, find_turn_end
 from turnlog.projections.quotas.quota_balance import TurnBound
 
@@ -36,31 +36,34 @@ def collect_turn_use(events: Iterable[RecordedEvent], turn: int, reservation: st
     """
     is_submitted = is_settled = False
     prompts: dict[str, int] = {}
-    attempts: dict[tuple[str, int], RecordedEvent] = {}
+    attempts: dict[tuple[str, int], AttemptEnded] = {}
+    ended_at: dict[tuple[str, int], str] = {}
     for recorded in events:
         event = recorded.event
+        ended = find_attempt_end(event)
+        if ended is not None and ended.turn == turn:
+            attempts[ended.call, ended.attempt] = ended
+            ended_at[ended.call, ended.attempt] = recorded.envelope.time
         match event:
             case TurnSubmitted() | TurnQueued() if event.turn == turn:
                 is_submitted = event.reservation is not None and event.reservation.id == reservation
             case ContextAssembled() if event.turn == turn:
                 prompts[event.call] = event.manifest.tokens
-            case AttemptEnded() if event.turn == turn:
-                attempts[event.call, event.attempt] = recorded
             case _:
                 end = find_turn_end(event)
                 is_settled = is_settled or (end is not None and end.turn == turn)
-    uses = [_measure_attempt(each.event, prompts) for each in attempts.values()]
+    uses = [_measure_attempt(each, prompts) for each in attempts.values()]
     lost = [
-        datetime.fromisoformat(each.envelope.time)
-        for each in attempts.values()
-        if isinstance(each.event, AttemptEnded) and each.event.outcome == "lost"
+        datetime.fromisoformat(ended_at[key])
+        for key, each in attempts.items()
+        if each.outcome == "lost"
     ]
     used = TurnBound(sum(use.input_tokens for use in uses), sum(use.output_tokens for use in uses))
     return TurnUse(is_submitted, is_settled, used, max(lost, default=None))
 
 
-def _measure_attempt(event: object, prompts: dict[str, int]) -> TurnBound:
-    if not isinstance(event, AttemptEnded) or event.outcome == "unasked":
+def _measure_attempt(event: AttemptEnded, prompts: dict[str, int]) -> TurnBound:
+    if event.outcome == "unasked":
         return TurnBound()
     usage = event.usage
     prompt = prompts.get(event.call, 0)

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted, find_attempt_end
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -24,12 +24,7 @@ from turnlog.events.model.tool_events import (
     ToolReturned,
     ToolStarted,
 )
-from turnlog.events.model.turn_events import (
-    TurnQueued,
-    TurnReleased,
-    TurnSubmitted,
-    find_turn_end,
-)
+from turnlog.events.model.turn_events import TurnQueued, TurnReleased, TurnSubmitted, find_turn_end
 from turnlog.projections.read_models.call_times import compute_call_times, compute_waiting_times
 
 SpanKind = Literal[
@@ -93,8 +88,7 @@ class _SpannedAttempt:
 
     @property
     def end(self) -> AttemptEnded | None:
-        event = self.ended.event if self.ended else None
-        return event if isinstance(event, AttemptEnded) else None
+        return find_attempt_end(self.ended.event) if self.ended else None
 
 
 @dataclass
@@ -156,16 +150,19 @@ def _apply_event(found: _TurnEvents, recorded: RecordedEvent) -> None:
     if found.end is None and find_turn_end(recorded.event) is not None:
         found.end = recorded
     at = recorded.envelope.time
+    ended = find_attempt_end(recorded.event)
+    if ended is not None and ended.attempt in found.attempts:
+        total = ended.timings.total if ended.timings else None
+        attempt = found.attempts[ended.attempt]
+        found.attempts[ended.attempt] = replace(
+            attempt, ended=recorded, ended_at=at, total_ms=total
+        )
     match recorded.event:
         case TurnReleased():
             found.opened = recorded
             found.resting_points.append(_read_time(recorded))
         case AttemptStarted(call=call, attempt=number):
             found.attempts[number] = _SpannedAttempt(recorded, number, call, at)
-        case AttemptEnded(attempt=number) as ended if number in found.attempts:
-            total = ended.timings.total if ended.timings else None
-            attempt = found.attempts[number]
-            found.attempts[number] = replace(attempt, ended=recorded, ended_at=at, total_ms=total)
         case ToolCalled(call=call, id=id_, step=step):
             found.steps[call, id_] = step
         case ToolStarted(call=call, id=id_):

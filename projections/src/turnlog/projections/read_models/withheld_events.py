@@ -126,7 +126,7 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
     """Return an event without what is withheld; None if it says nothing of it."""
     match event:
         case TurnCompleted():
-            return event.model_copy(update={"text": instead, "work": None, "structured": False})
+            return _withhold_reply(event, instead)
         case TurnDisplayed(reply=reply) if reply is not None:
             return event.model_copy(update={"reply": instead})
         case TurnResolved():
@@ -161,6 +161,14 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             return event.model_copy(update={"withheld": None})
         case _:
             return None
+
+
+def _withhold_reply(event: TurnCompleted, instead: Content) -> TurnCompleted:
+    answer = event.answer
+    if answer is not None:
+        answer = answer.model_copy(update={"text": answer.text and instead})
+    hidden = {"text": instead, "work": None, "structured": False, "answer": answer}
+    return event.model_copy(update=hidden)
 
 
 def _withhold_digests(manifest: Manifest) -> Manifest:

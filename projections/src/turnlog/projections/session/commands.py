@@ -13,13 +13,8 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.events.model.call_events import (
-    AttemptCost,
-    AttemptFault,
-    AttemptTimings,
-    SafetyRating,
-    TokenUsage,
-)
+from turnlog.events.model.attempt_figures import AttemptUsage
+from turnlog.events.model.call_events import AttemptFault
 from turnlog.events.model.child_events import ChildOutcome
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
@@ -50,19 +45,6 @@ class AttemptRef:
     turn: int
     call: str
     attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptUsage:
-    """Usage, cost and timings of one attempt, whether its answer is used or not."""
-
-    usage: TokenUsage
-    cost: AttemptCost
-    timings: AttemptTimings | None = None
-    response_id: str | None = None
-    """The provider's id of the answer that this was charged for."""
-    ratings: tuple[SafetyRating, ...] = ()
-    """The provider's ratings of an answer that its filter cut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
         case AttemptEnded() as event:
             return apply_attempt_ended(state, event)
         case CallCompleted() as event:
-            return apply_turn_progress(state, recorded, event)
+            ended = state if event.spent is None else apply_attempt_ended(state, event)
+            return apply_turn_progress(ended, recorded, event)
         case TurnCompleted() as event:
             reply, work = (
                 build_optional_text_ref(recorded, "text", event.text),

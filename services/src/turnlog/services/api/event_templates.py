@@ -29,6 +29,24 @@ EVENT_FAMILIES: Final[Mapping[str, str]] = {
 UNKNOWN_EVENT_TEMPLATE: Final = "not known to this release · {fields|count:field}"
 """The sentence for an event of an unknown type; `fields` is the number of its fields."""
 
+
+def _build_figures_template(path: str) -> str:
+    """Return the template of what an attempt took and cost; `path` leads to its fields."""
+    figures = (
+        "timings.total|duration",
+        "usage|usage",
+        "usage.reasoning_tokens|count:reasoning token",
+    )
+    more = ("response {%sresponse_id}", "{%sratings|count:safety rating}")
+    return "".join(
+        (
+            *(f"[ · {{{path}{figure}}}]" for figure in figures),
+            f"[ · cost {{{path}cost|cost}}]",
+            *(f"[ · {each % path}]" for each in more),
+        )
+    )
+
+
 EVENT_TEMPLATES: Final[Mapping[str, str]] = {
     "session-opened": (
         "{blueprint.name} v{blueprint.version} · profile {profile}[ · {attributes|assignments}]"
@@ -58,7 +76,10 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
         "turn {turn} · {retrieval} in {collections|list} · {candidates|count:candidate}"
         "[ · {nothing_found|flag:nothing taken}][ · {unavailable}]"
     ),
-    "turn-completed": "turn {turn} {text|content}[ · fallback after {fallback.code}]",
+    "turn-completed": (
+        "turn {turn} {text|content}[ · fallback after {fallback.code}]"
+        + _build_figures_template("answer.spent.")
+    ),
     "turn-failed": "turn {turn} {code}: {detail}",
     "turn-cancelled": "turn {turn} {reason}",
     "turn-excluded": "turn {turn}",
@@ -70,13 +91,10 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
         "call {call} · {model} · {manifest.tokens|count:token} in "
         "{manifest.parts|included|count:part} · {manifest.digest|digest}"
     ),
-    "attempt-ended": (
-        "call {call} · {outcome}[ ({fault.code})][ · {timings.total|duration}]"
-        " · {usage|usage}[ · {usage.reasoning_tokens|count:reasoning token}]"
-        "[ · cost {cost|cost}][ · response {response_id}]"
-        "[ · {ratings|count:safety rating}]"
+    "attempt-ended": ("call {call} · {outcome}[ ({fault.code})]" + _build_figures_template("")),
+    "call-completed": (
+        "call {call} · {finish} · {characters|count:character}" + _build_figures_template("spent.")
     ),
-    "call-completed": "call {call} · {finish} · {characters|count:character}",
     "plan-made": "turn {turn} in {steps|count:step}",
     "step-planned": "turn {turn} step {step} {goal|content}[ · known from event {given}]",
     "tool-called": "call {call} · {tool} {arguments}",

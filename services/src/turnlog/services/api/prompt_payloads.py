@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from turnlog.events.content import Digest
-from turnlog.events.model.call_events import AttemptCost
+from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.manifest import Manifest, MessageRole
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.audit.verify.verification_report import ReproductionOutcome

@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.events.model.call_events import AttemptCost, TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.services.platform.concurrency import run_in_thread
 
 PriceSource = Literal["exact", "normalised", "fallback"]

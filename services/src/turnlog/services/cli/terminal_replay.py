@@ -21,11 +21,12 @@ from rich.text import Text
 from turnlog.events.content import Content, PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
+from turnlog.events.model.attempt_figures import AttemptTimings
 from turnlog.events.model.call_events import (
     AttemptEnded,
     AttemptStarted,
-    AttemptTimings,
     ContextAssembled,
+    find_attempt_end,
 )
 from turnlog.events.model.memory_events import HistorySummarised, MemoryPurged, SummaryUndone
 from turnlog.events.model.phase_events import PhaseEntered
@@ -98,8 +99,8 @@ def build_scenes(
     spoke, tried = 0.0, ""
     for recorded in events:
         event = recorded.event
-        if isinstance(event, AttemptEnded):
-            spoke = _compute_reply_seconds(event.timings)
+        if ended := find_attempt_end(event):
+            spoke = _compute_reply_seconds(ended.timings)
         line = _build_draft(
             event, spoke, is_retry=isinstance(event, AttemptStarted) and event.call == tried
         )

@@ -14,11 +14,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from turnlog.events.async_tasks import run_tasks
-from turnlog.events.model.call_events import AttemptTimings, ContextAssembled
+from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage
+from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef, AttemptUsage
+from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.program import list_pending_children
 from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, build_outcome_command
@@ -205,7 +206,13 @@ class TurnRunner:
         context = await read_event(self.sessions.log, tenant, place, ContextAssembled)
         cost = compute_cost(context.model, closed.usage, await self.outcomes.prices())
         timings = AttemptTimings(first_token=closed.first_token, total=closed.total)
-        spent = AttemptUsage(closed.usage, cost, timings, closed.response_id, closed.ratings)
+        spent = AttemptUsage(
+            usage=closed.usage,
+            cost=cost,
+            timings=timings,
+            response_id=closed.response_id,
+            ratings=closed.ratings,
+        )
         attempt = AttemptRef(delivery.turn, closed.call, opened.attempt)
         work = await describe_turn_work(self.sessions.texts, tenant, opened, material.blueprint)
         report = replace(create_report(material, attempt, "reply", spent), work=work)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pydantic import ConfigDict, JsonValue, with_config
 
 from turnlog.events.content import Digest
-from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.model.call_events import AttemptEnded, find_attempt_end
 from turnlog.events.model.manifest import CounterRef, PromptPart
 from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.projections.audit.diff.diff_attribution import CallComparison
@@ -41,11 +41,10 @@ def collect_attempt_ends(side: CallSnapshot) -> Mapping[int, AttemptEnded]:
     found: dict[int, AttemptEnded] = {}
     over = False
     for recorded in side.log.iterate_from(side.milestones.begun.sequence):
-        match recorded.event:
-            case AttemptEnded(call=call, attempt=attempt) as ended if call == side.call.call:
-                found[attempt] = ended
-            case _:
-                over = over or is_end_of_turn(recorded.event, side.call.turn)
+        end = find_attempt_end(recorded.event)
+        if end is not None and end.call == side.call.call:
+            found[end.attempt] = end
+        over = over or is_end_of_turn(recorded.event, side.call.turn)
         if over and all(ended.outcome != "lost" for ended in found.values()):
             break
     return found

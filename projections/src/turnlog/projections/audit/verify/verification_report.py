@@ -12,7 +12,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.model.call_events import AttemptEnded, AttemptStarted, ContextAssembled
+from turnlog.events.model.call_events import (
+    ATTEMPT_END_TYPES,
+    AttemptEnded,
+    AttemptStarted,
+    ContextAssembled,
+    find_attempt_end,
+)
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
 from turnlog.projections.read_models.call_costs import is_guessed_price
@@ -59,7 +65,13 @@ def sort_findings(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
     return tuple(sorted(findings, key=lambda finding: finding.sequence or 0))
 
 
-_COUNTED_TYPES: Final = (TurnSubmitted, TurnQueued, ContextAssembled, AttemptStarted, AttemptEnded)
+_COUNTED_TYPES: Final = (
+    TurnSubmitted,
+    TurnQueued,
+    ContextAssembled,
+    AttemptStarted,
+    *ATTEMPT_END_TYPES,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +114,9 @@ def compute_totals(events: Sequence[RecordedEvent]) -> SessionTotals:
                 calls[call] = manifest.tokens
             case AttemptStarted(turn=turn, attempt=attempt):
                 attempts.setdefault((turn, attempt), None)
-            case AttemptEnded(turn=turn, attempt=attempt) as ended:
-                attempts[turn, attempt] = ended
-            case _:
-                pass
+            case event:
+                if ended := find_attempt_end(event):
+                    attempts[ended.turn, ended.attempt] = ended
     over = [each for each in attempts.values() if each]
     return SessionTotals(
         events[-1].sequence if events else 0,

@@ -237,7 +237,7 @@ def _update_note(note: RedactionNote | None, event: ContextAssembled) -> Redacti
     return replace(note, told=event.turn) if carried else note
 
 
-def apply_attempt_ended(state: SessionState, event: AttemptEnded) -> SessionState:
+def apply_attempt_ended(state: SessionState, event: AttemptEnded | CallCompleted) -> SessionState:
     opened = state.open
     if opened is None or opened.turn != event.turn or opened.attempt != event.attempt:
         return state

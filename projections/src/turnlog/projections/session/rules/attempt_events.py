@@ -10,19 +10,18 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from turnlog.events.content import Digest, PlainText
+from turnlog.events.model.attempt_figures import AttemptCost, AttemptUsage, TokenUsage
 from turnlog.events.model.call_events import (
-    AttemptCost,
     AttemptEnded,
     AttemptFault,
     AttemptResult,
     AttemptStarted,
     CallCompleted,
-    TokenUsage,
 )
 from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.session.commands import AttemptRef, AttemptUsage
+from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.program import list_pending_children, list_undecided_tools
 from turnlog.projections.session.state import OpenTurn, SessionState
 
@@ -86,13 +85,13 @@ def record_answer(
     store_text: bool,
     repairs: tuple[str, ...] = (),
     withheld: Digest | None = None,
-) -> tuple[AttemptEnded, CallCompleted]:
+) -> CallCompleted:
     """End an attempt with an answer, or with one that is `withheld` in the blob of this digest.
 
     `store_text` keeps the answer in the call's own event. It is needed where no other event holds
     it.
     """
-    completed = CallCompleted(
+    return CallCompleted(
         turn=attempt.turn,
         call=attempt.call,
         attempt=attempt.attempt,
@@ -101,8 +100,8 @@ def record_answer(
         characters=text.characters,
         text=text if store_text else None,
         repairs=repairs,
+        spent=spent,
     )
-    return build_attempt_ended(attempt, "answered", spent), completed
 
 
 def start_next_call(opened: OpenTurn) -> AttemptStarted:

@@ -18,6 +18,7 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import PlanMade, StepPlanned, ToolCalled
 from turnlog.events.model.turn_events import (
     FILTER_REASONS,
+    ReplyAnswer,
     ReplyFallback,
     TurnCancelled,
     TurnCompleted,
@@ -139,22 +140,11 @@ def record_context(state: SessionState, command: FixContext) -> NewEvents:
 
 def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
     command = replace(command, tools=tuple(_assign_unique_ids(command.tools)))
-    attempt, text = command.attempt, PlainText(text=command.raw or command.text)
+    attempt = command.attempt
     if find_claimed_turn(state, attempt) is None:
-        return record_superseded_attempt(
-            attempt, command.spent, "" if command.withheld else text.text
-        )
-    answer_events = record_answer(
-        attempt,
-        command.spent,
-        text,
-        command.finish,
-        store_text=command.raw is not None,
-        repairs=command.repairs,
-        withheld=command.withheld.blob if command.withheld else None,
-    )
+        partial = "" if command.withheld else command.raw or command.text
+        return record_superseded_attempt(attempt, command.spent, partial)
     step = find_transition(state, command)
-    replied = _build_reply_event(state, command, step)
     moved = (
         enter_phase(state, command.phases, step, attempt.turn) if step and command.phases else ()
     )
@@ -168,30 +158,60 @@ def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
         if command.excludes_filtered and command.finish in FILTER_REASONS
         else ()
     )
-    tools = record_signal_tools(state, command)
-    return (*answer_events, *tools, replied, *excluded, *about, *moved, *released)
+    replied = _record_reply(state, command, step)
+    return (*replied, *excluded, *about, *moved, *released)
 
 
-def _build_reply_event(
+def _record_reply(
     state: SessionState, command: CompleteTurn, step: PhaseTransition | None
-) -> TurnCompleted | ReplyRedacted:
-    turn, withheld = command.attempt.turn, command.withheld
-    if withheld:
-        return ReplyRedacted(
-            turn=turn,
-            reason=withheld.reason,
-            rule=withheld.rule,
-            replacement=PlainText(text=withheld.replacement),
-            withheld=withheld.blob,
-        )
+) -> NewEvents:
+    """Record an answer and the reply that it is, as one event where nothing comes in between.
+
+    In between come the tools that the answer asked for. A withheld reply has another event, which
+    says nothing of its call.
+    """
+    tools, withheld = record_signal_tools(state, command), command.withheld
+    if withheld is None and not tools:
+        return (_build_completed_turn(state, command, step, ends_call=True),)
+    answered = record_answer(
+        command.attempt,
+        command.spent,
+        PlainText(text=command.raw or command.text),
+        command.finish,
+        store_text=command.raw is not None,
+        repairs=command.repairs,
+        withheld=withheld.blob if withheld else None,
+    )
+    if withheld is None:
+        return (answered, *tools, _build_completed_turn(state, command, step, ends_call=False))
+    redacted = ReplyRedacted(
+        turn=command.attempt.turn,
+        reason=withheld.reason,
+        rule=withheld.rule,
+        replacement=PlainText(text=withheld.replacement),
+        withheld=withheld.blob,
+    )
+    return (answered, *tools, redacted)
+
+
+def _build_completed_turn(
+    state: SessionState, command: CompleteTurn, step: PhaseTransition | None, *, ends_call: bool
+) -> TurnCompleted:
+    answer = ReplyAnswer(
+        attempt=command.attempt.attempt,
+        spent=command.spent,
+        text=None if command.raw is None else PlainText(text=command.raw),
+        repairs=command.repairs,
+    )
     return TurnCompleted(
-        turn=turn,
+        turn=command.attempt.turn,
         call=command.attempt.call,
         text=PlainText(text=command.text),
         finish=command.finish,
         exchange=build_exchange(state, command.phases, step),
         work=None if command.work is None else PlainText(text=command.work),
         structured=command.structured,
+        answer=answer if ends_call else None,
     )
 
 
@@ -245,7 +265,7 @@ def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEv
     children = tuple(request_children(state, tools, command.children))
     waits = approvals or any(isinstance(each, ChildRequested) for each in children)
     return (
-        *record_answer(
+        record_answer(
             attempt, command.spent, text, command.finish, store_text=True, repairs=repairs
         ),
         *_record_plan(command),

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.content import Digest
-from turnlog.events.model.call_events import AttemptCost, AttemptFault, TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, AttemptUsage, TokenUsage
+from turnlog.events.model.call_events import AttemptFault
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
@@ -19,7 +20,6 @@ from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, Ph
 from turnlog.projections.session.commands import (
     AnswerCall,
     AttemptRef,
-    AttemptUsage,
     CompleteTurn,
     EndAttempt,
     FallBack,
@@ -31,8 +31,8 @@ from turnlog.projections.session.program import CallStage
 from turnlog.projections.tools.parsed_plan import ParsedPlan
 
 NOTHING_SPENT: Final = AttemptUsage(
-    TokenUsage(known="reported", input_tokens=0, output_tokens=0),
-    AttemptCost(micro_dollars=0, price="exact", table="none"),
+    usage=TokenUsage(known="reported", input_tokens=0, output_tokens=0),
+    cost=AttemptCost(micro_dollars=0, price="exact", table="none"),
 )
 """The cost of an attempt that called no model: known to be nothing."""
 

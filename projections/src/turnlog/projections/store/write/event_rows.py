@@ -17,6 +17,8 @@ from turnlog.events.model.call_events import (
     AttemptStarted,
     CallCompleted,
     ContextAssembled,
+    find_attempt_end,
+    find_call_answer,
 )
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.manifest import HistorySource, PromptPart
@@ -192,6 +194,14 @@ def _count_turns(part: PromptPart) -> int:
     return run.last - run.first + 1 if isinstance(run, HistorySource) else 0
 
 
+def build_answer(recorded: RecordedEvent) -> Iterator[RowChange]:
+    """Yield the end of an attempt and the answer of its call, as far as an event records them."""
+    if ended := find_attempt_end(recorded.event):
+        yield build_attempt_end(recorded, ended)
+    if answered := find_call_answer(recorded.event):
+        yield build_call_answer(recorded, answered)
+
+
 def build_call_answer(recorded: RecordedEvent, event: CallCompleted) -> RowChange:
     """Return the change that records which attempt answered a call, and its length."""
     values: ColumnValues = {
@@ -224,11 +234,10 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield build_attempt_row(recorded, event)
         case ContextAssembled() as event:
             yield from build_call_rows(recorded, event)
-        case AttemptEnded() as event:
-            yield build_attempt_end(recorded, event)
-        case CallCompleted() as event:
-            yield build_call_answer(recorded, event)
+        case AttemptEnded() | CallCompleted():
+            yield from build_answer(recorded)
         case TurnCompleted() as event:
+            yield from build_answer(recorded)
             yield _build_completed_turn(recorded, event)
         case SessionOpened() as event:
             yield from _build_opened_session(recorded, event)

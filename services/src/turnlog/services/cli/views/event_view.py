@@ -16,7 +16,7 @@ from rich.text import Text
 
 from turnlog.events.content import Content
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.call_events import AttemptCost, TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.memory_events import TurnRange
 from turnlog.events.registry import EVENT_NAMES, Event, UnknownEvent, format_event_name
 from turnlog.projections.read_models.call_costs import is_guessed_price

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.errors import Corrupt
-from turnlog.events.model.call_events import AttemptCost
+from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.manifest import (
     BlobSource,
     BlueprintTextSource,

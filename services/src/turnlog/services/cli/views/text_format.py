@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from turnlog.events.content import Content, Digest, ErasedText, PlainText, SealedText
-from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.model.attempt_figures import TokenUsage
 from turnlog.events.model.memory_events import TurnRange
 from turnlog.projections.read_models.call_costs import CostSum
 

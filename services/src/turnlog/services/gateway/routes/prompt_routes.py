@@ -20,7 +20,8 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.model.call_events import AttemptCost, ContextAssembled, TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
+from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.store.memory_log import MemoryBlobStore

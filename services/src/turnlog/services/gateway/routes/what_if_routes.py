@@ -16,7 +16,7 @@ from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.model.attempt_figures import TokenUsage
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef, SessionOpened
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange, WhatIfFolder
 from turnlog.projections.audit.what_if.reassembled_calls import ReassembledCall, rebuild_calls

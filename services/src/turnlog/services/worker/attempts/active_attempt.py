@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from turnlog.events.content import compute_digest
-from turnlog.events.model.call_events import AttemptTimings
+from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import (
@@ -29,7 +29,7 @@ from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef, AttemptUsage
+from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.program import CallStage
 from turnlog.projections.session.rules.outcome_commands import AttemptReport
 from turnlog.projections.tools.step_tools import StepToolRoom

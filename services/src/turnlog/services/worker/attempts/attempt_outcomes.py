@@ -18,18 +18,14 @@ import structlog
 
 from turnlog.events.content import encode_withheld_text
 from turnlog.events.errors import Corrupt, Refused, TooLarge
-from turnlog.events.model.call_events import (
-    AttemptFault,
-    AttemptStarted,
-    AttemptTimings,
-    TokenUsage,
-)
+from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage, TokenUsage
+from turnlog.events.model.call_events import AttemptFault, AttemptStarted
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
-from turnlog.projections.session.commands import AttemptRef, AttemptUsage, CompleteTurn
+from turnlog.projections.session.commands import AttemptRef, CompleteTurn
 from turnlog.projections.session.rules.attempt_events import UNKNOWN_USAGE
 from turnlog.projections.session.rules.outcome_commands import (
     OVERDUE_FAULT,
@@ -281,7 +277,7 @@ class OutcomeRecorder:
         """Return tokens, cost and time of the attempt; unknown if the provider sent nothing."""
         end, request = active.progress.finished, active.request
         if end is None and not active.text:
-            return replace(UNKNOWN_USAGE, timings=timings)
+            return UNKNOWN_USAGE.model_copy(update={"timings": timings})
         reported = end.usage if end else None
         if reported and active.manifest:
             self.drift.record_count(request.model, active.manifest, reported.input_tokens)
@@ -296,8 +292,14 @@ class OutcomeRecorder:
         )
         cost = compute_cost(request.model, usage, await self.prices())
         if end is None:
-            return AttemptUsage(usage, cost, timings)
-        return AttemptUsage(usage, cost, timings, end.response_id, end.ratings)
+            return AttemptUsage(usage=usage, cost=cost, timings=timings)
+        return AttemptUsage(
+            usage=usage,
+            cost=cost,
+            timings=timings,
+            response_id=end.response_id,
+            ratings=end.ratings,
+        )
 
 
 def _log_failed_attempt(

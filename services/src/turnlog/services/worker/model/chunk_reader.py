@@ -15,7 +15,7 @@ from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import Final, cast
 
-from turnlog.events.model.call_events import SafetyRating
+from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.turn_events import FILTER_REASONS, FinishReason
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.services.worker.model.model_types import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, cast
 
 from turnlog.events.errors import TurnlogError
-from turnlog.events.model.call_events import SafetyRating
+from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
 

@@ -118,7 +118,7 @@ def record_summary(state: SessionState, command: RecordSummary) -> NewEvents:
     if opened is None or opened.summing is None:
         return record_superseded_attempt(attempt, command.spent, command.text)
     return (
-        *record_answer(attempt, command.spent, text, command.finish, store_text=True),
+        record_answer(attempt, command.spent, text, command.finish, store_text=True),
         _build_summary_outcome(state, opened, opened.summing, command),
         start_next_call(opened),
     )

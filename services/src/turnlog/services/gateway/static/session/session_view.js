@@ -25,7 +25,7 @@ import { createSessionHeader } from "./session_header.js";
 import { createSessionTabs } from "./session_tabs.js";
 
 const RECENT_EVENTS = 200;
-const CALL_EVENTS = ["context-assembled", "attempt-ended", "call-completed"];
+const CALL_EVENTS = ["context-assembled", "attempt-ended", "call-completed", "turn-completed"];
 
 export function createSessionView(session) {
   const header = createSessionHeader(session, showVerification, () => conversation.listPhases());

@@ -9,7 +9,7 @@ import { linkToEvent } from "../app/links.js";
 import { renderToolUse } from "../session/turn_activity.js";
 import { formatTimes } from "./call_figures.js";
 import { renderFailure } from "./failures.js";
-import { findEvents } from "./turn_events.js";
+import { findAttemptEnds, findCallAnswer, findEvents } from "./turn_events.js";
 
 const FINISH_TEXTS = {
   stop: ["", "the model ended its answer"],
@@ -21,9 +21,9 @@ const FINISH_TEXTS = {
 };
 
 export function renderCallAnswer(session, call, turn, events) {
-  const [completed] = findEvents(events, "call-completed", { call: call.call });
+  const completed = findCallAnswer(events, call.call);
   const [reply] = findEvents(events, "turn-completed", { call: call.call });
-  const ends = findEvents(events, "attempt-ended", { call: call.call });
+  const ends = findAttemptEnds(events, call.call);
   const uses = (turn.tools ?? []).filter((use) => use.call === call.call);
   const [redaction] = findEvents(events, "reply-redacted");
   return createElement("section", { class: "answer", "aria-label": `What call ${call.call} answered` },

@@ -56,5 +56,25 @@ async function fetchRedaction(session, events) {
   return page.events;
 }
 
+// What an attempt took when it ended, and the answer of a call: each is an event of its own, or part of the
+// event that it led to. Returned is the event, with the fields of that part as its data.
+export const findAttemptEnds = (events, call) => events.map(readAttemptEnd).filter((each) => each?.data.call === call);
+
+export const findCallAnswer = (events, call) => events.map(readCallAnswer).find((each) => each?.data.call === call);
+
+function readAttemptEnd(event) {
+  if (formatEventName(event.type) === "attempt-ended") return event;
+  const answered = readCallAnswer(event);
+  return answered?.data.spent ? { ...answered, data: { ...answered.data, ...answered.data.spent, outcome: "answered" } } : null;
+}
+
+function readCallAnswer(event) {
+  const name = formatEventName(event.type);
+  if (name === "call-completed") return event;
+  if (name !== "turn-completed" || !event.data.answer) return null;
+  const { answer, call, finish } = event.data;
+  return { ...event, data: { ...answer, call, finish } };
+}
+
 export const findEvents = (events, name, fields = {}) => events.filter((each) => formatEventName(each.type) === name
   && Object.entries(fields).every(([field, value]) => each.data[field] === value));
