@@ -123,8 +123,9 @@ class SimulatedConnection:
         return f"_INBOX.{self.process.name}.{self._inboxes}"
 
     async def subscribe(
-        self, subject: str, cb: Callable[[Msg], Awaitable[None]] | None = None
+        self, subject: str, queue: str = "", cb: Callable[[Msg], Awaitable[None]] | None = None
     ) -> SimulatedSubscription:
+        assert not queue or subject not in self.listeners, "one member of a group a connection"
         self._listened += 1
         self.listeners[subject] = SimulatedSubscription(subject, cb, self, self._listened)
         return self.listeners[subject]
