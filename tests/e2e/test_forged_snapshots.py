@@ -15,7 +15,7 @@ from tests.support.processes.separate_roles import build_settings
 from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.projections.session.evolve import fold
-from turnlog.projections.session.fast_replace import replace
+from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
 from turnlog.services.caches.session_snapshots import KEY_FILE, StateSnapshot
 

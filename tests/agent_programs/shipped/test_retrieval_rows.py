@@ -17,7 +17,7 @@ from tests.agent_programs.shipped.test_summary_steps import copy_uderia
 from tests.support.knowledge.fixed_search import FixedSearch, build_found
 from turnlog.events.errors import Unavailable
 from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
-from turnlog.projections.knowledge.word_meaning_fusion import FUSION_NAME
+from turnlog.projections.knowledge.default_reranker import FUSION_NAME
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,8 +12,8 @@ from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
     RetrievalSpec,
 )
 from turnlog.projections.blueprint.token_counters import CharacterCounter
+from turnlog.projections.knowledge.default_reranker import score_hits
 from turnlog.projections.knowledge.search_port import KnowledgeHit
-from turnlog.projections.knowledge.word_meaning_fusion import score_hits
 from turnlog.projections.prompt.sources.hit_selection import select_hits
 
 COUNTER = CharacterCounter(1)

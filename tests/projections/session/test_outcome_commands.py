@@ -18,7 +18,7 @@ from turnlog.projections.session.commands import (
     RecordSummary,
     WithheldAnswer,
 )
-from turnlog.projections.session.program import CallStage
+from turnlog.projections.session.next_call import CallStage
 from turnlog.projections.session.rules.outcome_commands import (
     NOTHING_SPENT,
     OVERDUE_FAULT,

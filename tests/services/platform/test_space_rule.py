@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.services.all_in_one import SILENT_REASON, can_gain_room, find_restart_reason
+from turnlog.services.integrity.nats_server_restart import (
+    SILENT_REASON,
+    can_gain_room,
+    find_restart_reason,
+)
 
 MEGABYTE = 1024 * 1024
 

@@ -39,9 +39,9 @@ from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.quota_reservations import TurnQuotas
 from turnlog.services.sessions.quota_service import QuotaService
 from turnlog.services.sessions.segment_service import SegmentService
-from turnlog.services.sessions.turn_quotas import TurnQuotas
 
 _log = structlog.get_logger("turnlog.process")
 

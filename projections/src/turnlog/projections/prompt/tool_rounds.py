@@ -23,7 +23,7 @@ from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPi
 from turnlog.projections.prompt.sources.layer_sources import DISTIL_RULE
 from turnlog.projections.prompt.sources.prior_results import list_shorter_refs
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.program import ToolRound, list_tool_rounds
+from turnlog.projections.session.next_call import ToolRound, list_tool_rounds
 from turnlog.projections.session.state import SessionState, ToolUse
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.tools.result_condensation import find_result_start

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import resolve_limit
 from turnlog.projections.blueprint.schema.call_specs import CallSpec, ProfileSpec
-from turnlog.projections.quotas.quota_balance import TurnBound
+from turnlog.projections.quotas.quota_decisions import TurnBound
 
 UNBUDGETED_INPUT_TOKENS: Final = 32_000
 """What a call reserves in a blueprint without budgets; it is not cut, so it may take more."""

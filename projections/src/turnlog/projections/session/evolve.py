@@ -60,7 +60,6 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import UnknownEvent
-from turnlog.projections.session.fast_replace import replace
 from turnlog.projections.session.fold.open_turn import (
     apply_attempt_ended,
     apply_attempt_started,
@@ -80,6 +79,7 @@ from turnlog.projections.session.fold.settled_turns import (
     find_settled_turn,
     mark_turn,
 )
+from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.pinned_prompts import list_pinned_files
 from turnlog.projections.session.state import (
     MAX_CARRIED_TEXTS,

@@ -4,7 +4,7 @@ The state refers to events instead of repeating their text. Its size is bounded 
 window: recent turns are kept one by one, older ones as runs. A turn in a session of ten thousand
 turns therefore costs the same as in a session of ten. Runtime snapshots store the state as JSON by
 field name, so a renamed field needs a new `FOLD_VERSION`. Classes that the fold replaces have no
-slots, because `fast_replace` copies their `__dict__`.
+slots, because `frozen_copies` copies their `__dict__`.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ SettledStatus = Literal["completed", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class SettledTurnRef:
-    """A settled turn; the standard `replace` changes it, since `fast_replace` derives nothing."""
+    """A settled turn; the standard `replace` changes it, since `frozen_copies` derives nothing."""
 
     turn: int
     status: SettledStatus

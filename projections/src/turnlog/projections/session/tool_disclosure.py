@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from turnlog.projections.session.fast_replace import replace
+from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.state import DisclosureReason, ToolDisclosure
 
 if TYPE_CHECKING:

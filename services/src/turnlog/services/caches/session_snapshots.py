@@ -31,7 +31,7 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, TooLarge
 from turnlog.events.store.ports import EventLog, LogIdentity, SnapshotStore
-from turnlog.projections.session.fast_replace import replace
+from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
 from turnlog.services.platform.nats_server import write_private_file
 from turnlog.services.platform.process_settings import AllInOneSettings

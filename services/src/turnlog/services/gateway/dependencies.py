@@ -35,9 +35,9 @@ from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+from turnlog.services.sessions.quota_reservations import TurnQuotas
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.sessions.time_travel import TimeTravel
-from turnlog.services.sessions.turn_quotas import TurnQuotas
 
 MAX_LOG_SCANS: Final = 2
 """How many requests may scan a whole log at the same time; each keeps one processor busy."""

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 
 from turnlog.events.errors import Conflict, Corrupt, LogRolledBack, Refused, Unavailable
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
-from turnlog.projections.quotas.quota_balance import QuotaExceeded
+from turnlog.projections.quotas.quota_decisions import QuotaExceeded
 from turnlog.services.api.published_errors.error_catalogue import get_error_code
 from turnlog.services.api.published_errors.error_code import INVALID_VALUE_STATUS
 from turnlog.services.api.tenant.quota_payloads import ExceededQuota, create_limit_use

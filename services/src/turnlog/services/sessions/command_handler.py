@@ -33,7 +33,7 @@ from turnlog.services.sessions.idempotent_commands import (
     IdempotentCommandHandler,
 )
 from turnlog.services.sessions.older_turns import OlderTurnsLoader
-from turnlog.services.sessions.turn_quotas import TurnQuotas
+from turnlog.services.sessions.quota_reservations import TurnQuotas
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
 """Return the command for the current state, or None when nothing is left to do."""

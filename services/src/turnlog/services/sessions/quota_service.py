@@ -26,7 +26,7 @@ from turnlog.events.model.tenant.quota_events import (
 from turnlog.events.registry import LibraryEvent, QuotaEvent
 from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY
-from turnlog.projections.quotas.quota_balance import (
+from turnlog.projections.quotas.quota_decisions import (
     TurnBound,
     UserBalance,
     read_balance,

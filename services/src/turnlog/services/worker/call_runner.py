@@ -17,7 +17,7 @@ import structlog
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.manifest import Manifest
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
-from turnlog.projections.session.program import has_used_rounds
+from turnlog.projections.session.next_call import has_used_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.session.state import SessionState
 from turnlog.services.extensions.resolver_contract import ResolverFailure

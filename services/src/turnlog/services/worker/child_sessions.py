@@ -29,7 +29,7 @@ from turnlog.projections.session.commands import (
     SubmitChildTurn,
     WithdrawChildTurn,
 )
-from turnlog.projections.session.program import list_pending_children
+from turnlog.projections.session.next_call import list_pending_children
 from turnlog.projections.session.rules.steps.child_rules import (
     CANCELLING_OUTCOMES,
     ChildEnd,

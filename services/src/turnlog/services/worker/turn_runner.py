@@ -20,7 +20,7 @@ from turnlog.events.store.ports import TokenStream
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
-from turnlog.projections.session.program import list_pending_children
+from turnlog.projections.session.next_call import list_pending_children
 from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, build_outcome_command
 from turnlog.projections.session.rules.steps.approval_rules import compute_approval_wait

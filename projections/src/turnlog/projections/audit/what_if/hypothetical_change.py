@@ -36,7 +36,7 @@ from turnlog.projections.prompt.sources.session_material import (
     SessionMaterial,
     get_pins,
 )
-from turnlog.projections.session import fast_replace
+from turnlog.projections.session import frozen_copies
 from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.rules.upgrade_rules import build_misfit, require_allowed_model
 from turnlog.projections.session.state import SessionState
@@ -130,7 +130,7 @@ class ChangeApplier:
             material = replace_budget(material, kind, self.change.budget)
         model = self._select_model(recorded_call, material)
         provider = parse_provider(model)
-        state = fast_replace.replace(recorded_call.state, attributes=dict(attributes))
+        state = frozen_copies.replace(recorded_call.state, attributes=dict(attributes))
         state = self._add_prompts(state, recorded_call, material, provider)
         inputs = self._convert_inputs(recorded_call)
         recorded = recorded_call.call_request
@@ -216,7 +216,7 @@ class ChangeApplier:
             self._prompts[key] = self._read_prompt_files(state, material.blueprint, provider)
         sources = _collect_source_prompts(recorded_call, material.blueprint)
         prompts = {provider: {**self._prompts[key], **sources}}
-        return fast_replace.replace(state, prompts=prompts)
+        return frozen_copies.replace(state, prompts=prompts)
 
     def _read_prompt_files(
         self, state: SessionState, blueprint: Blueprint, provider: str
@@ -272,7 +272,7 @@ def _replace_inputs(state: SessionState, inputs: ValuesByName) -> SessionState:
     if opened is None or opened.text is None:
         return state
     inputs_ref = InputsRef(opened.text.sequence, opened.text.place) if inputs else None
-    return fast_replace.replace(state, open=fast_replace.replace(opened, inputs=inputs_ref))
+    return frozen_copies.replace(state, open=frozen_copies.replace(opened, inputs=inputs_ref))
 
 
 def _select_call_kind(material: SessionMaterial, recorded_call: RecordedCallInputs) -> str:

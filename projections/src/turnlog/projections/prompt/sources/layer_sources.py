@@ -82,8 +82,8 @@ from turnlog.projections.prompt.sources.session_material import (
     format_value,
 )
 from turnlog.projections.prompt.sources.tool_sources import plan_tool_pieces
+from turnlog.projections.session.next_call import has_step_failed
 from turnlog.projections.session.pinned_prompts import find_pinned_files
-from turnlog.projections.session.program import has_step_failed
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 

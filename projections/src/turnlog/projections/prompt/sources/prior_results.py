@@ -20,7 +20,7 @@ from turnlog.projections.prompt.sources.session_material import (
     find_phase_visibility,
 )
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
-from turnlog.projections.session.program import find_current_step
+from turnlog.projections.session.next_call import find_current_step
 from turnlog.projections.session.state import OpenTurn, SessionState, ToolResultRef
 from turnlog.projections.session.text_refs import TextRef
 

@@ -29,7 +29,7 @@ from turnlog.projections.blueprint.schema.policy_specs import LOCALE_ATTRIBUTE
 from turnlog.projections.blueprint.template_slots import format_prompt_value
 from turnlog.projections.blueprint.token_counters import TokenVocabulary
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
-from turnlog.projections.session.program import CallStage, get_call_stage
+from turnlog.projections.session.next_call import CallStage, get_call_stage
 from turnlog.projections.session.state import SessionState
 
 SESSION_ONLY = "session_only"

@@ -26,7 +26,7 @@ from turnlog.projections.prompt.part_template import PartTemplate, build_filled,
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.prompt.sources.retrieved_layers import describe_adaptation
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.program import find_current_step
+from turnlog.projections.session.next_call import find_current_step
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
 

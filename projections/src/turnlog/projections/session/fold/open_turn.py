@@ -30,9 +30,9 @@ from turnlog.events.model.tool_events import (
     ToolStarted,
 )
 from turnlog.events.model.turn_events import TurnQueued, TurnResolved, TurnRole, TurnSubmitted
-from turnlog.projections.session.fast_replace import replace
 from turnlog.projections.session.fold.settled_turns import add_settled_turn, mark_turn
-from turnlog.projections.session.program import get_step_number, has_step_failed
+from turnlog.projections.session.frozen_copies import replace
+from turnlog.projections.session.next_call import get_step_number, has_step_failed
 from turnlog.projections.session.state import (
     MAX_PRIOR_RESULTS,
     AnsweredCall,

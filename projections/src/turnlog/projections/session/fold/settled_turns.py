@@ -19,7 +19,7 @@ from turnlog.events.model.memory_events import (
     SummaryUndone,
 )
 from turnlog.events.model.turn_events import TurnRole
-from turnlog.projections.session.fast_replace import replace
+from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.state import (
     MAX_RECENT_TURNS,
     UNBOUNDED_REACH,

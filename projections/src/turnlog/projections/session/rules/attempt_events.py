@@ -22,7 +22,7 @@ from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import AttemptRef
-from turnlog.projections.session.program import list_pending_children, list_undecided_tools
+from turnlog.projections.session.next_call import list_pending_children, list_undecided_tools
 from turnlog.projections.session.state import OpenTurn, SessionState
 
 NewEvents = tuple[KnownEvent, ...]

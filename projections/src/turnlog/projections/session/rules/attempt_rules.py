@@ -39,12 +39,12 @@ from turnlog.projections.session.commands import (
     ResolveTurn,
     SnapshotPrompts,
 )
-from turnlog.projections.session.pinned_prompts import find_pinned_files
-from turnlog.projections.session.program import (
+from turnlog.projections.session.next_call import (
     get_step_number,
     list_pending_children,
     list_undecided_tools,
 )
+from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.reference_inheritance import record_reference
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,

@@ -27,7 +27,7 @@ from turnlog.projections.session.commands import (
     RecordSummary,
     WithheldAnswer,
 )
-from turnlog.projections.session.program import CallStage
+from turnlog.projections.session.next_call import CallStage
 from turnlog.projections.tools.parsed_plan import ParsedPlan
 
 NOTHING_SPENT: Final = AttemptUsage(

@@ -10,7 +10,7 @@ from pydantic import Field
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.model.tenant.quota_events import QuotaLimits
 from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.projections.quotas.quota_balance import LimitName, LimitUse
+from turnlog.projections.quotas.quota_decisions import LimitName, LimitUse
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
 
 

@@ -32,7 +32,7 @@ from turnlog.projections.blueprint.validation.input_values import (
 from turnlog.projections.prompt.budget.fixed_limits import check_attribute_texts
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
-from turnlog.projections.session.program import list_undecided_tools
+from turnlog.projections.session.next_call import list_undecided_tools
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.store.read.row_types import OriginRow
 from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE, SessionQuery

@@ -30,7 +30,7 @@ from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
-from turnlog.projections.session.program import CallStage
+from turnlog.projections.session.next_call import CallStage
 from turnlog.projections.session.rules.outcome_commands import AttemptReport
 from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard

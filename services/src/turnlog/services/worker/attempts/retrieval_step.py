@@ -32,6 +32,7 @@ from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
     ResolvedRetrieval,
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
+from turnlog.projections.knowledge.default_reranker import FUSION_NAME, score_hits
 from turnlog.projections.knowledge.search_port import (
     IndexPositions,
     KnowledgeHit,
@@ -39,7 +40,6 @@ from turnlog.projections.knowledge.search_port import (
     SearchRequest,
     SearchResult,
 )
-from turnlog.projections.knowledge.word_meaning_fusion import FUSION_NAME, score_hits
 from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.prompt.sources.hit_selection import build_limits, select_hits
 from turnlog.projections.prompt.sources.layer_sources import is_condition_met

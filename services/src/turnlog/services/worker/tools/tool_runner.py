@@ -37,7 +37,7 @@ from turnlog.projections.prompt.budget.fixed_limits import find_definition_limit
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import has_tools
 from turnlog.projections.session.commands import AttemptRef, ReturnTool, SnapshotTools, StartTool
-from turnlog.projections.session.program import list_pending_tools
+from turnlog.projections.session.next_call import list_pending_tools
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.rules.steps.approval_rules import describe_refusal
 from turnlog.projections.session.rules.steps.tool_rules import (

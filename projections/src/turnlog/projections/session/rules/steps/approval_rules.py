@@ -23,7 +23,7 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.session.commands import DecideApproval
-from turnlog.projections.session.program import list_undecided_tools
+from turnlog.projections.session.next_call import list_undecided_tools
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.rules.phase_rules import require_open_session
 from turnlog.projections.session.state import OpenTurn, SessionState, ToolApproval, ToolUse

@@ -28,7 +28,7 @@ from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT
 from turnlog.projections.blueprint.schema.policy_specs import ChildPolicy
 from turnlog.projections.session.commands import SettleChild, SubmitChildTurn, WithdrawChildTurn
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
-from turnlog.projections.session.program import list_pending_children, list_undecided_tools
+from turnlog.projections.session.next_call import list_pending_children, list_undecided_tools
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
     end_lost_attempt,

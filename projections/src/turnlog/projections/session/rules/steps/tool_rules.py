@@ -22,7 +22,7 @@ from turnlog.events.model.tool_events import (
 )
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
-from turnlog.projections.session.program import list_pending_tools
+from turnlog.projections.session.next_call import list_pending_tools
 from turnlog.projections.session.rules.attempt_events import NewEvents, find_claimed_turn
 from turnlog.projections.session.rules.phase_rules import require_open_session
 from turnlog.projections.session.rules.steps.approval_rules import is_run_allowed

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Response
 from turnlog.events.ids import USER_NAME_PATTERN
 from turnlog.events.model.tenant.quota_events import QuotaEdited
 from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.projections.quotas.quota_balance import (
+from turnlog.projections.quotas.quota_decisions import (
     TurnBound,
     find_refusal,
     format_period,

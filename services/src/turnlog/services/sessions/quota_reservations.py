@@ -26,7 +26,7 @@ from turnlog.events.model.turn_events import (
     find_turn_end,
 )
 from turnlog.events.store.ports import EventLog
-from turnlog.projections.quotas.quota_balance import (
+from turnlog.projections.quotas.quota_decisions import (
     QuotaExceeded,
     TurnBound,
     UserBalance,

@@ -18,11 +18,11 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import AppendOutcome, LogUnreachable
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.quotas.quota_balance import QuotaExceeded, TurnBound
+from turnlog.projections.quotas.quota_decisions import QuotaExceeded, TurnBound
 from turnlog.projections.session.commands import CancelTurn, SubmitTurn
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.quota_reservations import REPORT_GRACE, SUBMIT_GRACE
 from turnlog.services.sessions.quota_service import LIMITS_AGE
-from turnlog.services.sessions.turn_quotas import REPORT_GRACE, SUBMIT_GRACE
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import ModelFailure
 

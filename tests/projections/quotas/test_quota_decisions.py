@@ -17,7 +17,7 @@ from turnlog.events.model.tenant.quota_events import (
     build_balance_family,
 )
 from turnlog.events.subjects import LIBRARY_HISTORY
-from turnlog.projections.quotas.quota_balance import (
+from turnlog.projections.quotas.quota_decisions import (
     MAX_UNSETTLED_TURNS,
     QuotaExceeded,
     TurnBound,
