@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.agent_programs.agent_harness import USAGE, AgentHarness, build_agent_blueprint
+from tests.support.sessions.event_parts import find_part
 from tests.support.sessions.puppet_model import PuppetModel, ScriptStep
 from tests.support.sessions.session_harness import SessionHarness, build_delivery
 from turnlog.events.codec import decode_event
@@ -142,10 +143,10 @@ class TeamHarness:
     def house(self) -> SessionHarness:
         return self.agent.house
 
-    def list_events(self, session: str, kind: type) -> list[Any]:
-        """Return the events of a kind of one session."""
-        events = self.house.list_events(session)
-        return [each.event for each in events if isinstance(each.event, kind)]
+    def list_events(self, session: str, kind: type[Any]) -> list[Any]:
+        """Return the events of a kind of one session, or the parts of events that are of it."""
+        parts = (find_part(each.event, kind) for each in self.house.list_events(session))
+        return [part for part in parts if part is not None]
 
     def list_children(self) -> list[str]:
         """Return the child sessions of all sessions."""

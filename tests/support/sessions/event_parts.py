@@ -16,9 +16,14 @@ PartT = TypeVar("PartT")
 
 def find_part(event: object, kind: type[PartT]) -> PartT | None:
     """Return an event if it is of a kind, or the end or answer of that kind within it."""
-    found = event
+    return _require_kind(_find_inner(event, kind), kind)
+
+
+def _find_inner(event: object, kind: type) -> object:
     if kind is AttemptEnded:
-        found = find_attempt_end(event)
-    elif kind is CallCompleted:
-        found = find_call_answer(event)
+        return find_attempt_end(event)
+    return find_call_answer(event) if kind is CallCompleted else event
+
+
+def _require_kind(found: object, kind: type[PartT]) -> PartT | None:
     return found if isinstance(found, kind) else None

@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import RegisteredStep
 from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import RegisteredResolverSpec
-from turnlog.projections.blueprint.schema.lookups.retrieval_specs import RetrievalSettings
+from turnlog.projections.blueprint.schema.lookups.retrieval_specs import SelectionSettings
 from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
 from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
 from turnlog.projections.blueprint.validation.blueprint_faults import (
@@ -187,7 +187,7 @@ def _check_plugins(blueprint: Blueprint) -> Iterator[BlueprintFinding]:
             yield from _check_loadable(load_reranker, settings.rerank, (*place, "rerank"))
 
 
-def _find_retrieval_settings(blueprint: Blueprint) -> Iterator[tuple[Place, RetrievalSettings]]:
+def _find_retrieval_settings(blueprint: Blueprint) -> Iterator[tuple[Place, SelectionSettings]]:
     for name, spec in blueprint.retrieval.items():
         yield ("retrieval", name), spec
         yield ("retrieval", name, "lock"), spec.lock

@@ -32,8 +32,8 @@ from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
 )
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
     ResolvedRetrieval,
-    RetrievalSettings,
     RetrievalSpec,
+    SelectionSettings,
 )
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, PhasesSpec
 from turnlog.projections.blueprint.schema.policy_specs import Policies
@@ -273,7 +273,7 @@ class Blueprint(StrictModel):
         return name if view.like is None or "summary" in view.model_fields_set else view.like
 
 
-def list_retrieval_settings(blueprint: Blueprint) -> Iterator[RetrievalSettings]:
+def list_retrieval_settings(blueprint: Blueprint) -> Iterator[SelectionSettings]:
     """Yield all settings of retrievals: for all profiles, of single ones, and locked."""
     for spec in blueprint.retrieval.values():
         yield from (spec, spec.lock)

@@ -6,7 +6,7 @@ may give its own, and those under `lock` cannot be changed by any profile.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Final, Literal, Self, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -50,11 +50,9 @@ NothingFound = Annotated[
 """What a turn does when nothing was taken: ask the model anyway, fail, or reply without it."""
 
 
-class RetrievalSettings(StrictModel):
-    """Settings of a retrieval that a profile may change, and a lock may fix."""
+class SelectionSettings(StrictModel):
+    """Settings that a retrieval has for all profiles, and that a profile may change."""
 
-    collections: CollectionNames | None = None
-    """The collections that are searched."""
     k: Annotated[int, Field(ge=1, le=MAX_TAKEN)] | None = None
     """Most entries that are taken, over all collections together."""
     max_docs: Annotated[int, Field(ge=1, le=MAX_TAKEN)] | None = None
@@ -81,14 +79,21 @@ class RetrievalSettings(StrictModel):
     """
 
     @model_validator(mode="after")
-    def _check_one_size(self) -> RetrievalSettings:
+    def _check_one_size(self) -> Self:
         if self.k is not None and self.max_docs is not None:
             message = "`k` is for all collections and `max_docs` for each; give one of the two"
             raise ValueError(message)
         return self
 
 
-class RetrievalSpec(RetrievalSettings):
+class RetrievalSettings(SelectionSettings):
+    """Settings of a retrieval that a profile may change, and a lock may fix."""
+
+    collections: CollectionNames | None = None
+    """The collections that are searched."""
+
+
+class RetrievalSpec(SelectionSettings):
     """A retrieval, for all profiles."""
 
     collections: CollectionNames
@@ -98,7 +103,7 @@ class RetrievalSpec(RetrievalSettings):
 
     def resolve_settings(self, profile: RetrievalSettings | None) -> ResolvedRetrieval:
         """Return the settings under a profile: its own over these, and the lock over both."""
-        layers: tuple[RetrievalSettings, ...] = (self, *((profile,) if profile else ()), self.lock)
+        layers: tuple[SelectionSettings, ...] = (self, *((profile,) if profile else ()), self.lock)
         values: dict[str, object] = {}
         for layer in layers:
             given = {
