@@ -191,7 +191,7 @@ async def test_the_proof_is_told_promise_by_promise(
     await browser.wait_for("document.querySelector('.verify').textContent === 'verify'")
     await browser.trigger_click(".verify")
     await browser.wait_for(
-        "document.querySelector('.verify').textContent === '✓ 9 events, 1 prompt'"
+        "document.querySelector('.verify').textContent === '✓ 7 events, 1 prompt'"
     )
 
 
