@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -18,6 +21,10 @@ from tests.support.knowledge.fixed_search import FixedSearch, build_found
 from turnlog.events.errors import Unavailable
 from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
 from turnlog.projections.knowledge.default_reranker import FUSION_NAME
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.bundle import verifier
+from turnlog.services.cli.actions.tenant.knowledge_actions import build_import_body
+from turnlog.services.cli.knowledge_import.knowledge_files import read_knowledge_files
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,6 +35,8 @@ SHORT_GUIDE = "Adapt this pattern"
 HEADER = "Adapt what fits this request; copy neither their names nor their figures."
 
 LOOK_DESCRIPTION = "Looks for a thing."
+
+KNOWLEDGE = SHIPPED_BLUEPRINTS / "uderia" / "knowledge"
 
 
 def know(platform: AgentService, *hits: Any) -> FixedSearch:  # noqa: ANN401 - hits
@@ -340,3 +349,97 @@ async def test_a_retrieved_text_is_withheld_with_the_reply_of_its_turn(
     assert "withheldby" in after
     assert digest not in after
     assert "The night pilot" not in after
+
+
+async def test_a_bundle_holds_what_was_retrieved_and_its_own_verifier_finds_a_changed_text(
+    platform: AgentService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    know(platform, build_found("yields", "First list the ships.", 0.7))
+    session = await open_working_session(platform)
+    await run_planned_turn(platform, session)
+    (retrieved,) = await platform.load_events(session, KnowledgeRetrieved)
+    path = f"/v1/sessions/{session}/export"
+    packed = await platform.http.get(path, params={"format": "bundle"})
+    with ZipFile(BytesIO(packed.content)) as archive:
+        archive.extractall(tmp_path)
+    assert verifier.main(tmp_path, ()) == 0
+    text = tmp_path / "blobs" / retrieved.taken[0].digest.replace(":", "-")
+    assert text.read_text() == "First list the ships."
+    assert verifier.main(tmp_path, ("--prompt", session, "1.1")) == 0
+    assert "First list the ships." in capsys.readouterr().out
+    text.write_text("First sink the ships.")
+    assert verifier.main(tmp_path, ()) != 0
+    assert retrieved.taken[0].digest in capsys.readouterr().out
+
+
+async def test_a_fork_reproduces_what_its_origin_retrieved_and_retrieves_for_itself(
+    platform: AgentService,
+) -> None:
+    search = know(platform, build_found("yields", "First list the ships.", 0.9))
+    session = await open_working_session(platform)
+    await run_planned_turn(platform, session)
+    head = (await platform.load_recorded_events(session))[-1].sequence
+    forked = await platform.http.post(f"/v1/sessions/{session}/fork", json={"at": head})
+    assert forked.status_code == 201, forked.text
+    fork = str(forked.json()["session"])
+    platform.opened_sessions.append(fork)
+    search.hits = (build_found("yields", "First ask the harbour master.", 0.95),)
+    assert "harbour master" in await run_planned_turn(platform, fork)
+    old, new = [await platform.fetch_prompt(fork, call) for call in ("1.1", "2.1")]
+    assert old["messages"] == (await platform.fetch_prompt(session, "1.1"))["messages"]
+    assert ["list the ships" in str(each["messages"]) for each in (old, new)] == [True, False]
+    verified = await platform.fetch_json(f"/v1/sessions/{fork}/verify")
+    assert (verified["verified"], verified["prompts"]["calls"]) == (True, 4)
+    assert len(await platform.load_events(session, KnowledgeRetrieved)) == 1
+
+
+async def test_a_diff_says_that_another_case_was_retrieved(platform: AgentService) -> None:
+    search = know(platform, build_found("yields", "First list the ships.", 0.7))
+    session = await open_working_session(platform)
+    await run_planned_turn(platform, session)
+    search.hits = (build_found("counts", "First count the ships.", 0.75),)
+    await run_planned_turn(platform, session)
+    diff = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.1/diff/2.1")
+    causes = [
+        (reason["what"], [event["event"] for event in reason["by"]])
+        for change in diff["changes"]
+        if change["layer"] == "cases"
+        for reason in change["because"]
+    ]
+    assert causes == [("retrieved", ["knowledge-retrieved"])] * len(causes) != []
+
+
+async def test_u13_the_shipped_knowledge_is_imported_found_by_the_real_index_and_adapted(
+    platform: AgentService,
+) -> None:
+    await import_shipped_knowledge(platform)
+    platform.worker.knowledge = platform.gateway.dependencies.knowledge_search
+    session = await open_working_session(platform)
+    prompt = await run_planned_turn(
+        platform, session, "How many sailings left more than 30 minutes late yesterday?"
+    )
+    assert f"{HEADER}\n[1] How many sailings left late yesterday?\n1. Call `delays`" in prompt
+    assert SHORT_GUIDE in prompt
+    assert LOOK_DESCRIPTION not in prompt
+    (retrieved,) = await platform.load_events(session, KnowledgeRetrieved)
+    assert [each.entry for each in retrieved.taken] == ["late-sailings"]
+    assert 0.85 < retrieved.candidates[0].confidence < 1
+    assert {each.outcome for each in retrieved.candidates[1:]} == {"score"}
+    parts = await get_parts(platform, session, "1.1")
+    (rule,) = [p["rule"] for p in parts if p["layer"] == "tools_text" and p.get("role")]
+    assert rule == f"adapt cases {retrieved.candidates[0].confidence:g} > 0.85"
+    full = await run_planned_turn(platform, session, "Late sailings, and the wind of yesterday?")
+    assert FULL_GUIDE in full
+
+
+async def import_shipped_knowledge(platform: AgentService) -> None:
+    """Import the folder of the blueprint as its cases and documents, and wait for the index."""
+    found = read_knowledge_files([KNOWLEDGE], "document")
+    entries = [each.entry for file in found.files for each in file]
+    assert not found.faults
+    for collection, kind in (("champion", "case"), ("knowledge", "document")):
+        body = build_import_body(collection, [each for each in entries if each.kind == kind])
+        done = await platform.http.post("/v1/knowledge/import", json=body)
+        assert done.status_code == 200, done.text
+    indexed = await platform.http.post("/v1/knowledge/search", json={"text": "late"})
+    assert indexed.status_code == 200, indexed.text

@@ -60,7 +60,7 @@ async def test_words_and_meaning_both_find_and_every_hit_has_its_scores(
     assert best.vector_score == best.confidence
     assert 0.3 < best.confidence < 1
     assert result.embedder.startswith("wordllama-")
-    assert result.index_version.endswith("-1")
+    assert result.index_version.endswith("-2")
     assert result.positions.knowledge == 2
     fused = [hit.fused_score for hit in result.hits]
     assert fused == sorted(fused, reverse=True)
@@ -68,6 +68,15 @@ async def test_words_and_meaning_both_find_and_every_hit_has_its_scores(
     found = {hit.entry_id: hit for hit in await index.find_hits("corn market quotation", "cases")}
     assert found["wheat-price"].lexical_score is None
     assert (await index.find_ids("corn market quotation", "cases"))[0] == "wheat-price"
+
+
+async def test_the_question_that_a_case_answers_is_found_with_full_confidence(
+    store: ReadModelStore,
+) -> None:
+    index = await build_index(store)
+    for case in CASES:
+        (best, *_) = await index.find_hits(case.title, "cases")
+        assert (best.entry_id, best.confidence) == (case.id, pytest.approx(1, abs=1e-5))
 
 
 async def test_a_search_finds_only_what_its_filters_allow(store: ReadModelStore) -> None:

@@ -209,8 +209,8 @@ class KnowledgeProjector:
     ) -> Mapping[int, Vector]:
         if not puts:
             return {}
-        sources = [f"{put.entry.title}\n{texts[put.entry.digest]}".strip() for put in puts]
-        vectors = await self.embedder.embed_texts(sources)
+        meanings = [build_meaning_text(put.entry, texts[put.entry.digest]) for put in puts]
+        vectors = await self.embedder.embed_texts(meanings)
         return {put.number: vector for put, vector in zip(puts, vectors, strict=True)}
 
     async def _load_texts(self, tenant: str, digests: Sequence[Digest]) -> dict[Digest, str]:
@@ -230,6 +230,17 @@ class KnowledgeProjector:
         except Corrupt as error:
             _log.error("knowledge-text-gone", tenant=tenant, digest=digest, reason=str(error))
             return None
+
+
+def build_meaning_text(entry: KnowledgeEntry, text: str) -> str:
+    """Return what the vector of an entry is made from.
+
+    A case fits a request if its question does, however it was solved: with the text of the solution
+    even the very same question would be a poor match.
+    """
+    if entry.kind == "case" and entry.title:
+        return entry.title
+    return f"{entry.title}\n{text}".strip()
 
 
 @dataclass(slots=True)

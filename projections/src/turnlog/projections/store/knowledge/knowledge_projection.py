@@ -39,7 +39,7 @@ from turnlog.projections.store.schema.read_model_tables import (
 KNOWLEDGE_PROJECTION: Final = "knowledge"
 """The name of this projection; it never changes."""
 
-KNOWLEDGE_VERSION: Final = 1
+KNOWLEDGE_VERSION: Final = 2
 """Incremented whenever the same events give another index; an older one is then rebuilt."""
 
 _BUILD_LOCK: Final = 0x6B6E6F77
