@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,35 @@ def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() ->
         "carried ▌ Summary from focus phase: Look at the wind of yesterday first.",
     ):
         assert line.replace("▌ ", "") in text
-    assert "9 by reference and 9 by assembly of 9" in screen
+    assert "12 by reference and 12 by assembly of 12" in screen
+    assert_case_adapted(text)
+    assert_colleagues_asked(text)
+
+
+def assert_case_adapted(text: str) -> None:
+    for line in (
+        "✓ champion 5 entries: 5 added",
+        "✓ knowledge 4 entries: 4 added",
+        "champion/late-sailings case 0.",
+        "reply 76 of yesterday's 1,000 sailings left more than 30 minutes late",
+        "knowledge-retrieved turn 4 · cases in champion · 5 candidates",
+        "tools of tool_enabled, by name",
+        "champion/late-sailings revision 1, score 0.",
+    ):
+        assert line in text, line
+    assert re.search(r"adapt cases 0\.\d+ > 0\.85", text)
+    assert re.search(r"when confident cases: event \d+ knowledge-retrieved", text)
+
+
+def assert_colleagues_asked(text: str) -> None:
+    asked = text.partition("Asking two colleagues at once")[2].partition("What the log holds")[0]
+    names = re.findall(r"child-(?:requested|settled)", asked)
+    assert names == ["child-requested"] * 2 + ["child-settled"] * 2, "asked before either answered"
+    assert "reply Yesterday was one: north-west 8" in asked
+    refused = asked.partition("A quota that is used up")[2]
+    assert "error quota-exceeded" in refused
+    assert re.search(r"0 of 1 are left until \d{4}-\d\d-\d\dT00:00:00", refused)
+    assert "2 child sessions with 4 prompts" in text
 
 
 def test_a_demo_asks_a_real_model_where_there_is_one() -> None:

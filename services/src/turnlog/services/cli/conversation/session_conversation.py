@@ -34,10 +34,13 @@ class SessionConversation:
 
     client: httpx.AsyncClient
     session: str
+    user: str | None = None
+    """Who asks, where no proxy names users."""
 
     async def submit_turn(self, text: str) -> SubmittedTurn:
         path = f"/v1/sessions/{self.session}/turns"
-        return await send_client_command(self.client, "POST", path, {"text": text}, SubmittedTurn)
+        body = {"text": text, "user": self.user}
+        return await send_client_command(self.client, "POST", path, body, SubmittedTurn)
 
     async def cancel_turn(self) -> None:
         """Cancel the open turn."""
@@ -72,9 +75,16 @@ class SessionConversation:
 
 
 async def open_session(
-    client: httpx.AsyncClient, blueprint: str, attributes: dict[str, JsonValue]
+    client: httpx.AsyncClient,
+    blueprint: str,
+    attributes: dict[str, JsonValue],
+    profile: str | None = None,
 ) -> OpenedSession:
-    body: dict[str, JsonValue] = {"blueprint": blueprint, "attributes": attributes}
+    body: dict[str, JsonValue] = {
+        "blueprint": blueprint,
+        "attributes": attributes,
+        "profile": profile,
+    }
     return await send_client_command(client, "POST", "/v1/sessions", body, OpenedSession)
 
 

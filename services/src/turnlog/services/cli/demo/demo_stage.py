@@ -77,13 +77,16 @@ class DemoStage:
         self.console.print(render_events(events))
         return events[-1].sequence
 
-    async def show_verification(self, session: str) -> None:
-        """Show the verification of a session; exit with code 5 where it fails."""
+    async def show_verification(self, *sessions: str) -> None:
+        """Show the verification of each session; exit with code 5 where one fails."""
         await self.begin_scene("Whether that is true", "the same checks as `turnlog verify`")
-        verified = await verify_session(ServiceReader(self.client), session)
-        self.console.print(render_session_verification(verified))
-        if not verified.verified:
-            raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+        for place, session in enumerate(sessions):
+            verified = await verify_session(ServiceReader(self.client), session)
+            if place:
+                self.console.print()
+            self.console.print(render_session_verification(verified))
+            if not verified.verified:
+                raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
     async def begin_scene(self, title: str, note: str) -> None:
         """Print the heading of the next scene."""

@@ -1,17 +1,28 @@
 """The demo of the agent platform: a conversation, then plans and tools, each part measured.
 
 The phase `operate` does not see the turns of `ideate`; only the texts that the caller carries over
-link them. The tools are those of an MCP server in its own process.
+link them. The tools are those of an MCP server in its own process. Then knowledge is imported,
+found and adapted; a coordinator asks two colleagues at once; and the quota of its user is used up.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
+from pydantic import JsonValue
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import ToolReturned
+from turnlog.services.api.tenant.quota_payloads import QuotaView, build_quota_path
 from turnlog.services.api.turn_payloads import CommandResult
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.cli.actions.tenant.knowledge_actions import import_knowledge, send_search
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
-from turnlog.services.cli.client.prompt_reads import fetch_prompt
+from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
 from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import QueryParameters, ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
@@ -19,9 +30,14 @@ from turnlog.services.cli.conversation.session_conversation import (
     open_session,
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
+from turnlog.services.cli.error_display import describe_error, print_error
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.views.event_view import render_events
 from turnlog.services.cli.views.prompt_view import render_prompt
-from turnlog.services.cli.views.theme import FAMILY_COLOURS
+from turnlog.services.cli.views.provenance_view import render_origin
+from turnlog.services.cli.views.theme import FAMILY_COLOURS, MUTED
 from turnlog.services.cli.views.token_view import render_growth
+from turnlog.services.cli.views.why_view import render_explained_omissions
 
 SCRIPTED_MODEL: Final = "scripted/uderia"
 
@@ -46,6 +62,34 @@ PLAN_CALL: Final = "2.1"
 """The call that plans the first turn with tools."""
 
 
+KNOWLEDGE: Final = SHIPPED_BLUEPRINTS / "uderia" / "knowledge"
+
+
+INDEX_SEARCHES: Final = 12
+"""How often to search until the index has the imported entries; each search waits for them too."""
+
+
+ADAPTED_QUESTION: Final = "How many sailings left more than 30 minutes late yesterday?"
+"""Nearly the question that one of the shipped cases answers."""
+
+
+ADAPTED_CALL: Final = "4.1"
+"""The call that plans its turn."""
+
+
+DECIDED_LAYERS: Final = ("strategy", "adapt", "tools_text", "cases")
+"""The layers that depend on what was retrieved."""
+
+
+_CHILD_EVENTS: Final = (ChildRequested, ChildSettled)
+
+
+USER: Final = "mira"
+
+
+COORDINATED_QUESTION: Final = "Was there a storm yesterday, and what would we do in one?"
+
+
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     session = (await open_session(stage.client, "uderia", {})).session
@@ -61,18 +105,87 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await stage.play_turn(conversation, QUESTION)
     stage.console.print()
     await stage.play_turn(conversation, FOLLOW_UP_QUESTION)
+    await _play_adaptation(stage, conversation)
+    coordinator = await _play_coordination(stage)
     last = await stage.show_events(session)
     reader = ServiceReader(stage.client)
     await stage.begin_scene(
         "What the plan was made from", "twenty tools, and nothing of the first phase"
     )
     stage.console.print(render_prompt(await fetch_prompt(reader, session, PLAN_CALL)))
+    await _show_adaptation(stage, reader, session)
     await stage.begin_scene("What each contributor cost", "call by call, as `turnlog growth`")
     parameters: QueryParameters = {"session": session, "group_by": "kind", "min_sequence": last}
     growth = await reader.fetch_growth(parameters)
     stage.console.print(render_growth(growth, "kind"))
-    await stage.show_verification(session)
+    await stage.show_verification(session, coordinator)
     return session, await _build_next_commands(stage, session)
+
+
+async def _play_adaptation(stage: DemoStage, conversation: SessionConversation) -> None:
+    """Import the shipped knowledge, and play a turn that adapts a case of it."""
+    await stage.begin_scene("What went well before", "imported, then found for the next plan")
+    target = ServiceTarget(url=stage.location.http)
+    cases, documents = KNOWLEDGE / "harbour-cases.csv", KNOWLEDGE / "harbour-handbook.md"
+    await import_knowledge(target, "champion", [cases], "case", "table")
+    await import_knowledge(target, "knowledge", [documents], "document", "table")
+    form: dict[str, JsonValue] = {
+        "text": ADAPTED_QUESTION,
+        "collections": ["champion"],
+        "limit": 3,
+    }
+    stage.console.print()
+    for _ in range(INDEX_SEARCHES):
+        try:
+            await send_search(target, form, "table")
+            break
+        except Unavailable as behind:
+            await asyncio.sleep(behind.retry_after)
+    stage.console.print()
+    await stage.play_turn(conversation, ADAPTED_QUESTION)
+
+
+async def _play_coordination(stage: DemoStage) -> str:
+    """Play a turn of a coordinator for a user with a quota of one; return its session."""
+    quota = build_quota_path(USER)
+    await send_client_command(stage.client, "PUT", quota, {"requests_per_day": 1}, QuotaView)
+    session = (await open_session(stage.client, "uderia", {}, "genie")).session
+    await stage.begin_scene("Asking two colleagues at once", f"session {session} · for {USER}")
+    conversation = SessionConversation(stage.client, session, USER)
+    await stage.play_turn(conversation, COORDINATED_QUESTION)
+    reader = ServiceReader(stage.client)
+    events = [each async for each in read_events(reader, EventQuery(session))]
+    stage.console.print()
+    stage.console.print(
+        render_events(each for each in events if isinstance(each.event, _CHILD_EVENTS))
+    )
+    await stage.begin_scene("A quota that is used up", f"{USER} may ask once a day")
+    try:
+        await stage.play_turn(conversation, COORDINATED_QUESTION)
+    except Refused as refused:
+        print_error(describe_error(refused), stage.console)
+    return session
+
+
+async def _show_adaptation(stage: DemoStage, reader: ServiceReader, session: str) -> None:
+    await stage.begin_scene(
+        "How a case was adapted", f"of `turnlog why`, what the case decided in call {ADAPTED_CALL}"
+    )
+    explanation = await fetch_explanation(reader, session, ADAPTED_CALL)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in explanation.parts:
+        if each.part.layer in DECIDED_LAYERS and each.part.is_included:
+            table.add_row(each.part.layer, render_origin(each))
+    stage.console.print(table)
+    omitted = [
+        each
+        for each in explanation.parts
+        if each.part.layer in DECIDED_LAYERS and not each.part.is_included
+    ]
+    stage.console.print(Text("\nleft out", MUTED))
+    stage.console.print(render_explained_omissions(omitted))
 
 
 async def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:
@@ -89,4 +202,5 @@ async def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...
             else ()
         ),
         f"{turnlog} why {session} 2 --url {http}",
+        f"{turnlog} quota show {USER} --url {http}",
     )
