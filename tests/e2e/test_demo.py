@@ -54,7 +54,7 @@ def assert_trickster_explained(screen: str) -> None:
     )
     assert "when reply_redacted: event 14 reply-redacted" in explanation
     assert "by assembly   byte for byte the recorded one" in explanation
-    assert "verified · 1 session, 39 events, 5 prompts" in screen
+    assert "verified · 1 session, 31 events, 5 prompts" in screen
 
 
 def test_a_demo_plays_a_conversation_and_stays_up_and_what_it_proposes_works(
@@ -68,7 +68,7 @@ def test_a_demo_plays_a_conversation_and_stays_up_and_what_it_proposes_works(
             assert name in screen
         assert "system_prompt" in screen
         assert "by assembly   byte for byte the recorded one" in screen
-        assert "verified · 1 session, 20 events, 3 prompts" in screen
+        assert "verified · 1 session, 14 events, 3 prompts" in screen
         page = re.search(r"http://127\.0\.0\.1:\d+", screen)
         assert page is not None
         assert httpx.get(f"{page[0]}/readyz").is_success

@@ -227,7 +227,7 @@ async def test_the_record_is_verified_on_request(stand: RunningGateway, browser:
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
     await browser.trigger_click(".verify")
     await browser.wait_for(
-        "document.querySelector('.verify').textContent === '✓ 8 events, 1 prompt'"
+        "document.querySelector('.verify').textContent === '✓ 6 events, 1 prompt'"
     )
 
 

@@ -40,7 +40,7 @@ export interface Operation {
   method: string;
   path: string;
   body?: Record<string, unknown>;
-  query?: Record<string, string | number | undefined>;
+  query?: Record<string, string | number | boolean | undefined>;
   key?: string;
 }
 
