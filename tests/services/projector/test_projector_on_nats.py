@@ -95,7 +95,8 @@ def kill(*_):
 async def main():
     store = open_store(database_url)
     moment = {"before": "commit", "after": "checkin"}[when]
-    event.listen(store.engine.sync_engine, moment, kill)
+    for engine in filter(None, (store.engine.sync_engine, store.writer)):
+        event.listen(engine, moment, kill)
     async with open_client(nats_url, StreamOptions()) as nats:
         folder = LogFolder(nats.log, store, create_tracing("p", None), "t")
         await SessionProjector(folder, ProjectionSignal()).run()
