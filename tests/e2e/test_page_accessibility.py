@@ -21,6 +21,8 @@ FOCUSED = "document.activeElement.textContent"
 VIEWS = {
     "#/": ".list .title a",
     "#/?q=nothing+like+it": ".list .empty",
+    "#/usage": ".usage tfoot",
+    "#/usage?group_by=user&user=nobody": ".usage .empty",
     "#/sessions/seen": ".why",
     "#/sessions/seen?family=turn": ".filters button:not([hidden])",
     "#/sessions/seen/events/3": ".detail pre",

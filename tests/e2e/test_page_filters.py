@@ -18,6 +18,8 @@ EVENTS = (
     "[...document.querySelectorAll('.event:not([hidden]) .event-name')].map((it) => it.textContent)"
 )
 
+USAGE_GROUPS = build_texts_script(".usage .group")
+
 
 def choose_option(label: str, value: str) -> str:
     """Build an expression that chooses in the select of a label, once it offers the value."""
@@ -100,3 +102,58 @@ async def test_events_are_filtered_and_opened_among_the_filtered(
     await stand.submit_and_answer(session, "And figs?", "Dried.")
     await browser.wait_for(f"{build_texts_script('.why')}.length === 4")
     assert await browser.run_script(EVENTS) == ["turn-submitted"]
+
+
+async def test_usage_is_grouped_and_narrowed_by_the_address(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    session = await stand.open_session("assistant")
+    for user in ("spender", "spender", "saver"):
+        stand.model.scripts.append(["An answer."])
+        url = f"/v1/sessions/{session}/turns?wait=30"
+        answer = await stand.http.post(url, json={"text": "A question.", "user": user})
+        assert answer.status_code == 200, answer.text
+    stand.model.scripts.append([ModelFailure("bad_request", "the provider refused it")])
+    failing = {"text": "Another.", "user": "spender"}
+    await stand.http.post(f"/v1/sessions/{session}/turns?wait=30", json=failing)
+    last = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=last)
+    await browser.open_page(stand.address)
+    await browser.trigger_click("#usage-link")
+    await browser.wait_for(f"{USAGE_GROUPS}.at(-1) === 'all'")
+    assert await browser.run_script("location.hash") == "#/usage"
+
+    await browser.wait_for(choose_option(".usage select", "user"))
+    await browser.wait_for(
+        f"{USAGE_GROUPS}.includes('spender') && {USAGE_GROUPS}.includes('saver')"
+    )
+    assert await browser.run_script("location.hash") == "#/usage?group_by=user"
+    await browser.run_script(
+        build_input_script(".usage label:nth-of-type(2) input", "spender", "change")
+    )
+    await browser.wait_for(f"{USAGE_GROUPS}.join() === 'spender,all'")
+    assert await browser.run_script("location.hash") == "#/usage?group_by=user&user=spender"
+    report = await stand.fetch_json("/v1/usage", group_by="user", user="spender")
+    total = report["total"]
+    shown = await browser.run_script(build_texts_script(".usage tfoot td"))
+    assert shown[:5] == ["3", "2", "1", "0", "0%"]
+    assert [int(each.strip("≥ ").replace(",", "")) for each in shown[5:7]] == [
+        total["input_tokens"],
+        total["output_tokens"],
+    ]
+    await browser.trigger_click(".usage tbody a")
+    await browser.wait_for("document.querySelector('.usage thead th')?.textContent === 'day (UTC)'")
+    assert await browser.run_script("location.hash") == "#/usage?group_by=day&user=spender"
+
+    # Times are in the address, and a time before all turns leaves none
+    until = ".usage label:nth-of-type(4) input"
+    await browser.run_script(build_input_script(until, "2001-01-01T00:00", "change"))
+    await browser.wait_for("document.querySelector('.usage .empty') !== null")
+    narrowed = await browser.run_script("location.hash")
+    assert narrowed == "#/usage?group_by=day&user=spender&until=2001-01-01T00%3A00Z"
+    await browser.open_page(f"{stand.address}/{narrowed}")
+    await browser.wait_for(f"document.querySelector('{until}')?.value === '2001-01-01T00:00'")
+    # What the service refuses is said in words; the browser notes the 422
+    await browser.run_script("location.hash = '#/usage?since=yesterday'")
+    await browser.wait_for("document.querySelector('.usage .fault')?.textContent.includes('since')")
+    browser.events.clear()

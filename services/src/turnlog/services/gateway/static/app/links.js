@@ -1,6 +1,7 @@
 // Every view of the page has an address behind the `#`, so that users can share links:
 //   #/?q=words&before=17        sessions; ?origin=ID forks and children of one, ?digest=..&open=true those pinned to a text, and the other
 //                               filters of `GET /v1/sessions`: blueprint, profile, phase, redacted, failed, attribute.NAME
+//   #/usage?group_by=user       what turns used; user, since and until narrow it
 //   #/sessions/ID?turn=3        one session with its events, filtered by family, type, turn and text
 //   #/sessions/ID/events/7      one event of it
 //   #/sessions/ID/at/7          its conversation as it was after that event
@@ -33,6 +34,7 @@ export function linkTo(steps, query = {}) {
   return parameters.length ? `${path}?${new URLSearchParams(parameters)}` : path;
 }
 
+export const linkToUsage = (choice = {}) => linkTo(["usage"], choice);
 export const linkToSession = (session) => linkTo(["sessions", session]);
 export const linkToEvent = (session, sequence) => linkTo(["sessions", session, "events", sequence]);
 export const linkToCall = (session, call) => linkTo(["sessions", session, "calls", call]);

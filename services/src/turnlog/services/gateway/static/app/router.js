@@ -2,6 +2,7 @@
 
 import { createSessionList } from "../session/session_list.js";
 import { createSessionView } from "../session/session_view.js";
+import { createUsageView } from "../usage/usage_view.js";
 import { createElement, setChildren } from "./dom.js";
 import { fetchJson } from "./http_client.js";
 import { readLocation } from "./links.js";
@@ -13,19 +14,36 @@ let view = null;
 function showView() {
   const { steps, query } = readLocation();
   const [section, session, ...rest] = steps;
-  const viewName = section === "sessions" && session ? `session ${session}` : "sessions";
+  const viewName = nameView(section, session);
   if (view?.name !== viewName) openView(viewName, session);
   view.go(rest, query);
+}
+
+function nameView(section, session) {
+  if (section === "sessions" && session) return `session ${session}`;
+  return section === "usage" ? "usage" : "sessions";
+}
+
+function createView(viewName, session) {
+  if (viewName === "usage") return createUsageView();
+  return viewName === "sessions" ? createSessionList() : createSessionView(session);
 }
 
 function openView(viewName, session) {
   const isFirst = !view;
   view?.close();
-  view = { name: viewName, ...(viewName === "sessions" ? createSessionList() : createSessionView(session)) };
+  view = { name: viewName, ...createView(viewName, session) };
+  markUsageLink(viewName === "usage");
   setChildren(container, view.element);
   showSkipLinks(view.skips);
   // The element that led here is gone; the next Tab begins at the new view.
   if (!isFirst) moveFocus(container);
+}
+
+function markUsageLink(isCurrent) {
+  const link = document.getElementById("usage-link");
+  if (isCurrent) link.setAttribute("aria-current", "page");
+  else link.removeAttribute("aria-current");
 }
 
 const THEMES = ["auto", "light", "dark"];
