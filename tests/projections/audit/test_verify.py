@@ -375,6 +375,12 @@ def test_every_kind_of_event_that_names_blobs_is_asked_for_them() -> None:
         )
 
 
+def test_a_retrieved_text_that_is_gone_is_found_though_no_prompt_includes_it() -> None:
+    retrieved = build_samples()["knowledge-retrieved"].model_copy(update={"turn": 2, "call": "2.1"})
+    events = SESSION.append_events(retrieved).events
+    assert ("completeness", "blobs", len(EVENTS) + 1) in list_findings(events)
+
+
 def test_a_prompt_of_another_model_than_recorded_is_found() -> None:
     session = open_with_blueprint(BLUEPRINT, FILES).apply_steps(submit_turn("Hi"), claim_turn())
     found = assemble_next_prompt(session, BLUEPRINT, FILES)

@@ -115,7 +115,7 @@ class RecordedCallInputs:
 
 BLOB_NAMING_TYPES: Final = (
     *(SessionOpened, BlueprintMoved, PromptsSnapshotted),
-    *(ToolsSnapshotted, ToolReturned, ContextAssembled),
+    *(ToolsSnapshotted, ToolReturned, KnowledgeRetrieved, ContextAssembled),
 )
 """All event types that name blobs."""
 
