@@ -162,8 +162,8 @@ def test_a_turn_that_was_too_old_went_by_the_clock_of_the_call(seconds: int, tal
     assert all(
         extract_reasons(each) == {("time", fixed[-1])} for each in list_removed(found, "expired")
     )
-    # An event a second: a text is the first of the six of its turn, the call's clock its third
-    ages = [6 * behind + 2 for behind in range(talks - 1, 0, -1)]
-    before = {turn for turn, age in enumerate(ages, 1) if age - 6 <= seconds and turn < talks - 1}
+    # An event a second: a text is the first of the four of its turn, the call's clock its third
+    ages = [4 * behind + 2 for behind in range(talks - 1, 0, -1)]
+    before = {turn for turn, age in enumerate(ages, 1) if age - 4 <= seconds and turn < talks - 1}
     after = {turn for turn, age in enumerate(ages, 1) if age <= seconds}
     assert collect_turns(list_removed(found, "expired")) == before - after
