@@ -296,6 +296,7 @@ async def test_every_command_takes_a_key() -> None:
     # These record nothing; a release folds into rows what the log holds already
     assert {str(route) for route in without} == {
         "POST /v1/assemble",
+        "POST /v1/knowledge/search",
         "POST /v1/quarantine/{session}/release",
         "POST /v1/sessions/{session}/references/resolve",
         "POST /v1/sessions/{session}/window",
