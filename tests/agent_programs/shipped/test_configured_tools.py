@@ -133,6 +133,7 @@ TASKS = {
     "tool_enabled": "plan",
     "llm_only": "talk it through",
     "rag_focused": "answer from the documents",
+    "genie": "coordinate",
 }
 
 UDERIA = BlueprintFolders().load_blueprint("uderia")

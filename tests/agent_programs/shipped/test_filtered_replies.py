@@ -144,9 +144,8 @@ async def test_u26_a_filtered_reply_is_recorded_and_logged_with_the_ratings_of_t
     (ended,) = await platform.load_events(session, AttemptEnded)
     assert ended.ratings == tuple(SafetyRating.model_validate(each) for each in ratings)
     events = (await platform.fetch_json(f"/v1/sessions/{session}/events"))["events"]
-    assert [each["data"].get("ratings") for each in events if "outcome" in each["data"]] == [
-        ratings
-    ]
+    answers = [each["data"]["answer"] for each in events if each["data"].get("answer")]
+    assert [each["spent"].get("ratings") for each in answers] == [ratings]
     (turn,) = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
     assert (turn["finish"], turn["reply"], turn["excluded"]) == (finish, reply, True)
     await platform.complete_turn(
