@@ -48,11 +48,11 @@ $(SERVERS)/installed $(TYPESCRIPT)/installed $(AXE)/installed:
 run: install ## start everything and play the demo (ARGS=--exit ends after the show)
 	$(BIN)/turnlog demo $(ARGS)
 
-# Four processes, however many cores there are: each has servers of its own, and half of a test's time
+# Five processes, however many cores there are: each has servers of its own, and half of a test's time
 # is waiting for a process to start. --dist loadfile: the tests of one file share what the file starts.
 # --no-loadscope-reorder: the slow files come first in the alphabet, and no process waits for one at the end.
 test: install ## run the whole suite (ARGS=tests/events for a part of it)
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-long: install ## what repeats a finding with more seeds and rounds (about an hour)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
