@@ -79,7 +79,8 @@ def assert_colleagues_asked(text: str) -> None:
     assert "reply Yesterday was one: north-west 8" in asked
     refused = asked.partition("A quota that is used up")[2]
     assert "error quota-exceeded" in refused
-    assert re.search(r"0 of 1 are left until \d{4}-\d\d-\d\dT00:00:00", refused)
+    resets = r"the limit resets at \d{4}-\d\d-\d\dT00:00:00Z"
+    assert re.search(f"nothing is left of 1 request per day: 1 used; {resets}", refused)
     assert "2 child sessions with 4 prompts" in text
 
 

@@ -8,14 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.agent_programs.agent_service import AgentService, answer_with_text
+from tests.agent_programs.agent_service import AgentService, answer_with_plan, answer_with_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-TURN = (16_000, 8_192)
-"""What a turn of the shipped chat profile may take: a reply and a summary of 8,000 tokens each,
-and two answers of 4,096.
-"""
 
 
 def read_hour() -> str:
@@ -46,47 +41,62 @@ async def test_u23_tokens_are_checked_before_and_recorded_after_input_and_output
     platform: AgentService,
 ) -> None:
     session = await open_chat(platform)
-    quota = await set_quota(platform, "ann", input_tokens=TURN[0], output_tokens=None)
+    quota = await set_quota(platform, "ann", input_tokens=1, output_tokens=None)
     assert quota["period"] == datetime.now(UTC).strftime("%Y-%m")
-    assert (quota["allowed"], quota["message"]) == (True, "")
+    assert (quota["allowed"], quota["message"]) == (True, ""), "something is left"
     assert [each["name"] for each in quota["uses"]] == ["input_tokens"], "null is unlimited"
     platform.provider.queue_behaviours(answer_with_text("A thing of the past."))
     assert (await submit_for(platform, session, "ann", key="q-1")).status_code == 200
     calls = await platform.list_calls(session)
     sent = sum(call["input_tokens"] for call in calls)
     received = sum(call["output_tokens"] for call in calls)
-    assert sent > 0
-    quota = await platform.fetch_json("/v1/quotas/ann", input_tokens=TURN[0])
+    assert sent > 1
+    quota = await platform.fetch_json("/v1/quotas/ann")
     assert (quota["input_tokens"], quota["output_tokens"]) == (sent, received)
-    assert quota["unsettled_turns"] == 0
-    assert quota["allowed"] is False
-    assert f"the turn may take {TURN[0]} input tokens" in quota["message"]
+    assert (quota["unsettled_turns"], quota["allowed"]) == (0, False)
     recorded = await platform.list_event_names(session)
     refused = await submit_for(platform, session, "ann")
     problem = refused.json()
     assert (refused.status_code, problem["code"]) == (429, "quota-exceeded")
-    left = TURN[0] - sent
-    assert problem["quota"] == {
-        "name": "input_tokens",
-        "limit": TURN[0],
-        "used": sent,
-        "reserved": 0,
-        "left": left,
-        "requested": TURN[0],
-        "resets_at": problem["quota"]["resets_at"],
-    }
     resets = datetime.fromisoformat(problem["quota"]["resets_at"])
     assert (resets.day, resets.hour, resets.minute) == (1, 0, 0)
+    written = resets.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert problem["quota"] == {
+        "name": "input_tokens",
+        "limit": 1,
+        "used": sent,
+        "reserved": 0,
+        "left": 0,
+        "resets_at": written,
+    }
+    assert problem["detail"] == quota["message"]
+    assert problem["detail"] == (
+        f"nothing is left of 1 input token per month: {sent:,} used; the limit resets at {written}"
+    )
+    assert problem["fix"] == f"wait until {written}, or have the limit raised"
     seconds = (resets - datetime.now(UTC)).total_seconds()
     assert int(refused.headers["Retry-After"]) >= seconds
     assert await platform.list_event_names(session) == recorded
     again = await submit_for(platform, session, "ann", key="q-1")
     assert again.json()["turn"] == 1, "a request that is repeated is no other turn"
-    await set_quota(platform, "ann", input_tokens=None, output_tokens=TURN[1] - 1)
+    await set_quota(platform, "ann", input_tokens=None, output_tokens=received)
     refused = await submit_for(platform, session, "ann")
     assert refused.json()["quota"]["name"] == "output_tokens"
     platform.provider.queue_behaviours(answer_with_text("Ben has no quota."))
     assert (await submit_for(platform, session, "ben")).status_code == 200
+
+
+async def test_u23_a_small_quota_allows_a_turn_that_may_take_far_more(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
+    await set_quota(platform, "dee", input_tokens=10_000, output_tokens=10_000)
+    platform.provider.queue_behaviours(answer_with_plan(), answer_with_text("A thing."))
+    assert (await submit_for(platform, session, "dee")).status_code == 200
+    quota = await platform.fetch_json("/v1/quotas/dee")
+    assert quota["allowed"] is True
+    (sent, _) = quota["uses"]
+    assert sent["left"] == 10_000 - sent["used"] > 0
 
 
 @pytest.mark.parametrize("limit", ["requests_per_hour", "requests_per_day"])

@@ -19,6 +19,7 @@ from turnlog.events.model.tenant.quota_events import (
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.quota_decisions import (
     MAX_UNSETTLED_TURNS,
+    OPEN_TURN_DELAY,
     QuotaExceeded,
     TurnBound,
     find_refusal,
@@ -56,20 +57,58 @@ def reserve(
     return event.balance
 
 
-def test_turns_that_are_not_settled_count_with_all_that_they_may_use() -> None:
-    balance = reserve(reserve(QuotaBalance(), 1), 2)
-    with pytest.raises(QuotaExceeded) as refused:
-        reserve(balance, 3)
-    use = refused.value.use
+def test_a_turn_is_allowed_while_something_is_left_however_much_it_may_use() -> None:
+    balance = reserve(reserve(reserve(QuotaBalance(), 1), 2), 3)
+    (use, _) = list_limit_uses(LIMITS, balance, NOON)
     assert (use.name, use.limit, use.used, use.reserved, use.left) == (
         "input_tokens",
         10_000,
         0,
-        8_000,
-        2_000,
+        12_000,
+        0,
     )
-    assert use.resets_at == datetime(2026, 12, 1, tzinfo=UTC)
-    assert refused.value.retry_after == 11.5 * 3_600
+    with pytest.raises(QuotaExceeded):
+        reserve(balance, 4)
+
+
+def test_turns_that_are_not_settled_count_with_all_that_they_may_use() -> None:
+    balance = reserve(reserve(QuotaBalance(), 1), 2)
+    assert find_refusal(QuotaLimits(input_tokens=8_000), balance, NOON) is not None
+    assert find_refusal(QuotaLimits(input_tokens=8_001), balance, NOON) is None
+
+
+@pytest.mark.parametrize("limit", ["input_tokens", "output_tokens"])
+def test_a_limit_of_nothing_allows_no_turn(limit: str) -> None:
+    refusal = find_refusal(QuotaLimits.model_validate({limit: 0}), QuotaBalance(), NOON)
+    assert refusal is not None
+    assert refusal.use.name == limit
+
+
+def test_a_refusal_says_what_is_used_and_when_the_limit_resets() -> None:
+    spent = QuotaBalance(input_tokens=10_250)
+    refusal = find_refusal(LIMITS, spent, NOON)
+    assert refusal is not None
+    assert refusal.detail == (
+        "nothing is left of 10,000 input tokens per month: 10,250 used; "
+        "the limit resets at 2026-12-01T00:00:00Z"
+    )
+    assert refusal.fix == "wait until 2026-12-01T00:00:00Z, or have the limit raised"
+    assert refusal.retry_after == 11.5 * 3_600
+    once = QuotaLimits(requests_per_hour=1)
+    refusal = find_refusal(once, reserve(QuotaBalance(), 1, once), NOON)
+    assert refusal is not None
+    assert refusal.detail == (
+        "nothing is left of 1 request per hour: 1 used; the limit resets at 2026-11-30T13:00:00Z"
+    )
+
+
+def test_what_open_turns_have_reserved_is_waited_for_and_not_the_end_of_the_month() -> None:
+    limits = QuotaLimits(input_tokens=4_000)
+    refusal = find_refusal(limits, reserve(QuotaBalance(input_tokens=9), 1, limits), NOON)
+    assert refusal is not None
+    assert "9 used, 4,000 reserved by turns that are not settled" in refusal.detail
+    assert refusal.fix == "wait until a turn of the user is settled, or have the limit raised"
+    assert refusal.retry_after == OPEN_TURN_DELAY.total_seconds()
 
 
 def test_a_settled_turn_counts_with_what_it_used_and_is_settled_once() -> None:
@@ -102,7 +141,7 @@ def test_a_reservation_is_made_once_and_may_move_to_another_turn() -> None:
 def test_requests_are_counted_by_clock_hour_and_by_day() -> None:
     limits = QuotaLimits(requests_per_hour=2, requests_per_day=3)
     balance = reserve(reserve(QuotaBalance(), 1, limits), 2, limits)
-    refusal = find_refusal(limits, balance, TurnBound(), NOON)
+    refusal = find_refusal(limits, balance, NOON)
     assert refusal is not None
     assert (refusal.use.name, refusal.use.resets_at) == (
         "requests_per_hour",
@@ -111,31 +150,36 @@ def test_requests_are_counted_by_clock_hour_and_by_day() -> None:
     later = NOON.replace(hour=13, minute=0)
     balance = reserve(balance, 3, limits, later)
     assert (balance.hour_requests, balance.day_requests) == (1, 3)
-    refusal = find_refusal(limits, balance, TurnBound(), later)
+    refusal = find_refusal(limits, balance, later)
     assert refusal is not None
     assert refusal.use.name == "requests_per_day"
     tomorrow = datetime(2026, 12, 1, tzinfo=UTC)
-    assert find_refusal(limits, balance, TurnBound(), tomorrow) is None
+    assert find_refusal(limits, balance, tomorrow) is None
 
 
 def test_a_clock_that_is_behind_opens_no_second_hour() -> None:
     limits = QuotaLimits(requests_per_hour=1)
     balance = reserve(QuotaBalance(), 1, limits, NOON.replace(hour=13))
-    assert find_refusal(limits, balance, TurnBound(), NOON) is not None
+    assert find_refusal(limits, balance, NOON) is not None
 
 
-def test_of_several_limits_the_one_that_resets_last_refuses() -> None:
-    limits = QuotaLimits(input_tokens=1, requests_per_hour=0, requests_per_day=0)
-    refusal = find_refusal(limits, QuotaBalance(), TurnBound(2, 0), NOON.replace(day=2))
+def test_of_several_limits_the_one_that_lasts_longest_refuses() -> None:
+    limits = QuotaLimits(input_tokens=4_000, output_tokens=0, requests_per_day=0)
+    refusal = find_refusal(limits, QuotaBalance(), NOON.replace(day=2))
     assert refusal is not None
-    assert refusal.use.name == "input_tokens"
+    assert refusal.use.name == "output_tokens"
+    # An open turn has reserved all input tokens, but is over before the hour is.
+    limits = QuotaLimits(input_tokens=4_000, requests_per_hour=1)
+    refusal = find_refusal(limits, reserve(QuotaBalance(), 1, limits), NOON)
+    assert refusal is not None
+    assert refusal.use.name == "requests_per_hour"
 
 
 def test_no_limit_is_unlimited_and_input_and_output_are_limited_apart() -> None:
-    heavy = TurnBound(10**9, 10**9)
-    assert find_refusal(QuotaLimits(), QuotaBalance(), heavy, NOON) is None
-    assert list_limit_uses(QuotaLimits(), QuotaBalance(), NOON) == []
-    refusal = find_refusal(QuotaLimits(output_tokens=5), QuotaBalance(), heavy, NOON)
+    spent = QuotaBalance(input_tokens=10**9, output_tokens=5)
+    assert find_refusal(QuotaLimits(), spent, NOON) is None
+    assert list_limit_uses(QuotaLimits(), spent, NOON) == []
+    refusal = find_refusal(QuotaLimits(output_tokens=5), spent, NOON)
     assert refusal is not None
     assert refusal.use.name == "output_tokens"
 
@@ -144,9 +188,10 @@ def test_so_many_unsettled_turns_that_an_event_stays_small() -> None:
     balance = QuotaBalance(
         reservations=tuple(build_reservation(n) for n in range(MAX_UNSETTLED_TURNS))
     )
-    refusal = find_refusal(QuotaLimits(requests_per_day=10**6), balance, TurnBound(), NOON)
+    refusal = find_refusal(QuotaLimits(requests_per_day=10**6), balance, NOON)
     assert refusal is not None
     assert refusal.use.name == "unsettled_turns"
+    assert refusal.detail == "200 turns of the user are not settled yet, and no more may be"
     assert len(balance.model_dump_json()) < 50_000
 
 

@@ -1,4 +1,4 @@
-"""Many gateways at one quota of a real nats-server spend no more than the quota allows."""
+"""Many gateways at one quota exceed it by what the last allowed turn reserved, and no more."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ TURNS: Final = 20 if os.environ.get("FAULTS") == "all" else 2
 BOUND: Final = TurnBound(1_000, 100)
 
 ALLOWED: Final = 17
-"""Turns that the quota has room for."""
+"""Turns that are allowed."""
+
+LIMIT: Final = (ALLOWED - 1) * BOUND.input_tokens + 1
+"""Tokens of which one is left for the last allowed turn."""
 
 NOON: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -64,13 +67,13 @@ def build_gateway(client: JetStreamClient, number: int) -> CommandHandler:
     )
 
 
-async def test_fifty_gateways_at_one_quota_reserve_no_more_than_it_allows(
+async def test_fifty_gateways_exceed_a_quota_by_no_more_than_the_last_turn_reserved(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     gateways = [build_gateway(jetstream, number) for number in range(GATEWAYS)]
     quotas = gateways[0].quotas
     assert quotas is not None
-    limits = QuotaLimits(input_tokens=ALLOWED * BOUND.input_tokens)
+    limits = QuotaLimits(input_tokens=LIMIT)
     await quotas.service.edit_limits(fresh_tenant, QuotaEdited(user="ann", limits=limits), TESTER)
     small = build_small_blueprint()
     blueprint = await BlueprintStore(jetstream.blobs).store_blueprint(fresh_tenant, small)
@@ -95,7 +98,11 @@ async def test_fifty_gateways_at_one_quota_reserve_no_more_than_it_allows(
         "refused": GATEWAYS * TURNS - ALLOWED,
     }
     balance = await quotas.service.load_balance(fresh_tenant, "ann", "2026-11")
-    assert len({each.id for each in balance.balance.reservations}) == ALLOWED
+    reserved = balance.balance.reservations
+    assert len({each.id for each in reserved}) == ALLOWED
+    *earlier, last = (each.input_tokens for each in reserved)
+    assert sum(earlier) == LIMIT - 1, "something was left for the last one"
+    assert sum(earlier) + last == LIMIT + BOUND.input_tokens - 1, "the most that may be exceeded"
 
     async def cancel_turns(number: int, gateway: CommandHandler) -> None:
         for turn in range(counts[number]["submitted"], 0, -1):

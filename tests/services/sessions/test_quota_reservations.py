@@ -100,7 +100,7 @@ class QuotaHarness(SessionHarness):
 @pytest.fixture
 async def harness() -> QuotaHarness:
     fresh = QuotaHarness()
-    await fresh.set_limits(input_tokens=2_500, output_tokens=10_000)
+    await fresh.set_limits(input_tokens=1_500, output_tokens=10_000)
     await fresh.open_session()
     return fresh
 
@@ -127,7 +127,7 @@ async def test_a_turn_reserves_its_bound_and_is_settled_with_what_it_used(
     assert settled.hour_requests == 1
 
 
-async def test_what_does_not_fit_is_refused_before_anything_is_recorded(
+async def test_a_turn_for_which_nothing_is_left_is_refused_before_anything_is_recorded(
     harness: QuotaHarness,
 ) -> None:
     await harness.submit_for()
@@ -135,7 +135,8 @@ async def test_what_does_not_fit_is_refused_before_anything_is_recorded(
     names = harness.list_event_names()
     with pytest.raises(QuotaExceeded) as refused:
         await harness.submit_for()
-    assert (refused.value.use.name, refused.value.use.left) == ("input_tokens", 500)
+    use = refused.value.use
+    assert (use.name, use.reserved, use.left) == ("input_tokens", 2_000, 0)
     assert (
         harness.list_event_names() == names == ["session-opened", "turn-submitted", "turn-queued"]
     )

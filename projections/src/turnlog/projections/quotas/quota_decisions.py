@@ -1,18 +1,19 @@
-"""What a user used in a month, and whether another turn fits into the limits.
+"""What a user used in a month, and whether another turn is allowed by the limits.
 
 The last event of a balance's history contains the whole balance. So nothing is folded: the state is
-that of the last event, however many there were. A turn that is not settled counts with all that it
-may use, which is why turns that begin at the same time cannot use more than is left.
+that of the last event, however many there were. A turn is allowed while something is left of every
+limit, and then reserves all that it may use. A turn that is not settled counts with that, so turns
+that begin at the same time exceed a limit by no more than what the last of them reserved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from turnlog.events.codec import decode_library_event, format_rfc3339
+from turnlog.events.codec import decode_library_event
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.tenant.quota_events import (
@@ -28,10 +29,20 @@ from turnlog.events.registry import QuotaEvent
 MAX_UNSETTLED_TURNS: Final = 200
 """Turns of one user that may be unsettled at once, so that an event stays small."""
 
+OPEN_TURN_DELAY: Final = timedelta(seconds=5)
+"""When to ask again where turns that are not settled have reserved what is left."""
+
 LimitName = Literal[
     "input_tokens", "output_tokens", "requests_per_hour", "requests_per_day", "unsettled_turns"
 ]
 
+_UNITS: Final[Mapping[LimitName, tuple[str, str]]] = {
+    "input_tokens": ("input token", "month"),
+    "output_tokens": ("output token", "month"),
+    "requests_per_hour": ("request", "hour"),
+    "requests_per_day": ("request", "day"),
+}
+"""What is counted, and the calendar period in which it is."""
 
 EMPTY_BALANCE: Final = QuotaBalance()
 
@@ -72,8 +83,13 @@ class LimitUse:
 
     @property
     def left(self) -> int:
-        """What another turn may use."""
+        """What is left for another turn."""
         return max(0, self.limit - self.used - self.reserved)
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing would be left even if the turns that are not settled used nothing."""
+        return self.used >= self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +101,34 @@ class TurnBound:
 
 
 class QuotaExceeded(Refused):
-    """A turn does not fit into what is left of a limit."""
+    """Nothing is left of a limit, so no turn is allowed."""
 
-    def __init__(self, use: LimitUse, requested: int, at: datetime) -> None:
-        what = use.name.replace("_", " ")
-        resets = format_rfc3339(use.resets_at)
-        super().__init__(
-            "quota-exceeded",
-            f"the turn may take {requested} {what}, and {use.left} of {use.limit} are left "
-            f"until {resets}",
-            fix=f"wait until {resets}, or have the limit raised",
-        )
+    def __init__(self, use: LimitUse, at: datetime) -> None:
+        detail, fix = _describe_refusal(use)
+        super().__init__("quota-exceeded", detail, fix=fix)
         self.use = use
-        self.requested = requested
-        self.retry_after = max(1.0, (use.resets_at - at).total_seconds())
+        waits = use.resets_at - at if use.is_used_up else OPEN_TURN_DELAY
+        self.retry_after = max(1.0, waits.total_seconds())
+
+
+def _describe_refusal(use: LimitUse) -> tuple[str, str]:
+    if use.name == "unsettled_turns":
+        detail = f"{use.reserved} turns of the user are not settled yet, and no more may be"
+        return detail, "wait until one of them is settled"
+    thing, period = _UNITS[use.name]
+    resets = format_reset(use.resets_at)
+    reserved = f", {use.reserved:,} reserved by turns that are not settled" if use.reserved else ""
+    detail = (
+        f"nothing is left of {use.limit:,} {thing}{'' if use.limit == 1 else 's'} per {period}: "
+        f"{use.used:,} used{reserved}; the limit resets at {resets}"
+    )
+    waits = f"until {resets}" if use.is_used_up else "until a turn of the user is settled"
+    return detail, f"wait {waits}, or have the limit raised"
+
+
+def format_reset(at: datetime) -> str:
+    """Format when a limit resets: a whole second in UTC, such as `2026-12-01T00:00:00Z`."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_period(at: datetime) -> str:
@@ -131,45 +161,40 @@ def list_limit_uses(limits: QuotaLimits, balance: QuotaBalance, at: datetime) ->
     ]
 
 
-def find_refusal(
-    limits: QuotaLimits, balance: QuotaBalance, bound: TurnBound, at: datetime
-) -> QuotaExceeded | None:
-    """Return why a turn is not allowed: of the limits it does not fit, the one that resets last."""
-    if len(balance.reservations) >= MAX_UNSETTLED_TURNS:
-        full = LimitUse(
-            "unsettled_turns",
-            MAX_UNSETTLED_TURNS,
-            0,
-            len(balance.reservations),
-            at.astimezone(UTC) + timedelta(seconds=1),
-        )
-        return QuotaExceeded(full, 1, at)
-    requested: dict[LimitName, int] = {
-        "input_tokens": bound.input_tokens,
-        "output_tokens": bound.output_tokens,
-    }
-    refusals = [
-        QuotaExceeded(use, requested.get(use.name, 1), at)
-        for use in list_limit_uses(limits, balance, at)
-        if requested.get(use.name, 1) > use.left
-    ]
-    return max(refusals, key=lambda each: each.use.resets_at, default=None)
+def find_refusal(limits: QuotaLimits, balance: QuotaBalance, at: datetime) -> QuotaExceeded | None:
+    """Return why no turn is allowed: of the limits with nothing left, the one that lasts longest.
+
+    How much a turn may use does not matter. It is known only once the turn is over, and a user of
+    a small quota could otherwise ask nothing at all.
+    """
+    unsettled = LimitUse(
+        "unsettled_turns",
+        MAX_UNSETTLED_TURNS,
+        0,
+        len(balance.reservations),
+        at.astimezone(UTC) + OPEN_TURN_DELAY,
+    )
+    uses = (unsettled, *list_limit_uses(limits, balance, at))
+    refusals = (QuotaExceeded(use, at) for use in uses if use.left == 0)
+    return max(refusals, key=lambda each: each.retry_after, default=None)
 
 
 def reserve_turn(
     limits: QuotaLimits, balance: QuotaBalance, user: str, wanted: QuotaReservation, at: datetime
 ) -> QuotaEvent | None:
-    """Return the event of a reservation, or None if it is there already; else refuse it."""
+    """Return the event of a reservation, or None if it is there already.
+
+    Raises `QuotaExceeded` if nothing is left for a turn that is not there yet.
+    """
     before = next((each for each in balance.reservations if each.id == wanted.id), None)
     if before == wanted:
         return None
     others = tuple(each for each in balance.reservations if each.id != wanted.id)
-    bound = TurnBound(wanted.input_tokens, wanted.output_tokens)
     if before is not None:
         # Another turn was submitted first, so the same request has another number.
         moved = balance.model_copy(update={"reservations": (*others, wanted)})
         return QuotaReserved(user=user, reservation=wanted, balance=moved)
-    refusal = None if wanted.child else find_refusal(limits, balance, bound, at)
+    refusal = None if wanted.child else find_refusal(limits, balance, at)
     if refusal is not None:
         raise refusal
     hour, day = max(balance.hour, _format_hour(at)), max(balance.day, _format_day(at))

@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlue
 from turnlog.projections.quotas.quota_decisions import QuotaExceeded
 from turnlog.services.api.published_errors.error_catalogue import get_error_code
 from turnlog.services.api.published_errors.error_code import INVALID_VALUE_STATUS
-from turnlog.services.api.tenant.quota_payloads import ExceededQuota, create_limit_use
+from turnlog.services.api.tenant.quota_payloads import LimitUseView, create_limit_use
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
@@ -66,7 +66,7 @@ class ProblemDetails(BaseModel):
     """The current sequence of the session, when the request conflicted with newer events."""
     faults: tuple[RequestFault, ...] | None = None
     """All faults of the request, at most twenty, when the whole request was validated."""
-    quota: ExceededQuota | None = None
+    quota: LimitUseView | None = None
     """The limit of the user that refused a turn."""
 
 
@@ -79,7 +79,7 @@ def create_problem(
     fix: str = "",
     sequence: int | None = None,
     faults: Sequence[RequestFault] = (),
-    quota: ExceededQuota | None = None,
+    quota: LimitUseView | None = None,
 ) -> ProblemDetails:
     """Return the problem details for a code; type, title and the usual fix follow from it."""
     return ProblemDetails(
@@ -106,9 +106,8 @@ def convert_error(error: Exception) -> ProblemDetails:
             return create_problem(
                 INVALID_VALUE_STATUS, code, detail, field=field, fix=fix, faults=faults
             )
-        case QuotaExceeded(code=code, detail=detail, fix=fix, use=use, requested=requested):
-            exceeded = ExceededQuota(**create_limit_use(use).model_dump(), requested=requested)
-            return create_problem(429, code, detail, fix=fix, quota=exceeded)
+        case QuotaExceeded(code=code, detail=detail, fix=fix, use=use):
+            return create_problem(429, code, detail, fix=fix, quota=create_limit_use(use))
         case Refused(code=code, detail=detail, field=field, fix=fix):
             return create_problem(
                 get_error_code(code).status or INVALID_VALUE_STATUS,

@@ -200,7 +200,7 @@ class QuotaService:
         wanted: QuotaReservation,
         metadata: CommandMetadata,
     ) -> None:
-        """Reserve what a turn may use at most; raises `QuotaExceeded` if less is left."""
+        """Reserve what a turn may use at most; raises `QuotaExceeded` if nothing is left."""
 
         def decide(balance: QuotaBalance) -> QuotaEvent | None:
             return reserve_turn(limits, balance, user, wanted, self.clock())

@@ -192,7 +192,7 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry_after=1,
     ),
     "quota-exceeded": ErrorCode(
-        "A turn may take more than is left of a limit of its user.",
+        "Nothing is left of a limit of the user.",
         "wait until the limit resets, or have it raised",
         status=HTTPStatus.TOO_MANY_REQUESTS,
         retry="later",

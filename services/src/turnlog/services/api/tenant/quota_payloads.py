@@ -7,10 +7,9 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from turnlog.events.codec import format_rfc3339
 from turnlog.events.model.tenant.quota_events import QuotaLimits
 from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.projections.quotas.quota_decisions import LimitName, LimitUse
+from turnlog.projections.quotas.quota_decisions import LimitName, LimitUse, format_reset
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
 
 
@@ -53,16 +52,9 @@ class LimitUseView(ResponseModel):
     reserved: int
     """What turns that are not settled may still use."""
     left: int
-    """What another turn may use."""
+    """What is left; a turn is allowed while it is not 0, and may use more than that."""
     resets_at: str
-    """When nothing of it is used any more, RFC 3339."""
-
-
-class ExceededQuota(LimitUseView):
-    """The limit that refused a turn."""
-
-    requested: int
-    """What the turn may use at most."""
+    """When nothing of it is used any more, RFC 3339, in whole seconds."""
 
 
 def create_limit_use(use: LimitUse) -> LimitUseView:
@@ -73,7 +65,7 @@ def create_limit_use(use: LimitUse) -> LimitUseView:
         used=use.used,
         reserved=use.reserved,
         left=use.left,
-        resets_at=format_rfc3339(use.resets_at),
+        resets_at=format_reset(use.resets_at),
     )
 
 
@@ -120,7 +112,7 @@ class QuotaView(ResponseModel):
     period: str
     """The month, such as `2026-11`, UTC."""
     allowed: bool
-    """Whether a turn that takes so many tokens is allowed now."""
+    """Whether a turn is allowed now: something is left of every limit."""
     message: str
     """Why it is not allowed; empty if it is."""
     limits: UserLimitsView

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from turnlog.services.api.tenant.quota_payloads import QuotaPage, QuotaView, UserLimitsView
-from turnlog.services.cli.views.text_format import escape_controls, format_date_time
+from turnlog.services.cli.views.text_format import escape_controls
 from turnlog.services.cli.views.theme import BAD, MUTED, create_listing
 
 _UNLIMITED: Final = "unlimited"
@@ -42,9 +42,10 @@ def render_quota(quota: QuotaView) -> RenderableType:
     if not quota.uses:
         return Group(title, Text("no quota: every turn is allowed", MUTED))
     table = create_listing()
-    for column in ("limit", "of", "used", "reserved", "left", "resets at"):
+    for column in ("limit", "of", "used", "reserved", "left", "resets at (UTC)"):
         table.add_column(column, no_wrap=True)
     for use in quota.uses:
         figures = (f"{number:,}" for number in (use.limit, use.used, use.reserved, use.left))
-        table.add_row(use.name.replace("_", " "), *figures, format_date_time(use.resets_at))
+        resets = use.resets_at.replace("T", " ").removesuffix(":00Z")
+        table.add_row(use.name.replace("_", " "), *figures, resets)
     return Group(title, table) if quota.allowed else Group(title, table, Text(quota.message, BAD))

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Response
 
 from turnlog.events.ids import USER_NAME_PATTERN
 from turnlog.events.model.tenant.quota_events import QuotaEdited
-from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.quotas.quota_decisions import (
-    TurnBound,
     find_refusal,
     format_period,
     list_limit_uses,
@@ -41,10 +39,6 @@ UserPath = Annotated[
     ),
 ]
 
-TokenQuery = Annotated[
-    int, Query(ge=0, le=MAX_INT, description="Tokens of the turn that `allowed` is about")
-]
-
 
 @router.get("/v1/quotas", summary="List quotas")
 async def list_quotas(tenant: RequestTenant, deps: Dependencies, response: Response) -> QuotaPage:
@@ -62,13 +56,11 @@ async def show_quota(
     tenant: RequestTenant,
     deps: Dependencies,
     response: Response,
-    input_tokens: TokenQuery = 0,
-    output_tokens: TokenQuery = 0,
 ) -> QuotaView:
-    """Return what is left of a user's limits, and whether a turn of so many tokens is allowed."""
+    """Return what is left of a user's limits, and whether a turn is allowed now."""
     limits = await deps.quotas.service.load_limits(tenant)
     set_etag(response, limits.sequence)
-    return await _create_view(deps, limits, user, TurnBound(input_tokens, output_tokens))
+    return await _create_view(deps, limits, user)
 
 
 @router.put("/v1/quotas/{user:path}", summary="Set a quota")
@@ -85,17 +77,15 @@ async def set_quota(
         caller.tenant, edited, caller.author, caller.create_command_key(form)
     )
     set_etag(response, limits.sequence)
-    return await _create_view(deps, limits, user, TurnBound())
+    return await _create_view(deps, limits, user)
 
 
-async def _create_view(
-    deps: GatewayDependencies, limits: TenantLimits, user: str, turn: TurnBound
-) -> QuotaView:
+async def _create_view(deps: GatewayDependencies, limits: TenantLimits, user: str) -> QuotaView:
     at, own = deps.quotas.clock(), limits.get_limits(user)
     period = format_period(at)
     state = await deps.quotas.reconcile_balance(limits.tenant, user, period)
     balance = state.balance
-    refusal = None if own == UNLIMITED else find_refusal(own, balance, turn, at)
+    refusal = None if own == UNLIMITED else find_refusal(own, balance, at)
     return QuotaView(
         sequence=limits.sequence,
         period=period,

@@ -50,7 +50,7 @@ export const FAILURE_TEXTS = {
   "phase-not-free": ["The cartridge defines which phase follows.", "enter the phase that follows"],
   "phase-takes-no-turns": ["The phase the session is in takes no turns.", "choose what the phase offers"],
   "queue-full": ["As many turns wait as may.", "wait until one is answered"],
-  "quota-exceeded": ["A turn may take more than is left of a limit of its user.", "wait until the limit resets, or have it raised"],
+  "quota-exceeded": ["Nothing is left of a limit of the user.", "wait until the limit resets, or have it raised"],
   "rate_limited": ["the provider takes no more requests for now", "submit the turn later, or ask the provider for a higher limit"],
   "reply-withheld": ["The reply is withheld, and so is what shows it.", "leave it out"],
   "resolver_failed": ["the resolver answered with an error", "read the resolver's log"],
