@@ -36,7 +36,7 @@ LimitName = Literal[
     "input_tokens", "output_tokens", "requests_per_hour", "requests_per_day", "unsettled_turns"
 ]
 
-_UNITS: Final[Mapping[LimitName, tuple[str, str]]] = {
+_UNITS: Final[Mapping[str, tuple[str, str]]] = {
     "input_tokens": ("input token", "month"),
     "output_tokens": ("output token", "month"),
     "requests_per_hour": ("request", "hour"),
