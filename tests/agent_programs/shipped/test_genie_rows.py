@@ -21,6 +21,7 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
+from tests.replay.bundle_copies import BundleCopy
 from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.phase_events import PhaseEntered
@@ -246,7 +247,7 @@ async def test_why_leads_into_the_calls_of_the_children_and_verify_covers_them(
 
 
 async def test_a_bundle_takes_the_children_along_and_its_own_verifier_checks_them(
-    platform: AgentService, tmp_path: Path
+    platform: AgentService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = await open_genie(platform)
     await platform.complete_turn(session, text=QUESTION)
@@ -258,6 +259,15 @@ async def test_a_bundle_takes_the_children_along_and_its_own_verifier_checks_the
     listed = json.loads((tmp_path / "manifest.json").read_text())
     assert [each["session"] for each in listed["sessions"]] == [session, *children.values()]
     assert verifier.main(tmp_path, ()) == 0
+    capsys.readouterr()
+    copy, child = BundleCopy.read_bundle(tmp_path), children["llm_only"]
+    at = next(at for at, line in enumerate(copy.sessions[child], 1) if b"turn-completed" in line)
+    copy.change_event(child, at, lambda event: event["data"]["text"].update(text="Buy it."))
+    copy.rewrite_chain(child)
+    copy.rewrite_manifest()
+    assert verifier.main(copy.write_bundle(tmp_path), ()) == verifier.EXIT_FAILED
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if "FAILED" in each]
+    assert line.endswith(f"turn 1 of {child} did not reply what its parent recorded")
 
 
 async def test_what_children_cost_stands_beside_their_parent_and_is_counted_once(

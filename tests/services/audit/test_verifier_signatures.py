@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from turnlog.services.audit.checkpoint_signatures import load_or_create_key
-from turnlog.services.bundle.verifier import ORDER, PRIME, is_signed
+from turnlog.services.bundle.ed25519_signatures import ORDER, PRIME, is_signed
 
 VECTORS = {
     "nothing": (

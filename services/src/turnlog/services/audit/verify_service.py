@@ -30,10 +30,9 @@ from turnlog.events.errors import (
     Unavailable,
 )
 from turnlog.events.ids import validate_id
-from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
-from turnlog.projections.audit.verify.child_checks import compare_child, list_child_sessions
+from turnlog.projections.audit.verify.child_checks import compare_child
 from turnlog.projections.audit.verify.hash_chain import (
     ChainEnd,
     ChainKey,
@@ -51,7 +50,9 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
     build_checkpoint_heads,
 )
 from turnlog.projections.audit.verify.verification_report import (
+    NO_REPRODUCTIONS,
     AuditFinding,
+    ChildClaim,
     SessionTotals,
     VerificationReport,
     compare_totals,
@@ -141,41 +142,31 @@ class VerifyService:
         rows = (await self._load_recorded_totals((session,))).get(session)
         return await self._compare_rows(session, report, rows)
 
-    async def verify_children(self, session: str) -> Mapping[str, VerificationReport]:
+    async def verify_children(self, parent: VerificationReport) -> Mapping[str, VerificationReport]:
         """Verify the child sessions of a session and theirs, each against what its parent recorded.
 
         A child that was requested and never opened has nothing to verify.
         """
         reports = dict[str, VerificationReport]()
-        pending = [session]
+        pending = [parent.child_claims]
         while pending:
-            name = pending.pop(0)
-            children = list_child_sessions(await self._read_child_requests(name))
-            parent = await self._read_whole_session(name) if children else ()
-            for child in children:
-                events = () if child in reports else await self._read_whole_session(child)
-                if events:
-                    report = await self.verify_session(child, None)
-                    found = (*report.findings, *compare_child(parent, child, events))
-                    reports[child] = replace(report, findings=found)
-                    pending.append(child)
+            claims = pending.pop(0)
+            for child in dict.fromkeys(each.session for each in claims):
+                if child in reports:
+                    continue
+                report = await self._verify_child(child)
+                differences = tuple(compare_child(claims, child, report.child_turns))
+                if report.events or differences:
+                    findings = (*report.findings, *differences)
+                    reports[child] = replace(report, findings=findings)
+                    pending.append(report.child_claims)
         return reports
 
-    async def _read_child_requests(self, session: str) -> Sequence[RecordedEvent]:
-        log, leaf = self.command_handler.log, ChildRequested.leaf
-        with suppress(Corrupt):
-            last = await log.read_last_event(self.tenant, session, leader=True)
-            if last is not None:
-                return await log.read_events_by_leaf(self.tenant, session, leaf, last.head)
-        return ()
-
-    async def _read_whole_session(self, session: str) -> Sequence[RecordedEvent]:
-        """Return the events of a session; none if it is not there or cannot be read whole."""
-        log = self.command_handler.log
-        with suppress(Corrupt):
-            last = await log.read_last_event(self.tenant, session, leader=True)
-            return await log.read_range(self.tenant, session, None, last) if last else ()
-        return ()
+    async def _verify_child(self, session: str) -> VerificationReport:
+        """Verify a child session; one that is not there has no events."""
+        with suppress(Refused):
+            return await self.verify_session(session, None)
+        return VerificationReport(None, 0, NO_REPRODUCTIONS, SessionTotals(0), ())
 
     async def _load_events(
         self, session: str, noted: WitnessedHead | None
@@ -271,14 +262,16 @@ class VerifyService:
                     tally.add_finding(step.key, step.finding)
                 yield step
         goal = sum(end.event_count for end in chains.ends.values())
-        done = 0
+        done, families = 0, _FamilyComparison(chains.ends)
         async with aclosing(self._verify_each_session(chains.ends, verifier)) as reports:
             async for key, report in reports:
                 tally.add_report(report)
-                for finding in report.findings:
-                    if (key, finding) not in reported:
-                        tally.add_finding(key, finding)
-                        yield LocatedFinding("sessions", key, finding)
+                found = [(key, finding) for finding in report.findings]
+                found += families.add_report(key, report)
+                for each in found:
+                    if each not in reported:
+                        tally.add_finding(*each)
+                        yield LocatedFinding("sessions", *each)
                 done += report.events
                 yield VerifyProgress("sessions", done, goal)
         yield VerifyOutcome(
@@ -430,6 +423,40 @@ class VerifyService:
             sessions=build_checkpoint_heads(chains.ends),
             library=build_checkpoint_heads(library_chains.ends),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _FamilyComparison:
+    """Compares parents with their children, as the reports of both come in the order they began.
+
+    What a parent recorded is forgotten when its child has come.
+    """
+
+    ends: ChainEnds
+    waiting: dict[ChainKey, list[tuple[ChainKey, tuple[ChildClaim, ...]]]] = field(
+        default_factory=dict[ChainKey, list[tuple[ChainKey, tuple[ChildClaim, ...]]]]
+    )
+    """What parents recorded of each child that is to come."""
+
+    def add_report(
+        self, key: ChainKey, report: VerificationReport
+    ) -> Sequence[tuple[ChainKey, AuditFinding]]:
+        """Return what differs between this session and its parents, or children that are gone."""
+        tenant, session = key
+        found = list[tuple[ChainKey, AuditFinding]]()
+        for parent, claims in self.waiting.pop(key, ()):
+            differences = compare_child(claims, session, report.child_turns)
+            found += [(parent, each) for each in differences]
+        claims = report.child_claims
+        for name in dict.fromkeys(each.session for each in claims):
+            if (child := (tenant, name)) not in self.ends:
+                found += [(key, each) for each in compare_child(claims, name, ())]
+            elif self._get_start(child) > self._get_start(key):
+                self.waiting.setdefault(child, []).append((key, claims))
+        return found
+
+    def _get_start(self, key: ChainKey) -> int:
+        return self.ends[key].first_stream_sequence
 
 
 def _locate_hole(log: Literal["sessions", "library", "blobs"], hole: StreamHole) -> LocatedFinding:

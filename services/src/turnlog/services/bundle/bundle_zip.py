@@ -44,10 +44,24 @@ BLOBS_AT_ONCE: Final = 16
 _FOLDER: Final = Path(__file__).parent
 
 
+_SIGNATURES: Final = ("ed25519_signatures.py", "from hashlib import sha512\n")
+"""The module of signatures, and the only line of it that imports anything."""
+
+_SIGNATURES_IMPORT: Final = "from turnlog.services.bundle.ed25519_signatures import is_signed\n"
+
+
+def build_verifier() -> str:
+    """Return the verifier as one file, which runs where this package is not installed."""
+    name, first_line = _SIGNATURES
+    _, _, code = (_FOLDER / name).read_text().partition(first_line)
+    verifier = (_FOLDER / "verifier.py").read_text()
+    return verifier.replace(_SIGNATURES_IMPORT, f"{first_line}{code}")
+
+
 def iterate_bundle_files(listed: BundleManifest) -> Iterator[tuple[str, bytes]]:
     """Yield the files beside sessions and blobs: the README, the verifier and the manifest."""
     yield README_FILE, (_FOLDER / "bundle_readme.md").read_bytes()
-    yield VERIFIER_FILE, (_FOLDER / "verifier.py").read_bytes()
+    yield VERIFIER_FILE, build_verifier().encode()
     yield MANIFEST_FILE, listed.encode_json()
 
 

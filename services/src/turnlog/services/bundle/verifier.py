@@ -15,10 +15,12 @@ import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256, sha512
+from hashlib import sha256
 from itertools import groupby, pairwise, takewhile
 from pathlib import Path
 from typing import Any, TypeGuard, cast
+
+from turnlog.services.bundle.ed25519_signatures import is_signed
 
 EXIT_FAILED = 5  # Exit code when something differs from the record
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
@@ -103,6 +105,9 @@ class EventChain:
         self.learnt_count = max(self.learnt_count, upto)
         return self.turns
 
+    def has_children(self) -> bool:
+        return any(e["type"] == "turnlog.child-requested.v1" for e in self.events)
+
     def iterate_calls(self) -> Iterator[tuple[int, JsonDict]]:
         """Yield each call with a recorded prompt, with the sequence of its event."""
         for place, event in enumerate(self.events, 1):
@@ -112,12 +117,23 @@ class EventChain:
 
 def apply_event(turns: dict[int, list[Json]], kind: str, data: JsonDict) -> None:
     turn = data.get("turn")
-    if kind in {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}:
+    if kind in ASKED:
         turns[data["turn"]] = [data.get("text"), None, None, data.get("role")]
     elif turn in turns and kind == "turnlog.turn-completed.v1":
         turns[turn][1:3] = [data["text"], data.get("work")]
     elif turn in turns and kind == "turnlog.reply-redacted.v1":
         turns[turn][1:3] = [data["replacement"], None]
+
+
+ASKED = {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}
+KINDS = ASKED, {"turnlog.turn-completed.v1", "turnlog.reply-redacted.v1"}
+
+
+def collect_texts(events: Iterable[JsonDict], turn: int, kinds: set[str]) -> set[str]:
+    """Return the digests of the texts in a turn's events of these kinds."""
+    found = (each["data"] for each in events if each["type"] in kinds)
+    texts = (get_text(d.get("text") or d.get("replacement")) for d in found if d["turn"] == turn)
+    return {compute_digest(text.encode()) for text in texts if text is not None}
 
 
 # Rebuilding a prompt: its manifest says where the text of each part is and how it was edited.
@@ -162,7 +178,7 @@ def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes
     """Rebuild the messages of a call; compare request and body with the recorded digests."""
     manifest = call["manifest"]
     messages = rebuild_messages(manifest, session, blobs)
-    offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
+    offered = (part["source"] for part in manifest["parts"] if part.get("role") == "tools")
     tools = [json.loads(find_text(source, (), blobs)) for source in offered]
     request_settings = {"model": call["model"], "parameters": call["parameters"]}
     request = {**request_settings, "messages": messages, "tools": tools}
@@ -207,15 +223,13 @@ def find_text(source: JsonDict, known: Sequence[JsonDict], blobs: Mapping[str, b
 
 
 def get_text(content: Json) -> str | None:
-    if isinstance(content, str):
-        return content
-    return content.get("text") if is_object(content) else None
+    own = content.get("text") if is_object(content) else None
+    return content if isinstance(content, str) else own
 
 
 def format_value(value: Json) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
+    plain = value is None or isinstance(value, str)
+    return value or "" if plain else json.dumps(value, ensure_ascii=False)
 
 
 def format_resolution(resolution: JsonDict, lines: Mapping[str, str], heading: str) -> str:
@@ -228,9 +242,9 @@ def format_resolution(resolution: JsonDict, lines: Mapping[str, str], heading: s
 
 
 def format_list(value: Json) -> str:
-    if isinstance(value, list):
-        return ", ".join(filter(None, map(format_list, cast("Sequence[Json]", value))))
-    return format_value(value)
+    if not isinstance(value, list):
+        return format_value(value)
+    return ", ".join(filter(None, map(format_list, cast("Sequence[Json]", value))))
 
 
 def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> Messages:
@@ -415,56 +429,6 @@ def find_lead(answered: str) -> str:
     return " ".join(filter(None, (lead + more, f"(rows: {rows})" if rows > 0 else "")))
 
 
-# Ed25519 as in RFC 8032, section 5.1: curve points in extended coordinates.
-
-Point = tuple[int, int, int, int]
-PRIME = 2**255 - 19
-ORDER = 2**252 + 27742317777372353535851937790883648493
-CURVE = -121665 * pow(121666, -1, PRIME) % PRIME
-
-
-def add_points(one: Point, two: Point) -> Point:
-    a = (one[1] - one[0]) * (two[1] - two[0])
-    b = (one[1] + one[0]) * (two[1] + two[0])
-    c, d = 2 * one[3] * two[3] * CURVE, 2 * one[2] * two[2]
-    e, f, g, h = b - a, d - c, d + c, b + a
-    return e * f % PRIME, g * h % PRIME, f * g % PRIME, e * h % PRIME
-
-
-def scale_point(scalar: int, point: Point) -> Point:
-    total: Point = (0, 1, 1, 0)
-    while scalar:
-        total = add_points(total, point) if scalar & 1 else total
-        point, scalar = add_points(point, point), scalar >> 1
-    return total
-
-
-def decode_point(raw: bytes) -> Point | None:
-    """Decode a point; None where the bytes are not its canonical encoding."""
-    sign, y = divmod(int.from_bytes(raw, "little"), 1 << 255)
-    square = (y * y - 1) * pow(CURVE * y * y + 1, -1, PRIME) % PRIME
-    x = pow(square, (PRIME + 3) // 8, PRIME)
-    if (x * x - square) % PRIME:
-        x = x * pow(2, (PRIME - 1) // 4, PRIME) % PRIME
-    if y >= PRIME or (x * x - square) % PRIME or (x == 0 and sign):
-        return None
-    x = x if x & 1 == sign else PRIME - x
-    return x, y, 1, x * y % PRIME
-
-
-def is_signed(message: bytes, signature: bytes, key: bytes) -> bool:
-    """Return whether the key signed exactly these bytes."""
-    base = decode_point((4 * pow(5, -1, PRIME) % PRIME).to_bytes(32, "little"))
-    commitment, signer = decode_point(signature[:32]), decode_point(key)
-    scalar = int.from_bytes(signature[32:], "little")
-    is_formed = (len(key), len(signature)) == (32, 64) and scalar < ORDER
-    if not is_formed or base is None or commitment is None or signer is None:
-        return False
-    challenge = int.from_bytes(sha512(signature[:32] + key + message).digest(), "little") % ORDER
-    left, right = scale_point(scalar, base), add_points(commitment, scale_point(challenge, signer))
-    return not any((left[axis] * right[2] - right[axis] * left[2]) % PRIME for axis in (0, 1))
-
-
 # The bundle: a manifest that lists its sessions and blobs, their files, and possibly a checkpoint.
 
 
@@ -495,8 +459,8 @@ class BundleFolder:
         with (self.folder / "sessions" / f"{name}.ndjson").open("rb") as lines:
             session.read_lines(lines, self.manifest["tenant"], name)
         if (len(session.heads), session.heads[-1:]) != (stated["events"], [stated["head"]]):
-            last = f"event {stated['events']}"
-            raise VerificationFailure(f"{last}: it is not the one that was exported as the last")
+            what = "it is not the one that was exported as the last"
+            raise VerificationFailure(f"event {stated['events']}: {what}")
         prompts = [self.rebuild_prompt(session, *made) for made in session.iterate_calls()]
         return f"{stated['events']} events in one chain, {len(prompts)} prompts as they were sent"
 
@@ -516,6 +480,40 @@ class BundleFolder:
             what = f"the prompt of call {call.get('call')}: {describe_error(error)}"
             raise VerificationFailure(f"event {place}: {what}") from None
 
+    def check_children(self) -> str:
+        """Compare what sessions recorded of turns of their children with the children's record."""
+        claims = [(name, *each) for name in self.sessions for each in self.iterate_claims(name)]
+        for name, place, data, text in claims:
+            turn, outcome, what = data["child_turn"], data.get("outcome"), ""
+            child = self.sessions.get(data["session"], EventChain())
+            asked, replied = (collect_texts(child.events, turn, each) for each in KINDS)
+            if outcome is None and asked and text not in asked:
+                what = "was asked something else than its parent wrote"
+            elif outcome == "answered" and text not in replied:
+                what = "did not reply what its parent recorded"
+            elif outcome in {"failed", "cancelled"} and replied:
+                what = f"replied, and its parent recorded that it was {outcome}"
+            if what:
+                fault = f"turn {turn} of {data['session']} {what}"
+                raise VerificationFailure(f"session {name}, event {place}: {fault}")
+        return f"{len(claims)} requests and ends of turns, as in the record of the child"
+
+    def iterate_claims(self, name: str) -> Iterator[tuple[int, JsonDict, str | None]]:
+        """Yield what a session recorded of turns of its children, and the digest of the text."""
+        texts = dict[Json, Json]()
+        for place, event in enumerate(self.sessions[name].events, 1):
+            kind, data = event["type"], event["data"]
+            key = (data.get("call"), data.get("id"))
+            if kind == "turnlog.tool-called.v1":
+                texts[key] = data["arguments"]
+            elif kind == "turnlog.child-requested.v1":
+                query = parse_object(texts[key].encode(), "the query")["query"]
+                yield place, data, compute_digest(query.encode())
+            elif kind == "turnlog.tool-returned.v1":
+                texts[key] = data.get("result")
+            elif kind == "turnlog.child-settled.v1":
+                yield place, data, texts[key]
+
     def check_checkpoint(self, trusted: str | None) -> str:
         signed = parse_object((self.folder / "checkpoint.json").read_bytes(), "checkpoint.json")
         noted = signed["checkpoint"]
@@ -533,8 +531,8 @@ class BundleFolder:
             if trusted and not head:
                 raise VerificationFailure(f"session {name}: nothing of it is signed")
             if head and session.heads[head["sequence"] - 1 :][:1] != [head["hash"]]:
-                where = f"session {name}, event {head['sequence']}"
-                raise VerificationFailure(f"{where}: it is not the one noted")
+                what = f"event {head['sequence']}: it is not the one noted"
+                raise VerificationFailure(f"session {name}, {what}")
         covered = sum(name in noted["sessions"] for name in self.sessions)
         return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
 
@@ -568,6 +566,8 @@ def check_bundle(bundle: BundleFolder, trusted: str | None) -> bool:
     sound = [run_check("blobs", bundle.check_blobs)]
     for stated in bundle.manifest["sessions"]:
         sound += [run_check(f"session {stated['session']}", bundle.check_session, stated)]
+    if any(each.has_children() for each in bundle.sessions.values()):
+        sound += [run_check("children", bundle.check_children)]
     if trusted or (bundle.folder / "checkpoint.json").exists():
         sound += [run_check("checkpoint", bundle.check_checkpoint, trusted)]
     if not bundle.sessions:

@@ -1,18 +1,21 @@
 """The rules of children, checked on the record: each settles once, with what the child replied.
 
 What a parent records of its own requests is checked in its log alone. That a child was asked what
-its parent's model wrote, and replied what the model read, takes both logs.
+its parent's model wrote, and replied what the model read, takes both logs. Each of them is read
+once: `collect_child_claims` takes from the parent's, and `collect_child_turns` from the child's,
+what the comparison needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.child_events import ChildOutcome, ChildRequested, ChildSettled
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import (
     TURN_END_TYPES,
@@ -22,18 +25,19 @@ from turnlog.events.model.turn_events import (
     find_turn_end,
 )
 from turnlog.projections.audit.record.event_queries import filter_by_type
-from turnlog.projections.audit.verify.verification_report import AuditFinding
+from turnlog.projections.audit.verify.verification_report import (
+    AuditFinding,
+    ChildClaim,
+    ChildTurn,
+)
 from turnlog.projections.session.rules.steps.child_rules import find_query
 
 _ChildKey = tuple[str, int]
 
 ToolEvent = TypeVar("ToolEvent", ToolCalled, ToolReturned)
 
-
-def list_child_sessions(events: Iterable[RecordedEvent]) -> tuple[str, ...]:
-    """Return the child sessions that a session requested turns of, in order."""
-    requests = (each.event for each in events if isinstance(each.event, ChildRequested))
-    return tuple(dict.fromkeys(request.session for request in requests))
+UNANSWERED_OUTCOMES: Final = frozenset[ChildOutcome | None]({"failed", "cancelled"})
+"""Outcomes that the child's turn had itself, without a reply."""
 
 
 def check_children(events: Iterable[RecordedEvent]) -> Iterator[AuditFinding]:
@@ -62,52 +66,80 @@ def check_children(events: Iterable[RecordedEvent]) -> Iterator[AuditFinding]:
             yield _build_finding(recorded, detail)
 
 
-def compare_child(
-    parent: Sequence[RecordedEvent], session: str, child: Iterable[RecordedEvent]
-) -> Iterator[AuditFinding]:
-    """Yield a finding for each turn of a child that differs from what its parent recorded."""
-    asked, replied = _collect_texts(child)
-    called = {(e.call, e.id): e for e in _list_events(parent, ToolCalled)}
-    returned = {(e.call, e.id): e for e in _list_events(parent, ToolReturned)}
-    for recorded in filter_by_type(parent, ChildRequested, ChildSettled):
-        event = recorded.event
-        if not isinstance(event, ChildRequested | ChildSettled) or event.session != session:
-            continue
-        key, turn = (event.call, event.id), event.child_turn
-        if isinstance(event, ChildRequested):
-            query = find_query(called[key].arguments) if key in called else None
-            text = asked.get(turn)
-            if text is not None and (query is None or compute_digest(query) != text):
-                detail = f"turn {turn} of {session} was asked something else than its parent wrote"
-                yield _build_finding(recorded, detail)
-        elif event.outcome == "answered":
-            result = returned[key].result if key in returned else None
-            if result not in replied.get(turn, ()):
-                detail = f"turn {turn} of {session} did not reply what its parent recorded"
-                yield _build_finding(recorded, detail)
+def collect_child_claims(events: Sequence[RecordedEvent]) -> tuple[ChildClaim, ...]:
+    """Return what a session recorded of the turns of its children, in order."""
+    called = {(e.call, e.id): e for e in _list_events(events, ToolCalled)}
+    returned = {(e.call, e.id): e for e in _list_events(events, ToolReturned)}
+    claims: list[ChildClaim] = []
+    for recorded in filter_by_type(events, ChildRequested, ChildSettled):
+        match recorded.event:
+            case ChildRequested(call=call, id=id, session=session, child_turn=turn):
+                query = find_query(called[call, id].arguments) if (call, id) in called else None
+                text = compute_digest(query) if query is not None else None
+                claims.append(ChildClaim(recorded.sequence, session, turn, None, text))
+            case ChildSettled(call=call, id=id, session=session, child_turn=turn, outcome=outcome):
+                text = returned[call, id].result if (call, id) in returned else None
+                claims.append(ChildClaim(recorded.sequence, session, turn, outcome, text))
+            case _:
+                pass
+    return tuple(claims)
 
 
-def _list_events(events: Iterable[RecordedEvent], kind: type[ToolEvent]) -> Iterator[ToolEvent]:
-    return (each.event for each in events if isinstance(each.event, kind))
+def collect_child_turns(events: Sequence[RecordedEvent]) -> tuple[ChildTurn, ...]:
+    """Return the turns of a child session as its parent's record is compared with them.
 
-
-def _collect_texts(
-    child: Iterable[RecordedEvent],
-) -> tuple[dict[int, Digest | None], dict[int, list[Digest]]]:
-    """Return the digests of what each turn of a child was asked, and of all that it replied."""
+    There are none of a session that no parent opened.
+    """
+    opened = events[0].event if events else None
+    if not isinstance(opened, SessionOpened) or opened.origin is None:
+        return ()
+    if opened.origin.kind != "parent":
+        return ()
     asked: dict[int, Digest | None] = {}
-    replied: dict[int, list[Digest]] = {}
-    for recorded in child:
+    replied: dict[int, tuple[Digest, ...]] = {}
+    for recorded in events:
         match recorded.event:
             case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
                 asked[turn] = text.digest if text else None
             case TurnCompleted(turn=turn, text=text):
-                replied.setdefault(turn, []).append(text.digest)
+                replied[turn] = (*replied.get(turn, ()), text.digest)
             case ReplyRedacted(turn=turn, replacement=text):
-                replied.setdefault(turn, []).append(text.digest)
+                replied[turn] = (*replied.get(turn, ()), text.digest)
             case _:
                 pass
-    return asked, replied
+    turns = sorted({*asked, *replied})
+    return tuple(ChildTurn(turn, asked.get(turn), replied.get(turn, ())) for turn in turns)
+
+
+def compare_child(
+    claims: Iterable[ChildClaim], session: str, turns: Iterable[ChildTurn]
+) -> Iterator[AuditFinding]:
+    """Yield a finding for each turn of a child that differs from what its parent recorded.
+
+    Without turns, the child session is not there.
+    """
+    by_number = {each.turn: each for each in turns}
+    for claim in claims:
+        if claim.session == session and (what := _find_difference(claim, by_number)):
+            detail = f"turn {claim.turn} of {session} {what}"
+            yield AuditFinding("integrity", "children", claim.sequence, detail)
+
+
+def _find_difference(claim: ChildClaim, turns: Mapping[int, ChildTurn]) -> str:
+    """Return in what a turn of a child differs from what its parent recorded, or an empty text."""
+    turn = turns.get(claim.turn)
+    if claim.outcome is None:
+        is_other = turn is not None and turn.asked is not None and turn.asked != claim.text
+        return "was asked something else than its parent wrote" if is_other else ""
+    if claim.outcome == "answered" and (turn is None or claim.text not in turn.replied):
+        return "did not reply what its parent recorded"
+    if claim.outcome in UNANSWERED_OUTCOMES and turn is not None and turn.replied:
+        return f"replied, and its parent recorded that it was {claim.outcome}"
+    return ""
+
+
+def _list_events(events: Iterable[RecordedEvent], kind: type[ToolEvent]) -> Iterator[ToolEvent]:
+    return (each.event for each in events if isinstance(each.event, kind))
 
 
 def _build_finding(recorded: RecordedEvent, detail: str) -> AuditFinding:

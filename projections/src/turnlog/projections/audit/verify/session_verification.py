@@ -25,7 +25,11 @@ from turnlog.projections.audit.record.session_replay import (
     list_event_blobs,
 )
 from turnlog.projections.audit.verify.approval_checks import check_approvals
-from turnlog.projections.audit.verify.child_checks import check_children
+from turnlog.projections.audit.verify.child_checks import (
+    check_children,
+    collect_child_claims,
+    collect_child_turns,
+)
 from turnlog.projections.audit.verify.hash_chain import (
     ChainKey,
     UndecodableEvent,
@@ -247,6 +251,8 @@ def verify_session(
         totals=compute_totals(events),
         findings=sort_findings(found),
         witnessed=witnessed_head is not None,
+        child_claims=collect_child_claims(events),
+        child_turns=collect_child_turns(events),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
+from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.model.call_events import (
     ATTEMPT_END_TYPES,
@@ -19,6 +20,7 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
     find_attempt_end,
 )
+from turnlog.events.model.child_events import ChildOutcome
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
 from turnlog.projections.read_models.call_costs import is_guessed_price
@@ -234,6 +236,33 @@ def _decide_reproduction(prompts: ReproductionCounts) -> Reproduction:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildClaim:
+    """What a parent recorded of a turn of a child, in one event: that it was asked, or settled."""
+
+    sequence: int
+    """The sequence of that event in the parent's log."""
+    session: str
+    """The child session."""
+    turn: int
+    """The number of the turn in the child session."""
+    outcome: ChildOutcome | None
+    """What came of the turn; None where it was asked."""
+    text: Digest | None
+    """The digest of what it was asked, or of what it replied; None where the record lacks it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildTurn:
+    """A turn of a child session by its own record."""
+
+    turn: int
+    asked: Digest | None
+    """The digest of its text; None if it has none."""
+    replied: tuple[Digest, ...]
+    """The digests of its reply, and of what replaced the reply."""
+
+
+@dataclass(frozen=True, slots=True)
 class VerificationReport:
     """The result of verifying one session."""
 
@@ -247,6 +276,10 @@ class VerificationReport:
     """Whether the session was compared with a head noted earlier."""
     compared: bool = False
     """Whether it was compared with read models at the same sequence."""
+    child_claims: tuple[ChildClaim, ...] = ()
+    """What it recorded of the turns of its children, which is to be compared with these."""
+    child_turns: tuple[ChildTurn, ...] = ()
+    """Its turns, if it is a child session."""
 
     @property
     def is_sound(self) -> bool:

@@ -116,7 +116,7 @@ async def verify_session(
     await _wait_for_projection(deps, tenant, session)
     verifying = _create_verify_service(deps, tenant)
     report = await verifying.verify_session(session, witness)
-    children = await verifying.verify_children(session)
+    children = await verifying.verify_children(report)
     sequence = report.head.sequence if report.head else 0
     set_etag(response, sequence)
     return VerificationView(
