@@ -11,13 +11,14 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 import structlog
 
+from tests.support.processes.turnlog_process import iterate_recent_outputs
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 
 pytest_plugins = ["tests.support.servers.nats_fixtures", "tests.support.servers.postgres_server"]
@@ -50,6 +51,15 @@ def pytest_configure() -> None:
     # each would compile again what it imports, which is two thirds of the time it takes to start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the processes wrote that were started last, if a test failed."""
+    report = yield
+    if report.failed:
+        report.sections += [("a process's output", text) for text in iterate_recent_outputs()]
+    return report
 
 
 @pytest.fixture(autouse=True)

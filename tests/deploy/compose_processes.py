@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.deploy.compose_file import SECRETS, ComposeService, parse_duration
+from tests.support.processes.process_host import find_free_port
 
 BIN = Path(sys.executable).parent
 """The environment's programs, which come first in the image's PATH."""
@@ -100,18 +100,9 @@ class ComposeHost:
             await asyncio.sleep(HEALTH_INTERVAL)
 
 
-def find_free_ports(count: int) -> list[int]:
-    """Find free ports; all stay bound until the last is found."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def prepare_host(folder: Path, repository: Path, database: str) -> ComposeHost:
     """Prepare a machine whose Postgres is at `database`."""
-    nats, monitor, http, worker, projector = find_free_ports(5)
+    nats, monitor, http, worker, projector = (find_free_port() for _ in range(5))
     store = folder / "log"
     for made in (store, folder / "home"):
         made.mkdir()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.processes.litellm_import_guard.sitecustomize import IMPORTED_EXIT_CODE
 from tests.support.processes.live_service import LiveService
-from tests.support.processes.process_host import ProcessHost, stop_process, wait_for_exit_code
+from tests.support.processes.process_host import ProcessHost, stop_cleanly, wait_for_exit_code
 from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
 from tests.support.processes.turnlog_up import run_turnlog_up
 from tests.support.servers.model_behaviours import ModelAnswer
@@ -71,11 +71,11 @@ async def test_each_role_ends_while_a_turn_streams_and_nothing_is_lost(
     session, _ = await start_streaming_turn(service, separate.provider)
     async with service.watch_turn(session) as watched:
         assert (await anext(watched.iterate_events())).name == "token"
-        assert await stop_process(separate.gateway) == 0
+        await stop_cleanly(separate.gateway)
         await watched.read_all()
         assert not watched.is_unfinished, "the stream was cut, not ended"
-    assert await stop_process(separate.projector) == 0
-    assert await stop_process(worker) == 0
+    await stop_cleanly(separate.projector)
+    await stop_cleanly(worker)
     # The worker, which loads longest, is last: when it has answered, the others have started.
     await separate.start_projector()
     await separate.start_gateway()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.processes.process_host import find_free_port
 from turnlog.services.platform.nats_server import find_server_binary
 
 CONFIG = """\
@@ -74,18 +74,10 @@ class NatsCluster:
 
 @asynccontextmanager
 async def start_cluster(folder: Path) -> AsyncGenerator[NatsCluster]:
-    cluster = NatsCluster(folder, find_free_ports(6))
+    cluster = NatsCluster(folder, [find_free_port() for _ in range(6)])
     await cluster.start_servers()
     try:
         yield cluster
     finally:
         for name in tuple(cluster.running):
             await cluster.kill_server(name)
-
-
-def find_free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

@@ -163,7 +163,7 @@ class AttackedService:
             while True:
                 for process in self.list_processes(role):
                     if process.returncode is not None and process.pid not in self.dead:
-                        assert process.returncode == KILLED_EXIT_CODE, process.returncode
+                        assert process.returncode == KILLED_EXIT_CODE, process.describe_output()
                         self.dead.add(process.pid)
                         return process
                 await asyncio.sleep(POLL_INTERVAL)

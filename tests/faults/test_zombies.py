@@ -16,7 +16,7 @@ from tests.faults.checks.evidence_collection import assert_no_findings
 from tests.faults.clients.attack_client import AttackClient
 from tests.faults.clients.client_history import ClientHistory
 from tests.faults.suite_extent import select_rows
-from tests.support.processes.process_host import stop_process
+from tests.support.processes.process_host import stop_cleanly
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
@@ -87,7 +87,7 @@ async def test_a_zombie_is_heard_of_its_cost_and_of_nothing_else(
     async with record_acknowledgements(attacked) as words:
         os.kill(zombie, signal.SIGCONT)
         (process,) = (one for one in attacked.list_processes("worker") if one.pid == zombie)
-        assert await stop_process(process) == 0
+        await stop_cleanly(process)
         await attacked.service.nats.connection.nc.flush()
         assert filter_first_delivery(words, place) == []
     await attacked.start_missing()

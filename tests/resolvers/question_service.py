@@ -23,7 +23,7 @@ from tests.support.processes.process_host import (
     ProcessHost,
     find_free_port,
     run_process_host,
-    stop_process,
+    stop_cleanly,
 )
 from tests.support.processes.separate_roles import build_settings
 from tests.support.processes.turnlog_process import TurnlogProcess
@@ -207,8 +207,7 @@ async def start_question_service(
                 await _warm_up_workers(running, workers)
             yield running
         finally:
-            codes = [await stop_process(process) for process in running.processes]
-            assert not any(codes), codes
+            await stop_cleanly(*running.processes)
 
 
 async def _warm_up_workers(running: QuestionService, count: int) -> None:

@@ -16,7 +16,13 @@ import pytest
 from nats.aio.client import Client
 
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.services.platform.nats_server import NatsConfig, NatsServer, find_server_binary
+from turnlog.services.platform.nats_server import (
+    NatsConfig,
+    NatsRun,
+    NatsServer,
+    find_server_binary,
+    stop_run,
+)
 
 
 @asynccontextmanager
@@ -108,6 +114,18 @@ async def test_a_stopped_server_has_ended(tmp_path: Path) -> None:
     await server.stop()
     with pytest.raises(ProcessLookupError):
         os.kill(server.pid, 0)
+
+
+async def test_a_process_that_is_stopped_is_not_reported_as_unknown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where two signals follow at once, the second one may find what the first one ended."""
+    pipe, start = asyncio.subprocess.PIPE, asyncio.create_subprocess_exec
+    for _ in range(60):
+        server, watcher = await start("sleep", "60"), await start("sh", "-c", "read _", stdin=pipe)
+        await stop_run(NatsRun(server, watcher, 0, None), timeout=30)
+        assert (server.returncode, watcher.returncode) == (-signal.SIGTERM, -signal.SIGKILL)
+    assert caplog.messages == []
 
 
 async def test_a_server_that_does_not_stop_is_killed(tmp_path: Path) -> None:

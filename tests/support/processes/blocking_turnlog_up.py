@@ -37,7 +37,7 @@ def run_blocking_turnlog_up(data_dir: Path, *options: str) -> Generator[Blocking
             process, _wait_for_address(process, data_dir / "ready.json"), data_dir
         )
         process.terminate_process()
-        assert process.join_process(_READY_TIMEOUT) == 0
+        assert process.join_process(_READY_TIMEOUT) == 0, process.describe_output()
     finally:
         process.kill_process()
 
@@ -45,7 +45,7 @@ def run_blocking_turnlog_up(data_dir: Path, *options: str) -> Generator[Blocking
 def _wait_for_address(process: TurnlogProcess, ready: Path) -> str:
     until = time.monotonic() + _READY_TIMEOUT
     while not ready.exists():
-        assert process.returncode is None, "it ended before it was ready"
+        assert process.returncode is None, process.describe_output()
         assert time.monotonic() < until, "it does not get ready"
         time.sleep(0.02)
     address: str = json.loads(ready.read_bytes())["http"]

@@ -46,7 +46,7 @@ class LiveService:
                     if (await self.http.get("/readyz")).is_success:
                         return
                 await asyncio.sleep(POLL_INTERVAL)
-        raise AssertionError(f"the gateway ended with {gateway.returncode}")
+        raise AssertionError(gateway.describe_output())
 
     async def open_session(self, blueprint: str = "assistant") -> str:
         """Open a session and return its id."""

@@ -1,6 +1,6 @@
 """Turnlog's own processes: started on free ports, stopped, killed and ended by their ids.
 
-Their output goes where pytest captures it, so a failing test shows it. They get none of the
+Their output goes to files, and a failing test shows the end of each. They get none of the
 developer's variables beyond those of any container.
 """
 
@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -34,13 +34,25 @@ POLL_INTERVAL = 0.05
 LISTENING_PORTS = range(12_000, 32_000)
 """Below the ports from which a system takes those of outgoing connections."""
 
+_reserved_ports: list[socket.socket] = []
+
 
 def find_free_port() -> int:
-    """Find a port that no connection is given before the process that gets it listens on it."""
+    """Reserve a port for a process that listens on it once it has started.
+
+    A socket is bound to it until this process ends, so no other test process finds it free. The
+    socket does not listen and allows others on its port, so a server can listen there.
+    """
     while True:
-        port = secrets.choice(LISTENING_PORTS)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
+        bound = socket.socket()
+        try:
+            bound.bind(("127.0.0.1", port := secrets.choice(LISTENING_PORTS)))
+        except OSError:
+            bound.close()
+            continue
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _reserved_ports.append(bound)
+        return port
 
 
 @dataclass
@@ -57,7 +69,7 @@ class ProcessHost:
         output_file: Path | None = None,
         variables: Mapping[str, str] = NO_VARIABLES,
     ) -> TurnlogProcess:
-        """Run `turnlog` with these arguments; output goes to `output_file`, or to pytest."""
+        """Run `turnlog` with these arguments; output goes to `output_file`, or a temporary one."""
         bare = {"PATH": f"{PROGRAM_FOLDER}:{os.defpath}", "HOME": str(self.folder)}
         process = await start_turnlog(words, {**bare, **self.variables, **variables}, output_file)
         self._started.append(process)
@@ -65,9 +77,7 @@ class ProcessHost:
 
     async def stop_processes(self) -> None:
         """Stop the processes that still run; each must exit with 0."""
-        running = [process for process in self._started if process.returncode is None]
-        codes = await asyncio.gather(*(stop_process(process) for process in running))
-        assert not any(codes), codes
+        await stop_cleanly(*(each for each in self._started if each.returncode is None))
 
 
 @asynccontextmanager
@@ -91,6 +101,13 @@ async def stop_process(process: TurnlogProcess) -> int:
     return await wait_for_exit_code(process)
 
 
+async def stop_cleanly(*processes: TurnlogProcess) -> None:
+    """Stop processes at once, as far as they have not ended; each must exit with 0."""
+    codes = await asyncio.gather(*(stop_process(process) for process in processes))
+    failed = [each for each, code in zip(processes, codes, strict=True) if code]
+    assert not failed, "\n".join(each.describe_output() for each in failed)
+
+
 async def wait_for_exit_code(process: TurnlogProcess) -> int:
     """Wait for the exit code of a process; one that does not end is killed, which is -9."""
     try:
@@ -105,7 +122,7 @@ async def wait_for_file(file: Path, process: TurnlogProcess) -> str:
     """Wait for a file of a process, and read it."""
     async with asyncio.timeout(EXIT_TIMEOUT):
         while (text := _read_existing(file)) is None:
-            assert process.returncode is None, f"it ended with {process.returncode}"
+            assert process.returncode is None, process.describe_output()
             await asyncio.sleep(POLL_INTERVAL)
     return text
 

@@ -13,13 +13,19 @@ import os
 import runpy
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 _FORK_CONTEXT = get_context("forkserver")
+
+SHOWN_OUTPUT = 6_000
+"""Characters of a process's output that a failure shows: its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,9 @@ class TurnlogProcess:
     """A process that runs or has ended."""
 
     fork_process: ForkServerProcess
+    words: Sequence[str]
+    """What `turnlog` was called with."""
+    output_file: Path
 
     @property
     def pid(self) -> int:
@@ -48,6 +57,12 @@ class TurnlogProcess:
     def kill_process(self) -> None:
         self.send_signal(signal.SIGKILL)
 
+    def describe_output(self) -> str:
+        """Return the exit code, if it has ended, and the end of its output."""
+        ended = "" if self.returncode is None else f" ended with {self.returncode}"
+        output = self.output_file.read_text(errors="replace") if self.output_file.exists() else ""
+        return f"`turnlog {' '.join(self.words)}`{ended}:\n{output[-SHOWN_OUTPUT:]}"
+
     async def wait_for_exit(self) -> int:
         """Wait until it ends and return its exit code."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
@@ -68,10 +83,24 @@ class TurnlogProcess:
         return self.returncode
 
 
+@cache
+def _get_output_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="turnlog-output-")
+
+
+_recent_processes: deque[TurnlogProcess] = deque(maxlen=6)
+
+
+def iterate_recent_outputs() -> Iterator[str]:
+    """Iterate over the outputs of the processes that were started last."""
+    for process in _recent_processes:
+        yield process.describe_output()
+
+
 async def start_turnlog(
     words: Sequence[str], variables: Mapping[str, str], output_file: Path | None
 ) -> TurnlogProcess:
-    """Run `turnlog` with these arguments; output goes to `output_file`, or to pytest."""
+    """Run `turnlog` with these arguments; output goes to `output_file`, or to a temporary one."""
     return await asyncio.to_thread(fork_turnlog, words, variables, output_file)
 
 
@@ -80,19 +109,22 @@ def fork_turnlog(
 ) -> TurnlogProcess:
     """Run `turnlog` likewise and block until it has started; the first start imports everything."""
     _FORK_CONTEXT.set_forkserver_preload(["tests.support.processes.preloaded_modules"])
-    process = _FORK_CONTEXT.Process(target=_run_command, args=(words, variables, output_file))
-    process.start()
-    return TurnlogProcess(process)
+    if output_file is None:
+        handle, name = tempfile.mkstemp(".log", "-".join(words[:2]), _get_output_folder().name)
+        os.close(handle)
+        output_file = Path(name)
+    fork = _FORK_CONTEXT.Process(target=_run_command, args=(words, variables, output_file))
+    fork.start()
+    process = TurnlogProcess(fork, words, output_file)
+    _recent_processes.append(process)
+    return process
 
 
-def _run_command(
-    words: Sequence[str], variables: Mapping[str, str], output_file: Path | None
-) -> None:
+def _run_command(words: Sequence[str], variables: Mapping[str, str], output_file: Path) -> None:
     os.environ.clear()
     os.environ.update(variables)
-    if output_file:
-        with output_file.open("ab") as log:
-            os.dup2(log.fileno(), sys.stderr.fileno())
+    with output_file.open("ab") as log:
+        os.dup2(log.fileno(), sys.stderr.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for folder in filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)):
         sys.path.insert(0, folder)

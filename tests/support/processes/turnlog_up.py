@@ -12,7 +12,7 @@ from tests.support.processes.live_service import TENANT, LiveService, connect_se
 from tests.support.processes.process_host import (
     NO_VARIABLES,
     ProcessHost,
-    stop_process,
+    stop_cleanly,
     wait_for_file,
 )
 from tests.support.processes.turnlog_process import TurnlogProcess
@@ -53,5 +53,4 @@ async def run_turnlog_up(
                     == []
                 )
     finally:
-        code = await stop_process(process)
-        assert code == 0
+        await stop_cleanly(process)

@@ -1,14 +1,16 @@
 """An import guard for litellm, for processes with this folder on their path.
 
 With `DOOR` naming a FIFO, importing litellm blocks until something is written to it. Without
-`DOOR`, the process exits at the import. So tests see what needs litellm, and that nothing else
-waits for it.
+`DOOR`, the process says who imports it and exits. So tests see what needs litellm, and that nothing
+else waits for it.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -27,6 +29,8 @@ class LitellmImportGuard:
         if name != "litellm":
             return None
         if "DOOR" not in os.environ:
+            traceback.print_stack()
+            sys.stderr.flush()
             os._exit(IMPORTED_EXIT_CODE)
         found = PathFinder.find_spec(name, path, target)
         assert found is not None
@@ -42,8 +46,18 @@ class LitellmImportGuard:
         return found
 
 
+def remove_litellm_filters() -> None:
+    """Remove what litellm added to loggers of others, such as asyncio: it imports litellm again."""
+    for name in tuple(logging.root.manager.loggerDict):
+        logger = logging.getLogger(name)
+        for each in tuple(logger.filters):
+            if type(each).__module__.partition(".")[0] == "litellm":
+                logger.removeFilter(each)
+
+
 # A test that imports this module for its exit code installs no guard.
 if __name__ == "sitecustomize":
     for name in [name for name in sys.modules if name.partition(".")[0] == "litellm"]:
         del sys.modules[name]
+    remove_litellm_filters()
     sys.meta_path.insert(0, LitellmImportGuard())

@@ -267,9 +267,9 @@ async def start_run(config: NatsConfig, binary: Path, *, timeout: float) -> Nats
             port, monitor_url = await _wait_until_ready(config, process)
         return NatsRun(process, watcher, port, monitor_url)
     except BaseException as failure:
-        await _stop_process(process, timeout=0)
+        await _kill_process(process)
         if watcher is not None:
-            await _stop_process(watcher, timeout=0)
+            await _kill_process(watcher)
         if isinstance(failure, TimeoutError):
             raise NatsNotReady(
                 SERVER_NAME, f"not ready in {timeout:g} s; see {config.log_file}"
@@ -279,18 +279,19 @@ async def start_run(config: NatsConfig, binary: Path, *, timeout: float) -> Nats
 
 async def stop_run(run: NatsRun, *, timeout: float) -> None:
     """Ask the server to stop, and kill it after `timeout` seconds."""
-    await _stop_process(run.process, timeout=timeout)
-    await _stop_process(run.watcher, timeout=0)
+    if run.process.returncode is None:
+        run.process.terminate()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await run.process.wait()
+    await _kill_process(run.process)
+    await _kill_process(run.watcher)
 
 
-async def _stop_process(process: Process, *, timeout: float) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(timeout):
-            await process.wait()
-    except TimeoutError:
+async def _kill_process(process: Process) -> None:
+    # With no other signal right before it: sending one looks whether the process has ended, and if
+    # it has, asyncio's own thread finds no process any more and warns of an unknown child.
+    if process.returncode is None:
         process.kill()
         await process.wait()
 
