@@ -34,7 +34,7 @@ WARM_UP_TURNS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredLoad:
     """One load, measured once."""
 
     milliseconds: float
@@ -45,7 +45,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ServiceUnderLoad:
     """A service that is asked."""
 
     http: str
@@ -53,7 +53,7 @@ class Target:
 
 
 @asynccontextmanager
-async def run_floor(folder: Path) -> AsyncGenerator[Target]:
+async def run_floor(folder: Path) -> AsyncGenerator[ServiceUnderLoad]:
     """Run the floor program in a process of its own."""
     words = ("-m", "benchmarks.floor", str(folder))
     process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=PIPE)
@@ -62,7 +62,7 @@ async def run_floor(folder: Path) -> AsyncGenerator[Target]:
     while not line.startswith(b"http"):
         line = await process.stdout.readline()
     try:
-        yield Target(line.decode().strip(), process.pid)
+        yield ServiceUnderLoad(line.decode().strip(), process.pid)
     finally:
         process.terminate()
         await process.wait()
@@ -70,20 +70,20 @@ async def run_floor(folder: Path) -> AsyncGenerator[Target]:
 
 async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Ask both in turn, once with one session and once with fifty in each run."""
-    ours: dict[int, list[Measured]] = {1: [], SESSIONS: []}
-    floor: dict[int, list[Measured]] = {1: [], SESSIONS: []}
+    ours: dict[int, list[MeasuredLoad]] = {1: [], SESSIONS: []}
+    floor: dict[int, list[MeasuredLoad]] = {1: [], SESSIONS: []}
     calibrations: list[float] = []
     async with AsyncExitStack() as stack:
         up = await stack.enter_async_context(run_service(terms.folder / "up", CHARACTERS))
         least = await stack.enter_async_context(run_floor(terms.folder / "floor"))
         services = ((Target(up.http, up.pid), ours), (least, floor))
         for service, _ in services:
-            await _measure_load(service, 1, WARM_UP_TURNS)
+            await measure_load(service, 1, WARM_UP_TURNS)
         for _ in range(terms.runs):
             for sessions, turns in ((1, SINGLE_TURNS), (SESSIONS, TURNS_EACH)):
                 for service, measured in services:
                     calibrations.append(measure_calibration())
-                    measured[sessions].append(await _measure_load(service, sessions, turns))
+                    measured[sessions].append(await measure_load(service, sessions, turns))
     return (
         *_build_figures(1, ours[1], floor[1]),
         *_build_figures(SESSIONS, ours[SESSIONS], floor[SESSIONS]),
@@ -97,7 +97,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
 
 
 def _build_figures(
-    sessions: int, ours: Sequence[Measured], floor: Sequence[Measured]
+    sessions: int, ours: Sequence[MeasuredLoad], floor: Sequence[MeasuredLoad]
 ) -> Sequence[Figure]:
     what = f"of turns in {sessions} sessions at once, scripted model"
 
@@ -118,7 +118,8 @@ def _build_figures(
     )
 
 
-async def _measure_load(service: Target, sessions: int, turns: int) -> Measured:
+async def measure_load(service: ServiceUnderLoad, sessions: int, turns: int) -> MeasuredLoad:
+    """Run turns in new sessions at once, so many in each."""
     names = [await _open_session(service.http) for _ in range(sessions)]
     prose = RandomProse()
     async with AsyncExitStack() as stack:
@@ -134,7 +135,7 @@ async def _measure_load(service: Target, sessions: int, turns: int) -> Measured:
         processor = read_processor_seconds(service.pid) - before
     count = sessions * turns
     times = [each for session in taken for each in session]
-    return Measured(statistics.median(times) * 1000, count / took, processor / count * 1000)
+    return MeasuredLoad(statistics.median(times) * 1000, count / took, processor / count * 1000)
 
 
 async def _open_session(http: str) -> str:

@@ -40,14 +40,7 @@ async def run_service(
     folder: Path, characters: int, extra_variables: Mapping[str, str] = NO_SETTINGS
 ) -> AsyncGenerator[BenchmarkService]:
     """Run `turnlog up` in a folder; each reply has so many characters in ten pieces."""
-    scripts = folder / "scripts"
-    _write_script(scripts, characters)
-    variables = {
-        "TURNLOG_SCRIPTS": str(scripts),
-        "TURNLOG_MODEL": f"scripted/{SCRIPT_NAME}",
-        "TURNLOG_HTTP": "127.0.0.1:0",
-        **extra_variables,
-    }
+    variables = {**build_variables(folder, characters), **extra_variables}
     data_dir = folder / "data"
     async with run_process_host(folder, variables) as on:
         process = await on.start_process(
@@ -55,6 +48,17 @@ async def run_service(
         )
         ready = json.loads(await wait_for_file(data_dir / "ready.json", process))
         yield BenchmarkService(ready["http"], ready["nats"], data_dir, process.pid)
+
+
+def build_variables(folder: Path, characters: int) -> dict[str, str]:
+    """Write the model's script to a folder, and return the settings of a service that reads it."""
+    scripts = folder / "scripts"
+    _write_script(scripts, characters)
+    return {
+        "TURNLOG_SCRIPTS": str(scripts),
+        "TURNLOG_MODEL": f"scripted/{SCRIPT_NAME}",
+        "TURNLOG_HTTP": "127.0.0.1:0",
+    }
 
 
 def _write_script(scripts: Path, characters: int) -> None:

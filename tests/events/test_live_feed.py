@@ -13,6 +13,7 @@ from turnlog.events.jetstream.live_feed import (
     QUEUE_BYTES,
     RECENT_BYTES,
     LiveFeed,
+    find_kept_events,
 )
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.subscriptions import RawFrame, RawParser
@@ -140,6 +141,32 @@ async def test_no_watcher_subscribes_and_one_that_begins_where_the_feed_is_reads
             (third,) = await append_texts(client.log, fresh_tenant, "s", "3", after=event.head)
             assert [await anext(one), await anext(two)] == [third, third]
         assert len(vars(client.connection.nc)["_subs"]) == 2  # answers, and the events
+
+
+async def test_beginning_to_watch_looks_at_what_is_new_however_much_of_the_session_is_kept(
+    jetstream: JetStreamClient, fresh_tenant: str
+) -> None:
+    wake = asyncio.Event()
+    async with jetstream.log.open_session_watch(fresh_tenant, "s", 0, wake):
+        events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 40)
+    feed = jetstream.log.feed
+    key = f"session.{fresh_tenant}.s"
+    assert len(feed.list_kept(key)) == len(events)
+    for after in (38, 39, 40):
+        kept = find_kept_events(feed, key, after)
+        assert kept is not None
+        assert [feed.decode_message(each) for each in kept] == events[after:]
+        async with jetstream.log.open_session_watch(fresh_tenant, "s", after, wake) as watch:
+            assert len(watch.queue.messages) == len(kept)
+            assert not watch.queue.has_missed
+
+
+def test_what_others_stored_before_is_put_before_what_this_process_stored() -> None:
+    feed = build_feed()
+    feed.add_decoded("session.t.s", 8, b"own", "own")
+    feed.add_frame(build_frame(7, payload=b"other's"))
+    with feed.open_queue("session.t.s", asyncio.Event()) as queue:
+        assert [message.stream_sequence for message in queue.messages] == [7, 8]
 
 
 async def test_a_gap_in_a_session_is_read_from_the_log(

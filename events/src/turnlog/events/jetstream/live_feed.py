@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
@@ -146,11 +146,23 @@ class LiveFeed(Generic[ItemT]):
             raise Unavailable("nats", f"no subscription: {type(error).__name__}") from error
         return False
 
+    def list_kept(self, key: str) -> Sequence[LiveMessage[ItemT]]:
+        """Return the kept messages under a key, in the order of the stream."""
+        return self._recent_by_key.get(key, ())
+
     @contextmanager
-    def open_queue(self, key: str, wake: asyncio.Event) -> Generator[LiveQueue[ItemT]]:
-        """Queue the messages under a key while the body runs, the kept ones first."""
+    def open_queue(
+        self,
+        key: str,
+        wake: asyncio.Event,
+        first: Iterable[LiveMessage[ItemT]] | None = None,
+    ) -> Generator[LiveQueue[ItemT]]:
+        """Queue the messages under a key while the body runs.
+
+        Before them the `first` ones, or else all that the feed keeps.
+        """
         queue: LiveQueue[ItemT] = LiveQueue(wake)
-        for message in self._recent_by_key.get(key, ()):
+        for message in self.list_kept(key) if first is None else first:
             queue.add_message(message)
         queues = self._queues.setdefault(key, [])
         queues.append(queue)
@@ -215,7 +227,12 @@ class LiveFeed(Generic[ItemT]):
         if replaced := self._recent.pop(message.stream_sequence, None):
             self._forget_message(replaced)
         self._recent[message.stream_sequence] = message
-        self._recent_by_key.setdefault(message.key, deque()).append(message)
+        of_key = self._recent_by_key.setdefault(message.key, deque())
+        # What another process stored may come after what this one stored behind it.
+        place = len(of_key)
+        while place and of_key[place - 1].stream_sequence > message.stream_sequence:
+            place -= 1
+        of_key.insert(place, message)
         self._free_bytes -= message.size
         while self._free_bytes < 0:
             self._forget_message(self._recent.popitem(last=False)[1])
@@ -273,17 +290,6 @@ class JetStreamSessionWatch:
             self.seen = event
             self.checked_at = asyncio.get_running_loop().time()
         return event
-
-    def has_event_near(self, sequence: int) -> bool:
-        """Return whether the feed has the event at a sequence or the next, and what came later."""
-        return any(event.sequence <= sequence + 1 for event in self._iterate_queued())
-
-    def _iterate_queued(self) -> Iterator[RecordedEvent]:
-        for message in self.queue.messages:
-            try:
-                yield self.feed.decode_message(message)
-            except Corrupt:
-                return
 
     def _take_live_event(self) -> RecordedEvent | None:
         """Return the next event that is there, which may come after a gap."""
@@ -349,8 +355,28 @@ async def open_session_watch(
     wake: asyncio.Event,
 ) -> AsyncGenerator[JetStreamSessionWatch]:
     """Watch a session's events after a sequence while the body runs."""
-    was_open = await feed.open_on(connection)
-    with feed.open_queue(subjects.removesuffix(".>"), wake) as queue:
-        watch = JetStreamSessionWatch(connection, stream, subjects, feed, queue, after)
-        queue.has_missed = not (was_open and watch.has_event_near(after))
-        yield watch
+    key = subjects.removesuffix(".>")
+    kept = find_kept_events(feed, key, after) if await feed.open_on(connection) else None
+    with feed.open_queue(key, wake, kept or ()) as queue:
+        queue.has_missed = kept is None
+        yield JetStreamSessionWatch(connection, stream, subjects, feed, queue, after)
+
+
+def find_kept_events(
+    feed: LiveFeed[RecordedEvent], key: str, after: int
+) -> Sequence[LiveMessage[RecordedEvent]] | None:
+    """Return what a feed keeps of a session after a sequence; None if it does not reach back.
+
+    Only these events are looked at, and the one before them, however many of the session are kept.
+    """
+    found = deque[LiveMessage[RecordedEvent]]()
+    for message in reversed(feed.list_kept(key)):
+        try:
+            sequence = feed.decode_message(message).sequence
+        except Corrupt:
+            return None
+        if sequence > after:
+            found.appendleft(message)
+        if sequence <= after + 1:
+            return found
+    return None

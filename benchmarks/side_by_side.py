@@ -1,0 +1,116 @@
+"""Turns of two clones of this repository: `python -m benchmarks.side_by_side OTHER_CLONE`.
+
+Both run as `turnlog up` and are asked in alternating blocks of turns, so that whatever else the
+machine does is done to both. It prints the medians of all blocks: the processor time of all
+processes of a service, its nats-server included, and the time of a turn by the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figures.floor import CHARACTERS, MeasuredLoad, ServiceUnderLoad, measure_load
+from benchmarks.support.benchmark_service import build_variables
+from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
+
+OWN_CLONE: Final = Path(__file__).resolve().parents[1]
+
+SPEECH: Final = ModelSpeech(tokens=10, pace=0)
+"""What the model's server answers where the direct adapter is asked."""
+
+
+async def main() -> None:
+    """Measure both clones and print a line for each number of sessions."""
+    options = _parse_arguments()
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="turnlog-side-")))
+        model = run_server_process(SPEECH) if options.direct else nullcontext(None)
+        address = await stack.enter_async_context(model)
+        services = [
+            await stack.enter_async_context(_run_clone(clone, folder / str(number), address))
+            for number, clone in enumerate((options.other, OWN_CLONE))
+        ]
+        for sessions in options.sessions:
+            turns = max(2, options.turns // sessions)
+            for service in services:
+                await measure_load(service, sessions, 2)
+            found: list[tuple[MeasuredLoad, ...]] = []
+            for _ in range(options.blocks):
+                found.append(
+                    tuple([await measure_load(each, sessions, turns) for each in services])
+                )
+            print(_describe_blocks(sessions, found), flush=True)
+
+
+def _describe_blocks(sessions: int, found: Sequence[tuple[MeasuredLoad, ...]]) -> str:
+    theirs, own = zip(*found, strict=True)
+    parts = [f"{sessions} sessions"]
+    for name, unit, field in (
+        ("processor time a turn", "ms", "processor_milliseconds"),
+        ("time of a turn", "ms", "milliseconds"),
+        ("turns", "/s", "turns_per_second"),
+    ):
+        other, this = ([getattr(each, field) for each in side] for side in (theirs, own))
+        ratio = statistics.median(mine / its for mine, its in zip(this, other, strict=True))
+        before, now = statistics.median(other), statistics.median(this)
+        parts.append(f"{name} {before:.1f} -> {now:.1f} {unit} ({ratio:.2f}x)")
+    return " · ".join(parts)
+
+
+@asynccontextmanager
+async def _run_clone(
+    clone: Path, folder: Path, model_address: str | None
+) -> AsyncGenerator[ServiceUnderLoad]:
+    data_dir = folder / "data"
+    variables = {**build_variables(folder, CHARACTERS), **_build_model_variables(model_address)}
+    with (folder / "up.log").open("w") as log:
+        process = await asyncio.create_subprocess_exec(
+            clone / ".venv/bin/turnlog",
+            *("up", "--data-dir", str(data_dir)),
+            env={"PATH": f"{clone / '.venv/bin'}:{os.defpath}", "HOME": str(folder), **variables},
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        while not (data_dir / "ready.json").exists():
+            assert process.returncode is None, (folder / "up.log").read_text()
+            await asyncio.sleep(0.1)
+        ready = json.loads((data_dir / "ready.json").read_text())
+        yield ServiceUnderLoad(ready["http"], process.pid)
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def _build_model_variables(address: str | None) -> Mapping[str, str]:
+    if address is None:
+        return {}
+    return {
+        "TURNLOG_MODEL": "openai/bench",
+        "TURNLOG_MODEL_ADAPTER": "direct",
+        "OPENAI_API_BASE": address,
+        "OPENAI_API_KEY": "none",
+    }
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.side_by_side", description=__doc__)
+    parser.add_argument("other", type=Path, help="the clone to compare with, installed")
+    parser.add_argument("--sessions", type=int, nargs="+", default=[1, 16, 50])
+    parser.add_argument("--turns", type=int, default=60, help="of a block, in all its sessions")
+    parser.add_argument("--blocks", type=int, default=6, help="of each clone")
+    parser.add_argument("--direct", action="store_true", help="ask a server by the direct adapter")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
