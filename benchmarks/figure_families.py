@@ -7,6 +7,7 @@ garbage of another. A family that fails is reported and does not end the others.
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 import tempfile
 import traceback
@@ -17,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Protocol, cast
+
+import structlog
 
 from benchmarks.figure_types import BenchmarkTerms, Figure
 
@@ -44,6 +47,9 @@ def run_family(name: str, terms: BenchmarkTerms) -> Sequence[Figure] | str:
 
 
 def _measure_in_process(name: str, terms: BenchmarkTerms) -> Sequence[Figure] | str:
+    # What a family logs is of no use to whoever reads its figures: it is of servers that it starts,
+    # and of prompts that are over their budget on purpose.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     family = cast("FigureFamily", import_module(f"benchmarks.figures.{name}"))
     with tempfile.TemporaryDirectory(dir=terms.folder, prefix=name) as folder:
         try:

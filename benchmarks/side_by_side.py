@@ -43,11 +43,10 @@ async def main() -> None:
             turns = max(2, options.turns // sessions)
             for service in services:
                 await measure_load(service, sessions, 2)
-            found: list[tuple[MeasuredLoad, ...]] = []
-            for _ in range(options.blocks):
-                found.append(
-                    tuple([await measure_load(each, sessions, turns) for each in services])
-                )
+            found = [
+                tuple([await measure_load(service, sessions, turns) for service in services])
+                for _ in range(options.blocks)
+            ]
             print(_describe_blocks(sessions, found), flush=True)
 
 

@@ -76,7 +76,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     async with AsyncExitStack() as stack:
         up = await stack.enter_async_context(run_service(terms.folder / "up", CHARACTERS))
         least = await stack.enter_async_context(run_floor(terms.folder / "floor"))
-        services = ((Target(up.http, up.pid), ours), (least, floor))
+        services = ((ServiceUnderLoad(up.http, up.pid), ours), (least, floor))
         for service, _ in services:
             await measure_load(service, 1, WARM_UP_TURNS)
         for _ in range(terms.runs):

@@ -4,16 +4,28 @@ from dataclasses import replace
 
 import pytest
 
+from turnlog.events.model.turn_events import InheritableReference, ReferenceUpdated, TurnCompleted
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
     InheritanceSpec,
     ReferencesSpec,
 )
+from turnlog.projections.session.commands import CompleteTurn, FallBack, ResolveTurn
 from turnlog.projections.session.reference_inheritance import (
     InheritanceReason,
+    ResolvedReferences,
     StatedReferences,
     resolve_references,
 )
 from turnlog.projections.session.state import LastReference
+from turnlog.projections.testing import (
+    SAMPLE_SPENT,
+    CommandOrFactory,
+    claim_turn,
+    get_attempt,
+    given,
+    open_session,
+    submit_turn,
+)
 
 SPEC = ReferencesSpec(
     inherit={"ticker": InheritanceSpec(intents=("prices", "risk"))},
@@ -74,3 +86,64 @@ def test_a_reference_is_as_old_as_the_turns_that_lie_behind_it() -> None:
     assert resolve_references(SPEC, LAST, replace(ASKED, turn=5)).is_inherited
     endless = SPEC.model_copy(update={"max_age_turns": 0})
     assert resolve_references(endless, LAST, replace(ASKED, turn=500)).is_inherited
+
+
+ABOUT = InheritableReference(identifiers={"ticker": "AAAA11"}, intent="prices", entity="funds")
+
+RESOLVED = given(
+    open_session(),
+    submit_turn("What does AAAA11 cost?"),
+    claim_turn(),
+    lambda state: ResolveTurn(
+        get_attempt(state),
+        "finance",
+        ResolvedReferences({"ticker": "AAAA11"}, is_inherited=False, reason="in-text"),
+        "[]",
+        "It costs 9.",
+        "prices",
+        "funds",
+    ),
+)
+
+
+def complete_about(references: ReferencesSpec | None) -> CommandOrFactory:
+    return lambda state: CompleteTurn(
+        get_attempt(state), "9.", "stop", SAMPLE_SPENT, references=references
+    )
+
+
+def fall_back(text: str) -> CommandOrFactory:
+    return lambda state: FallBack(
+        get_attempt(state), text, SAMPLE_SPENT, "timeout", "no answer", references=SPEC
+    )
+
+
+def test_the_end_of_a_turn_says_what_it_was_about() -> None:
+    (completed,) = RESOLVED.when(complete_about(SPEC)).events
+    assert isinstance(completed, TurnCompleted)
+    assert completed.reference == ABOUT
+    (unasked,) = RESOLVED.when(complete_about(None)).events
+    assert isinstance(unasked, TurnCompleted)
+    assert unasked.reference is None
+
+
+@pytest.mark.parametrize(("text", "about"), [("It costs 9.", ABOUT), ("", None)])
+def test_so_does_a_fallback_unless_it_has_no_answer(
+    text: str, about: InheritableReference | None
+) -> None:
+    *_, completed = RESOLVED.when(fall_back(text)).events
+    assert isinstance(completed, TurnCompleted)
+    assert completed.reference == about
+
+
+def test_logs_of_earlier_releases_have_an_event_of_its_own_for_it() -> None:
+    now = RESOLVED.apply_steps(complete_about(SPEC)).state
+    earlier = RESOLVED.apply_steps(
+        complete_about(None),
+        ReferenceUpdated(turn=1, identifiers={"ticker": "AAAA11"}, intent="prices", entity="funds"),
+    ).state
+    assert now is not None
+    assert earlier is not None
+    assert now.reference is not None
+    assert earlier.reference is not None
+    assert replace(now.reference, at="") == replace(earlier.reference, at="")

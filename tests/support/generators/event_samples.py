@@ -87,6 +87,7 @@ from turnlog.events.model.tool_events import (
 )
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
+    InheritableReference,
     PhaseExchange,
     ReferenceUpdated,
     ReplyAnswer,
@@ -243,6 +244,16 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
             turn=3,
             text=SAMPLE_TEXT,
             fallback=ReplyFallback(code="timeout", detail="no answer in 60 s"),
+        ),
+        "turn-completed-reference": TurnCompleted(
+            turn=3,
+            call="3.1",
+            text=SAMPLE_TEXT,
+            finish="stop",
+            answer=ReplyAnswer(attempt=1, spent=SAMPLE_SPENT),
+            reference=InheritableReference(
+                identifiers={"order": "A-17"}, intent="order_status", entity="orders"
+            ),
         ),
         "turn-failed": TurnFailed(
             turn=3, code="timeout", detail="no answer in 60 s", retryable=True

@@ -52,6 +52,7 @@ from turnlog.events.model.tool_events import (
 )
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
+    InheritableReference,
     PhaseExchange,
     ReferenceUpdated,
     ReplyAnswer,
@@ -153,6 +154,8 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
             spent=st.just(SAMPLE_SPENT),
             text=st.none() | CONTENTS,
         ),
+        reference=st.none()
+        | st.builds(InheritableReference, identifiers=st.just({"ticker": "A"}), intent=st.none()),
     ),
     TurnFailed: st.builds(
         TurnFailed,

@@ -31,6 +31,7 @@ ANY_JSON: Final = {
     "ContextAssembledData.parameters": PARAMETERS,
     "DebriefDonePayload.output": OUTPUT,
     "ExchangeDonePayload.output": OUTPUT,
+    "InheritableReferenceData.identifiers": IDENTIFIERS,
     "OpenSessionRequest.attributes": ATTRIBUTES,
     "PromptAssemblyMeta.truncated": "the names of its fields contain those of layers",
     "QuestionAnswer.meta": RESOLVER,

@@ -150,6 +150,17 @@ class ReplyAnswer(EventModel):
     """Repairs made before the text could be parsed."""
 
 
+class InheritableReference(EventModel):
+    """What a turn was about, as far as later turns may inherit it."""
+
+    identifiers: dict[str, JsonValue]
+    """Identifiers that later turns may inherit."""
+    intent: str | None = None
+    """The intent of the turn."""
+    entity: str | None = None
+    """The kind of entity."""
+
+
 class TurnCompleted(EventModel):
     """A turn has its reply; this event holds the recorded text.
 
@@ -179,6 +190,10 @@ class TurnCompleted(EventModel):
     answer: ReplyAnswer | None = None
     """The end of the call, where this event ends it; None if `call-completed` does, or no call was
     answered.
+    """
+    reference: InheritableReference | None = None
+    """What the turn was about; None if later turns may not inherit it, or if `reference-updated`
+    says it.
     """
 
 
@@ -303,7 +318,10 @@ class TurnResolved(EventModel):
 
 
 class ReferenceUpdated(EventModel):
-    """A turn was answered; later turns may inherit what it was about."""
+    """A turn was answered; later turns may inherit what it was about.
+
+    Earlier releases wrote it; `turn-completed` says it now.
+    """
 
     type: ClassVar[str] = "turnlog.reference-updated.v1"
     leaf: ClassVar[str] = "memory"

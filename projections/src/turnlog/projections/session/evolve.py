@@ -47,6 +47,7 @@ from turnlog.events.model.tool_events import (
 )
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
+    InheritableReference,
     ReferenceUpdated,
     TurnCancelled,
     TurnCompleted,
@@ -221,7 +222,9 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
                 build_optional_text_ref(recorded, "text", event.text),
                 build_optional_text_ref(recorded, "work", event.work),
             )
-            return settle_turn(state, event.turn, "completed", reply, work)
+            settled = settle_turn(state, event.turn, "completed", reply, work)
+            about = event.reference
+            return _update_reference(settled, recorded, event.turn, about) if about else settled
         case SessionOpened() | TurnDisplayed() | FeedbackGiven() | UnknownEvent():
             return state
         case SessionClosed():
@@ -266,7 +269,7 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
         case KnowledgeRetrieved() as event:
             return apply_knowledge_retrieved(state, recorded, event)
         case ReferenceUpdated() as event:
-            return replace(state, reference=_build_last_reference(recorded, event))
+            return _update_reference(state, recorded, event.turn, event)
         case TurnFailed(turn=turn):
             return settle_turn(state, turn, "failed")
         case TurnCancelled(turn=turn):
@@ -285,9 +288,15 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             assert_never(never)
 
 
-def _build_last_reference(recorded: RecordedEvent, event: ReferenceUpdated) -> LastReference:
+def _update_reference(
+    state: SessionState,
+    recorded: RecordedEvent,
+    turn: int,
+    about: InheritableReference | ReferenceUpdated,
+) -> SessionState:
     at = recorded.envelope.time
-    return LastReference(event.turn, event.identifiers, event.intent, event.entity, at)
+    reference = LastReference(turn, about.identifiers, about.intent, about.entity, at)
+    return replace(state, reference=reference)
 
 
 def _record_command(state: SessionState, recorded: RecordedEvent) -> SessionState:

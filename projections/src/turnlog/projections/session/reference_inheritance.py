@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.model.turn_events import ReferenceUpdated
+from turnlog.events.model.turn_events import InheritableReference
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
     InheritanceSpec,
     ReferencesSpec,
@@ -97,16 +97,13 @@ def _is_empty(value: JsonValue) -> bool:
     return value in (None, "", [], {})
 
 
-def record_reference(
+def find_inheritable_reference(
     state: SessionState, spec: ReferencesSpec | None
-) -> tuple[ReferenceUpdated, ...]:
-    """Return the event that records what the answered turn was about.
-
-    The tuple is empty where nothing can be inherited from the turn.
-    """
+) -> InheritableReference | None:
+    """Return what later turns may inherit of what the open turn is about; None if nothing."""
     opened: OpenTurn | None = state.open
     if opened is None or opened.resolved is None or spec is None:
-        return ()
+        return None
     resolution = opened.resolved
     kept = {
         name: resolution.identifiers[name]
@@ -114,8 +111,7 @@ def record_reference(
         if rule.enabled and not _is_empty(resolution.identifiers.get(name))
     }
     if not kept or not spec.is_entity_allowed(resolution.entity):
-        return ()
-    event = ReferenceUpdated(
-        turn=opened.turn, identifiers=kept, intent=resolution.intent, entity=resolution.entity
+        return None
+    return InheritableReference(
+        identifiers=kept, intent=resolution.intent, entity=resolution.entity
     )
-    return (event,)

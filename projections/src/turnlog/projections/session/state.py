@@ -251,7 +251,7 @@ class OpenTurn:
     """Whether a prompt only named the tools because it adapts a retrieved case."""
 
 
-FOLD_VERSION: Final = 14
+FOLD_VERSION: Final = 15
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512

@@ -78,7 +78,7 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
     ),
     "turn-completed": (
         "turn {turn} {text|content}[ · fallback after {fallback.code}]"
-        + _build_figures_template("answer.spent.")
+        "[ · about {reference.identifiers|pairs}]" + _build_figures_template("answer.spent.")
     ),
     "turn-failed": "turn {turn} {code}: {detail}",
     "turn-cancelled": "turn {turn} {reason}",

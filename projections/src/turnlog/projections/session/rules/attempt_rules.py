@@ -45,7 +45,7 @@ from turnlog.projections.session.next_call import (
     list_undecided_tools,
 )
 from turnlog.projections.session.pinned_prompts import find_pinned_files
-from turnlog.projections.session.reference_inheritance import record_reference
+from turnlog.projections.session.reference_inheritance import find_inheritable_reference
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
     build_attempt_ended,
@@ -152,14 +152,13 @@ def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
     # both cases no waiting turn is released.
     taken = any(isinstance(event, TurnSubmitted | TurnCancelled) for event in moved)
     released = () if taken else release_next_turn(state)
-    about = () if command.withheld else record_reference(state, command.references)
     excluded = (
         (TurnExcluded(turn=attempt.turn),)
         if command.excludes_filtered and command.finish in FILTER_REASONS
         else ()
     )
     replied = _record_reply(state, command, step)
-    return (*replied, *excluded, *about, *moved, *released)
+    return (*replied, *excluded, *moved, *released)
 
 
 def _record_reply(
@@ -212,6 +211,7 @@ def _build_completed_turn(
         work=None if command.work is None else PlainText(text=command.work),
         structured=command.structured,
         answer=answer if ends_call else None,
+        reference=find_inheritable_reference(state, command.references),
     )
 
 
@@ -363,12 +363,13 @@ def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
     )
     if find_claimed_turn(state, command.attempt) is None:
         return (ended,)
+    # An out-of-scope question has no answer text and leaves the last reference unchanged.
+    about = find_inheritable_reference(state, command.references) if command.text else None
     replied = TurnCompleted(
         turn=command.attempt.turn,
         text=PlainText(text=command.text),
         fallback=ReplyFallback(code=command.code, detail=command.detail),
+        reference=about,
     )
-    # An out-of-scope question has no answer text and leaves the last reference unchanged.
-    about = record_reference(state, command.references) if command.text else ()
     left = settle_pending_tools(state.open) if state.open else ()
-    return (ended, *left, replied, *about, *release_next_turn(state))
+    return (ended, *left, replied, *release_next_turn(state))
