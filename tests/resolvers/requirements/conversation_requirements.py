@@ -39,7 +39,7 @@ async def test_a1_a_turn_is_a_question_and_its_answer_with_role_content_time_and
     ]
     events = await a_bank.load_events("a1")
     times = [event.envelope.time for event in events]
-    assert [each["created_at"] for each in messages] == [times[1], times[-2]]
+    assert [each["created_at"] for each in messages] == [times[1], times[-1]]
     assert {*messages[0]} == {"role", "content", "created_at", "meta"}
     request = events[1].envelope.id
     meta = {"turn": 1, "request_id": request, "intent": "fiis_financials_risk", "entity": "fiis"}
