@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.e2e.browser import CHROMIUM, Browser, build_input_script, build_texts_script
@@ -116,6 +118,9 @@ async def test_usage_is_grouped_and_narrowed_by_the_address(
     stand.model.scripts.append([ModelFailure("bad_request", "the provider refused it")])
     failing = {"text": "Another.", "user": "spender"}
     await stand.http.post(f"/v1/sessions/{session}/turns?wait=30", json=failing)
+    stand.model.scripts.append(["Half an ", asyncio.Event()])
+    await stand.http.post(f"/v1/sessions/{session}/turns", json=failing)
+    await stand.http.post(f"/v1/sessions/{session}/cancel")
     last = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
     await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=last)
     await browser.open_page(stand.address)
@@ -136,8 +141,8 @@ async def test_usage_is_grouped_and_narrowed_by_the_address(
     report = await stand.fetch_json("/v1/usage", group_by="user", user="spender")
     total = report["total"]
     shown = await browser.run_script(build_texts_script(".usage tfoot td"))
-    assert shown[:5] == ["3", "2", "1", "0", "0%"]
-    assert [int(each.strip("≥ ").replace(",", "")) for each in shown[5:7]] == [
+    assert shown[:7] == ["4", "2", "1", "1", "0", "0", "0%"]
+    assert [int(each.strip("≥ ").replace(",", "")) for each in shown[7:9]] == [
         total["input_tokens"],
         total["output_tokens"],
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
@@ -136,3 +137,45 @@ async def test_u24_saved_is_what_a_turn_with_retrieval_took_less_than_the_one_be
     assert total["activation_rate"] == pytest.approx(2 / 3)
     assert (total["saved_tokens"], total["saving_turns"]) == (300, 1)
     assert total["average_saved_tokens"] == 300
+    # No table has the model, so that an output token costs the flat guess of $0.40 a million.
+    assert total["saved_cost"] == {"micro_dollars": 120, "guessed": True, "unpriced_calls": 0}
+
+
+async def test_u24_saved_tokens_cost_what_each_model_takes_for_its_output(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
+    for model, taken in (("heron", 500), ("gpt-4o", 200), ("heron", 100)):
+        set_model(platform, f"openai/{model}")
+        case = build_found("yields", "First list the ships, then count them.", 0.8)
+        platform.worker.knowledge = FixedSearch((case,))
+        answers = answer_in(taken, answer_with_plan()), answer_in(0, answer_with_text("Two."))
+        await platform.complete_turn(session, *answers, text="Which ships?", user="fay")
+    report = await fetch_usage(platform, session, user="fay", group_by="model")
+    saved = {each["group"]: (each["saved_tokens"], each["saved_cost"]) for each in report["groups"]}
+    known = {"micro_dollars": 3_000, "guessed": False, "unpriced_calls": 0}
+    guessed = {"micro_dollars": 40, "guessed": True, "unpriced_calls": 0}
+    assert saved == {"openai/gpt-4o": (300, known), "openai/heron": (100, guessed)}
+    assert report["total"]["saved_cost"] == guessed | {"micro_dollars": 3_040}
+
+
+async def test_u24_turns_that_are_open_or_were_cancelled_are_counted_apart(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={}, profile="llm_only")
+    held = asyncio.Event()
+    platform.provider.queue_behaviours(ModelAnswer(gates={1: held}))
+    body = {"text": "What is a log?", "user": "hal"}
+    for _ in range(2):  # The second one is queued.
+        answer = await platform.http.post(f"/v1/sessions/{session}/turns", json=body)
+        assert answer.status_code == 202, answer.text
+    names = ("turns", "open", "cancelled", "completed", "failed")
+    total = (await fetch_usage(platform, session, user="hal"))["total"]
+    assert [total[name] for name in names] == [2, 2, 0, 0, 0]
+    for turn in (2, 1):
+        cancelled = await platform.http.post(f"/v1/sessions/{session}/cancel", json={"turn": turn})
+        assert cancelled.status_code == 200, cancelled.text
+    total = (await fetch_usage(platform, session, user="hal"))["total"]
+    assert [total[name] for name in names] == [2, 0, 2, 0, 0]
+    assert total["success_rate"] is None
+    held.set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -18,13 +17,18 @@ from tests.projections.store.session_histories import (
     build_submitted,
 )
 from turnlog.events.content import PlainText
-from turnlog.events.model.turn_events import TurnCompleted, TurnFailed, TurnSubmitted
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.read_models.call_costs import CostSum
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.row_types import UsageRow
-from turnlog.projections.store.read.usage_queries import UsageFilter, UsageGrouping, list_usage
+from turnlog.projections.store.read.row_types import UsageFigures
+from turnlog.projections.store.read.usage_queries import (
+    UsageFilter,
+    UsageGrouping,
+    add_figures,
+    list_usage,
+)
 from turnlog.projections.store.schema.read_model_tables import RETRIEVED_ENTRIES
 
 EVERYTHING = UsageFilter()
@@ -60,9 +64,13 @@ async def mark_retrieval(store: ReadModelStore, *turns: int) -> None:
 
 async def read_usage(
     store: ReadModelStore, by: UsageGrouping = "all", sought: UsageFilter = EVERYTHING
-) -> dict[str | None, UsageRow]:
+) -> dict[str | None, UsageFigures]:
     async with store.open_reader() as connection:
-        return {row.group: row for row in await list_usage(connection, "t", by, sought)}
+        rows = await list_usage(connection, "t", by, sought)
+    return {
+        group: add_figures(row.figures for row in rows if row.group == group)
+        for group in dict.fromkeys(row.group for row in rows)
+    }
 
 
 async def test_saved_is_what_a_guided_turn_took_less_than_the_turn_before_it(
@@ -94,7 +102,7 @@ async def test_turns_are_counted_by_user_and_by_how_they_ended(
     assert (ann.unknown_attempts, ann.cost) == (1, CostSum(40, guessed=False, unpriced_calls=1))
     assert users[None].turns == 1, "what an application records is no turn of anybody"
     (only,) = (await read_usage(store, "all", UsageFilter(user="ann"))).values()
-    assert replace(only, group="ann") == ann
+    assert only == ann
 
 
 @pytest.mark.parametrize(
@@ -117,3 +125,30 @@ async def test_turns_are_put_together_by_what_they_have_in_common(
     assert await read_usage(store, by, later) == {}
     earlier = UsageFilter(until=datetime(2027, 1, 1, tzinfo=UTC))
     assert list(await read_usage(store, by, earlier)) == [group]
+
+
+async def test_a_cancelled_turn_is_neither_completed_nor_failed(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    cancelled = TurnCancelled(turn=1, reason="cancelled")
+    await story.append_events(build_opened(), *build_turn(1, "ann", 9, cancelled))
+    await story.append_events(build_submitted(2, "one"), build_started(2, 1))
+    await fold_log(store, story.log)
+    (total,) = (await read_usage(store)).values()
+    assert (total.turns, total.completed, total.failed, total.cancelled) == (2, 0, 0, 1)
+
+
+async def test_the_profile_and_model_of_a_turn_are_those_of_its_last_attempt(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    for number in (2, 10):
+        model = f"scripted/model-{number}"
+        assembled = build_assembled(1, f"1.{number}").model_copy(update={"model": model})
+        ended = build_ended(1, number, tokens=9, micro_dollars=0).model_copy(
+            update={"call": f"1.{number}"}
+        )
+        started = build_started(1, number).model_copy(update={"call": f"1.{number}"})
+        await story.append_events(started, assembled, ended)
+    await fold_log(store, story.log)
+    assert list(await read_usage(store, "model")) == ["scripted/model-10"]

@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
+    FromClause,
     Table,
     and_,
     cast,
@@ -28,7 +29,7 @@ ACTIVE_BUILD: Final = (
 """The active build, looked up within the statement that reads its rows."""
 
 
-def match_tenant(table: Table, tenant: str) -> ColumnElement[bool]:
+def match_tenant(table: FromClause, tenant: str) -> ColumnElement[bool]:
     """Match the rows of a tenant."""
     return and_(table.c.build == ACTIVE_BUILD, table.c.tenant == tenant)
 

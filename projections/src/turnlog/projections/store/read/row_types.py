@@ -236,26 +236,37 @@ class GroupGrowth:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageFigures:
+    """What turns used together."""
+
+    turns: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    guided: int = 0
+    """Turns whose prompts included something that was retrieved."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    unknown_attempts: int = 0
+    """Attempts whose tokens nobody counted."""
+    saved_tokens: int = 0
+    """What guided turns took less than the turn before them, in output tokens."""
+    saving_turns: int = 0
+    """Guided turns that took less."""
+    cost: CostSum = NO_COST
+
+
+@dataclass(frozen=True, slots=True)
 class UsageRow:
-    """What a group of turns used together."""
+    """What the turns of a group used that have a model and a profile in common."""
 
     group: str | None
     """The common value of the group; None if there is none or it is unknown."""
-    turns: int
-    completed: int
-    failed: int
-    cancelled: int
-    guided: int
-    """Turns whose prompts included something that was retrieved."""
-    input_tokens: int
-    output_tokens: int
-    unknown_attempts: int
-    """Attempts whose tokens nobody counted."""
-    saved_tokens: int
-    """What guided turns took less than the turn before them, in output tokens."""
-    saving_turns: int
-    """Guided turns that took less."""
-    cost: CostSum
+    model: str | None
+    """The model that was called last in them; None if none was called."""
+    profile: str
+    """Their profile."""
+    figures: UsageFigures
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,30 @@ made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Subquery, and_, case, func, literal, select
+from sqlalchemy import (
+    ColumnElement,
+    RowMapping,
+    ScalarSelect,
+    Subquery,
+    and_,
+    case,
+    exists,
+    func,
+    literal,
+    select,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.projections.read_models.call_costs import CostSum
+from turnlog.projections.read_models.call_costs import CostSum, add_costs
 from turnlog.projections.store.read.cost_columns import IS_GUESSED, IS_UNPRICED
 from turnlog.projections.store.read.row_filters import match_tenant, sum_column
-from turnlog.projections.store.read.row_types import UsageRow
+from turnlog.projections.store.read.row_types import UsageFigures, UsageRow
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     CALLS,
@@ -43,6 +54,8 @@ class UsageFilter:
     """Only turns submitted before this time."""
 
 
+_COUNTED: Final = tuple(each.name for each in fields(UsageFigures) if each.name != "cost")
+
 _LENGTH_BY_GROUPING: Final[Mapping[str, int]] = {
     "day": len("2026-11-23"),
     "hour": len("2026-11-23T08"),
@@ -52,19 +65,22 @@ _LENGTH_BY_GROUPING: Final[Mapping[str, int]] = {
 async def list_usage(
     connection: AsyncConnection, tenant: str, by: UsageGrouping, sought: UsageFilter
 ) -> tuple[UsageRow, ...]:
-    """Return what the turns of each group used, ordered by the group."""
-    turns = _select_turns(tenant)
+    """Return what the turns of each group used, by group, model and profile.
+
+    One scan of the turns sought answers for the groups and for all of them together.
+    """
+    turns = _select_turns(tenant, sought)
     column = turns.c
     group = _choose_group_column(turns, by).label("group")
-    saved = case(
-        (
-            and_(column.guided == 1, column.previous_output > column.output_tokens),
-            column.previous_output - column.output_tokens,
-        ),
+    saved = (
+        case((column.previous_output > column.output_tokens, column.previous_output))
+        - column.output_tokens
     )
     query = (
         select(
             group,
+            column.model,
+            column.profile,
             func.count().label("turns"),
             func.count().filter(column.status == "completed").label("completed"),
             func.count().filter(column.status == "failed").label("failed"),
@@ -80,82 +96,116 @@ async def list_usage(
             sum_column(column.guessed_attempts).label("guessed_attempts"),
             sum_column(column.unpriced_attempts).label("unpriced_attempts"),
         )
-        .where(*_build_conditions(turns, sought))
-        .group_by(group)
-        .order_by(group.nulls_first())
+        .group_by(group, column.model, column.profile)
+        .order_by(*(each.nulls_first() for each in (group, column.model, column.profile)))
     )
     return tuple(_build_row(row) for row in (await connection.execute(query)).mappings())
 
 
-def _select_turns(tenant: str) -> Subquery:
-    """Select every turn that somebody asked for, with the output of the turn before it."""
-    spent = _select_spent(tenant)
-    retrieved = (
-        select(RETRIEVED_ENTRIES.c.session, RETRIEVED_ENTRIES.c.turn)
-        .where(match_tenant(RETRIEVED_ENTRIES, tenant))
-        .distinct()
-        .subquery()
-    )
-    columns = TURNS.c
-    of_session = and_(
-        SESSIONS.c.build == columns.build,
-        SESSIONS.c.tenant == columns.tenant,
-        SESSIONS.c.session == columns.session,
+def _select_turns(tenant: str, sought: UsageFilter) -> Subquery:
+    """Select every turn that somebody asked for, with its last call.
+
+    A turn that retrieved something has the output of the turn before it, to be compared with.
+    """
+    turns = _select_spent(tenant, sought)
+    columns = turns.c
+    last = ATTEMPTS.alias()
+    last_attempt = and_(
+        match_tenant(last, tenant),
+        last.c.session == columns.session,
+        last.c.turn == columns.turn,
+        last.c.attempt == columns.last_attempt,
     )
     last_call = and_(
-        CALLS.c.build == columns.build,
-        CALLS.c.tenant == columns.tenant,
+        match_tenant(CALLS, tenant),
         CALLS.c.session == columns.session,
-        CALLS.c.call == spent.c.call,
+        CALLS.c.call == last.c.call,
     )
-    of_turn = and_(spent.c.session == columns.session, spent.c.turn == columns.turn)
-    guided = and_(retrieved.c.session == columns.session, retrieved.c.turn == columns.turn)
-    figures = [each for each in spent.c if each.name not in {"session", "turn", "call"}]
-    previous = func.lag(spent.c.output_tokens).over(
-        partition_by=columns.session, order_by=columns.turn
-    )
+    of_session = and_(match_tenant(SESSIONS, tenant), SESSIONS.c.session == columns.session)
     return (
         select(
-            columns.asked_by,
-            columns.status,
-            columns.submitted_at,
+            *columns,
             SESSIONS.c.blueprint,
             func.coalesce(CALLS.c.profile, SESSIONS.c.profile).label("profile"),
             CALLS.c.model,
-            case((retrieved.c.turn.is_not(None), 1), else_=0).label("guided"),
-            previous.label("previous_output"),
-            *figures,
+            case((columns.guided == 1, _select_previous_output(tenant, turns))).label(
+                "previous_output"
+            ),
         )
-        .select_from(TURNS)
+        .select_from(turns)
         .join(SESSIONS, of_session)
-        .outerjoin(spent, of_turn)
+        .outerjoin(last, last_attempt)
         .outerjoin(CALLS, last_call)
-        .outerjoin(retrieved, guided)
-        .where(match_tenant(TURNS, tenant), columns.counted.is_(True))
         .subquery()
     )
 
 
-def _select_spent(tenant: str) -> Subquery:
-    """Select what the attempts of each turn used, and one of its calls."""
-    columns = ATTEMPTS.c
-    unknown = and_(columns.ended_at.is_not(None), columns.known == "unknown")
+def _select_spent(tenant: str, sought: UsageFilter) -> Subquery:
+    """Select the turns sought, what the attempts of each used, and which was the last of them."""
+    columns, spent = TURNS.c, ATTEMPTS.c
+    of_turn = and_(
+        match_tenant(ATTEMPTS, tenant),
+        spent.session == columns.session,
+        spent.turn == columns.turn,
+        spent.copied.is_(False),
+    )
+    retrieved = exists().where(
+        match_tenant(RETRIEVED_ENTRIES, tenant),
+        RETRIEVED_ENTRIES.c.session == columns.session,
+        RETRIEVED_ENTRIES.c.turn == columns.turn,
+    )
+    unknown = and_(spent.ended_at.is_not(None), spent.known == "unknown")
     return (
         select(
             columns.session,
             columns.turn,
-            func.max(columns.call).label("call"),
-            func.sum(columns.input_tokens).label("input_tokens"),
-            func.sum(columns.output_tokens).label("output_tokens"),
+            columns.asked_by,
+            columns.status,
+            columns.submitted_at,
+            case((retrieved, 1), else_=0).label("guided"),
+            func.max(spent.attempt).label("last_attempt"),
+            func.sum(spent.input_tokens).label("input_tokens"),
+            func.sum(spent.output_tokens).label("output_tokens"),
             func.count().filter(unknown).label("unknown_attempts"),
-            func.sum(columns.micro_dollars).label("micro_dollars"),
-            func.count(columns.micro_dollars).label("priced_attempts"),
+            func.sum(spent.micro_dollars).label("micro_dollars"),
+            func.count(spent.micro_dollars).label("priced_attempts"),
             func.count().filter(IS_GUESSED).label("guessed_attempts"),
             func.count().filter(IS_UNPRICED).label("unpriced_attempts"),
         )
-        .where(match_tenant(ATTEMPTS, tenant), columns.copied.is_(False))
-        .group_by(columns.session, columns.turn)
+        .select_from(TURNS)
+        .outerjoin(ATTEMPTS, of_turn)
+        .where(match_tenant(TURNS, tenant), columns.counted.is_(True))
+        .where(*_build_conditions(sought))
+        # By its key, in whose order SQLite reads; the other columns of a turn follow from it.
+        .group_by(*TURNS.primary_key.columns)
         .subquery()
+    )
+
+
+def _select_previous_output(tenant: str, turns: Subquery) -> ScalarSelect[int]:
+    """Select what the turn before took that somebody asked for in the same session."""
+    before, spent = TURNS.alias(), ATTEMPTS.alias()
+    previous = (
+        select(func.max(before.c.turn))
+        .where(
+            match_tenant(before, tenant),
+            before.c.session == turns.c.session,
+            before.c.turn < turns.c.turn,
+            before.c.counted.is_(True),
+        )
+        .scalar_subquery()
+        .correlate(turns)
+    )
+    return (
+        select(func.sum(spent.c.output_tokens))
+        .where(
+            match_tenant(spent, tenant),
+            spent.c.session == turns.c.session,
+            spent.c.turn == previous,
+            spent.c.copied.is_(False),
+        )
+        .scalar_subquery()
+        .correlate(turns)
     )
 
 
@@ -171,34 +221,29 @@ def _choose_group_column(turns: Subquery, by: UsageGrouping) -> ColumnElement[An
             return func.substr(turns.c.submitted_at, 1, _LENGTH_BY_GROUPING[by])
 
 
-def _build_conditions(turns: Subquery, sought: UsageFilter) -> list[ColumnElement[bool]]:
+def _build_conditions(sought: UsageFilter) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if sought.user is not None:
-        conditions.append(turns.c.asked_by == sought.user)
+        conditions.append(TURNS.c.asked_by == sought.user)
     if sought.since is not None:
-        conditions.append(turns.c.submitted_at >= format_rfc3339(sought.since))
+        conditions.append(TURNS.c.submitted_at >= format_rfc3339(sought.since))
     if sought.until is not None:
-        conditions.append(turns.c.submitted_at < format_rfc3339(sought.until))
+        conditions.append(TURNS.c.submitted_at < format_rfc3339(sought.until))
     return conditions
 
 
-def _build_row(row: Mapping[Any, Any]) -> UsageRow:
+def _build_row(row: RowMapping) -> UsageRow:
     cost = CostSum(
         row["micro_dollars"] if row["priced_attempts"] or not row["unpriced_attempts"] else None,
         row["guessed_attempts"] > 0,
         row["unpriced_attempts"],
     )
-    names = (
-        "group",
-        "turns",
-        "completed",
-        "failed",
-        "cancelled",
-        "guided",
-        "input_tokens",
-        "output_tokens",
-        "unknown_attempts",
-        "saved_tokens",
-        "saving_turns",
-    )
-    return UsageRow(**{name: row[name] for name in names}, cost=cost)
+    figures = UsageFigures(**{name: row[name] for name in _COUNTED}, cost=cost)
+    return UsageRow(row["group"], row["model"], row["profile"], figures)
+
+
+def add_figures(parts: Iterable[UsageFigures]) -> UsageFigures:
+    """Return what all these turns used."""
+    found = tuple(parts)
+    sums = {name: sum(getattr(each, name) for each in found) for name in _COUNTED}
+    return UsageFigures(**sums, cost=add_costs(each.cost for each in found))

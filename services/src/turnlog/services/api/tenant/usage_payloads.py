@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnlog.projections.read_models.call_costs import CostSum
-from turnlog.projections.store.read.row_types import UsageRow
+from turnlog.projections.store.read.row_types import UsageFigures
 from turnlog.services.api.payload_models import ResponseModel
 
 
@@ -20,6 +20,8 @@ class UsageView(ResponseModel):
     """Turns that failed."""
     cancelled: int
     """Turns that were cancelled."""
+    open: int
+    """Turns that are not over yet: they run, wait for somebody, or are queued."""
     guided: int
     """Turns whose prompts included something that was retrieved."""
     activation_rate: float | None
@@ -41,30 +43,34 @@ class UsageView(ResponseModel):
     """Guided turns that took less."""
     average_saved_tokens: float | None
     """The mean of what a saving turn saved; null without one."""
+    saved_cost: CostSum
+    """What the saved tokens would have cost, by today's price of an output token of each model."""
     cost: CostSum
     """What their attempts cost."""
 
 
-def create_usage(row: UsageRow) -> UsageView:
+def create_usage(group: str | None, used: UsageFigures, saved_cost: CostSum) -> UsageView:
     """Return what a group used as responses have it."""
-    ended = row.completed + row.failed
+    ended = used.completed + used.failed
     return UsageView(
-        group=row.group,
-        turns=row.turns,
-        completed=row.completed,
-        failed=row.failed,
-        cancelled=row.cancelled,
-        guided=row.guided,
-        activation_rate=row.guided / row.turns if row.turns else None,
-        success_rate=row.completed / ended if ended else None,
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        total_tokens=row.input_tokens + row.output_tokens,
-        unknown_attempts=row.unknown_attempts,
-        saved_tokens=row.saved_tokens,
-        saving_turns=row.saving_turns,
-        average_saved_tokens=row.saved_tokens / row.saving_turns if row.saving_turns else None,
-        cost=row.cost,
+        group=group,
+        turns=used.turns,
+        completed=used.completed,
+        failed=used.failed,
+        cancelled=used.cancelled,
+        open=used.turns - ended - used.cancelled,
+        guided=used.guided,
+        activation_rate=used.guided / used.turns if used.turns else None,
+        success_rate=used.completed / ended if ended else None,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        total_tokens=used.input_tokens + used.output_tokens,
+        unknown_attempts=used.unknown_attempts,
+        saved_tokens=used.saved_tokens,
+        saving_turns=used.saving_turns,
+        average_saved_tokens=used.saved_tokens / used.saving_turns if used.saving_turns else None,
+        saved_cost=saved_cost,
+        cost=used.cost,
     )
 
 

@@ -17,7 +17,10 @@ from turnlog.services.cli.views.text_format import (
 )
 from turnlog.services.cli.views.theme import MUTED, create_listing
 
-_COLUMNS: Final = ("turns", "failed", "guided", "tokens in", "tokens out", "saved", "cost")
+_COLUMNS: Final = (
+    *("turns", "completed", "failed", "cancelled", "open", "guided"),
+    *("tokens in", "tokens out", "cost", "saved", "cost saved"),
+)
 
 
 def render_usage(report: UsageReport, by: str) -> RenderableType:
@@ -38,8 +41,14 @@ def render_usage(report: UsageReport, by: str) -> RenderableType:
 
 
 def _format_figures(usage: UsageView) -> tuple[str, ...]:
-    numbers = (usage.turns, usage.failed, usage.guided, usage.input_tokens, usage.output_tokens)
-    return (*(f"{n:,}" for n in (*numbers, usage.saved_tokens)), format_cost(usage.cost))
+    turns = (usage.turns, usage.completed, usage.failed, usage.cancelled, usage.open, usage.guided)
+    tokens = (usage.input_tokens, usage.output_tokens)
+    return (
+        *(f"{number:,}" for number in (*turns, *tokens)),
+        format_cost(usage.cost),
+        f"{usage.saved_tokens:,}",
+        format_cost(usage.saved_cost),
+    )
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:

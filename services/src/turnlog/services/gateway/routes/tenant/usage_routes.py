@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from turnlog.events.ids import USER_NAME_PATTERN
-from turnlog.projections.read_models.call_costs import NO_COST
+from turnlog.events.model.attempt_figures import TokenUsage
+from turnlog.projections.read_models.call_costs import CostSum, add_costs, is_guessed_price
 from turnlog.projections.store.read.row_types import UsageRow
-from turnlog.projections.store.read.usage_queries import UsageFilter, UsageGrouping, list_usage
-from turnlog.services.api.tenant.usage_payloads import UsageReport, create_usage
+from turnlog.projections.store.read.usage_queries import (
+    UsageFilter,
+    UsageGrouping,
+    add_figures,
+    list_usage,
+)
+from turnlog.services.api.tenant.usage_payloads import UsageReport, UsageView, create_usage
+from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
 from turnlog.services.gateway.dependencies import Dependencies, RequestTenant
 from turnlog.services.gateway.http.request_checks import QueryTime, convert_to_utc
 
 router = APIRouter()
-
-_NO_USAGE = UsageRow(None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NO_COST)
 
 
 @router.get("/v1/usage", summary="Show what turns used")
@@ -44,17 +50,50 @@ async def show_usage(
         convert_to_utc(until, "until") if until else None,
     )
     async with deps.store.open_reader() as connection:
-        total = await list_usage(connection, tenant, "all", sought)
-        models = await list_usage(connection, tenant, "model", sought)
-        profiles = await list_usage(connection, tenant, "profile", sought)
-        groups = () if group_by == "all" else await list_usage(connection, tenant, group_by, sought)
+        rows = await list_usage(connection, tenant, group_by, sought)
+    prices = await deps.prices.load_table()
+    groups = _collect_rows(rows, lambda row: row.group) if group_by != "all" else {}
     return UsageReport(
-        total=create_usage(total[0] if total else _NO_USAGE),
-        groups=tuple(map(create_usage, groups)),
-        models=_count_turns(models),
-        profiles=_count_turns(profiles),
+        total=_sum_rows(None, rows, prices),
+        groups=tuple(_sum_rows(name, found, prices) for name, found in groups.items()),
+        models=_count_turns(rows, lambda row: row.model),
+        profiles=_count_turns(rows, lambda row: row.profile),
     )
 
 
-def _count_turns(rows: Sequence[UsageRow]) -> dict[str, int]:
-    return {row.group: row.turns for row in rows if row.group is not None}
+def _sum_rows(group: str | None, rows: Sequence[UsageRow], prices: PriceTable) -> UsageView:
+    saved = add_costs(
+        _price_output(row.model, row.figures.saved_tokens, prices)
+        for row in rows
+        if row.model is not None and row.figures.saved_tokens
+    )
+    return create_usage(group, add_figures(row.figures for row in rows), saved)
+
+
+def _price_output(model: str, tokens: int, prices: PriceTable) -> CostSum:
+    """Return what so many tokens of a model's answers cost, the prompts left aside."""
+    usage = TokenUsage(input_tokens=0, output_tokens=tokens, known="reported")
+    cost = compute_cost(model, usage, prices)
+    return CostSum(cost.micro_dollars, is_guessed_price(cost.price))
+
+
+def _count_turns(
+    rows: Sequence[UsageRow], get_name: Callable[[UsageRow], str | None]
+) -> dict[str, int]:
+    return {
+        name: sum(row.figures.turns for row in found)
+        for name, found in sorted(
+            _collect_rows(rows, get_name).items(), key=lambda each: str(each[0])
+        )
+        if name is not None
+    }
+
+
+def _collect_rows(
+    rows: Sequence[UsageRow], get_name: Callable[[UsageRow], str | None]
+) -> dict[str | None, list[UsageRow]]:
+    """Return the rows by what they have in common, in the order of the first of each."""
+    found: defaultdict[str | None, list[UsageRow]] = defaultdict(list)
+    for row in rows:
+        found[get_name(row)].append(row)
+    return found

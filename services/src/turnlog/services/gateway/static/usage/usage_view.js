@@ -16,12 +16,15 @@ const COLUMNS = [
   ["turns", (usage) => formatNumber(usage.turns)],
   ["completed", (usage) => formatNumber(usage.completed)],
   ["failed", (usage) => formatNumber(usage.failed)],
+  ["cancelled", (usage) => formatNumber(usage.cancelled)],
+  ["open", (usage) => formatNumber(usage.open), "Turns that are not over yet"],
   ["guided", (usage) => formatNumber(usage.guided), "Turns whose prompts had something that was retrieved"],
   ["activation", (usage) => (usage.activation_rate === null ? "" : formatPercent(usage.activation_rate)), "Share of the turns that retrieval guided"],
   ["tokens in", (usage) => formatTokens(usage.input_tokens, usage)],
   ["tokens out", (usage) => formatTokens(usage.output_tokens, usage)],
   ["cost", (usage) => formatCostSum(usage.cost)],
   ["tokens saved", (usage) => formatNumber(usage.saved_tokens), "Output tokens that guided turns took less than the turn before them"],
+  ["cost saved", (usage) => formatCostSum(usage.saved_cost), "What they would have cost, by the price of an output token of each model"],
 ];
 
 export function createUsageView() {
