@@ -18,8 +18,8 @@ from turnlog.services.cli.views.text_format import (
 from turnlog.services.cli.views.theme import MUTED, create_listing
 
 _COLUMNS: Final = (
-    *("turns", "completed", "failed", "cancelled", "open", "guided"),
-    *("tokens in", "tokens out", "cost", "saved", "cost saved"),
+    *("turns", "failed", "cancelled", "open", "guided"),
+    *("sent", "received", "saved", "cost"),
 )
 
 
@@ -33,22 +33,25 @@ def render_usage(report: UsageReport, by: str) -> RenderableType:
         table.add_row(format_one_line(usage.group or "(unknown)"), *_format_figures(usage))
     table.add_row(Text("all", "bold"), *_format_figures(report.total))
     lines = [
-        Text(f"{name}: {_format_counts(counts)}", MUTED)
+        f"{name}: {_format_counts(counts)}"
         for name, counts in (("models", report.models), ("profiles", report.profiles))
         if counts
     ]
-    return Group(table, *lines)
+    if report.total.saving_turns:
+        lines.append(_format_savings(report.total))
+    return Group(table, *(Text(line, MUTED) for line in lines))
+
+
+def _format_savings(usage: UsageView) -> str:
+    turns = format_count(usage.saving_turns, "turn")
+    tokens = format_count(usage.saved_tokens, "output token")
+    return f"saved: {tokens} in {turns}, {format_cost(usage.saved_cost)}"
 
 
 def _format_figures(usage: UsageView) -> tuple[str, ...]:
-    turns = (usage.turns, usage.completed, usage.failed, usage.cancelled, usage.open, usage.guided)
-    tokens = (usage.input_tokens, usage.output_tokens)
-    return (
-        *(f"{number:,}" for number in (*turns, *tokens)),
-        format_cost(usage.cost),
-        f"{usage.saved_tokens:,}",
-        format_cost(usage.saved_cost),
-    )
+    turns = (usage.turns, usage.failed, usage.cancelled, usage.open, usage.guided)
+    tokens = (usage.input_tokens, usage.output_tokens, usage.saved_tokens)
+    return (*(f"{number:,}" for number in (*turns, *tokens)), format_cost(usage.cost))
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:

@@ -63,14 +63,14 @@ async def show_usage(
 
 def _sum_rows(group: str | None, rows: Sequence[UsageRow], prices: PriceTable) -> UsageView:
     saved = add_costs(
-        _price_output(row.model, row.figures.saved_tokens, prices)
+        _compute_output_cost(row.model, row.figures.saved_tokens, prices)
         for row in rows
         if row.model is not None and row.figures.saved_tokens
     )
     return create_usage(group, add_figures(row.figures for row in rows), saved)
 
 
-def _price_output(model: str, tokens: int, prices: PriceTable) -> CostSum:
+def _compute_output_cost(model: str, tokens: int, prices: PriceTable) -> CostSum:
     """Return what so many tokens of a model's answers cost, the prompts left aside."""
     usage = TokenUsage(input_tokens=0, output_tokens=tokens, known="reported")
     cost = compute_cost(model, usage, prices)
