@@ -2,7 +2,9 @@
 
 Together they cover everything that changes a prompt: choices, phases, a debrief, withheld and
 redacted replies, exclusions, retries, failures, cancelled turns, resolved questions, fallbacks,
-segments in locales, variants and tiers, every shipped ladder, plans, tools, summaries and a purge.
+segments in locales, variants and tiers, every shipped ladder, plans, tools, summaries and a purge;
+and with them ends of one event and of several, a queued turn, an approval and a judged reply.
+Retrievals, children and quotas are played by the demo of `uderia`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from tests.segment_budgets.game_service import (
 )
 from tests.services.gateway.gateway_service import RunningGateway
 from tests.support.sessions.puppet_model import ScriptStep, build_finish
+from turnlog.events.model.tool_events import ApprovalRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall
@@ -57,6 +60,7 @@ async def play_sessions(stand: RunningGateway) -> tuple[str, ...]:
         await play_segments(stand),
         await play_agent_phases(stand),
         await play_tool_loop(stand),
+        await play_approval(stand),
     )
 
 
@@ -89,15 +93,14 @@ def build_transition_scripts(stand: RunningGateway, signal: str) -> Sequence[Seq
     return ("So be it. ", transition), (ended, "So you ", "see.")
 
 
-async def wait_for_completion(stand: RunningGateway, session: str, turn: int) -> None:
-    """Wait for a turn that nobody submitted."""
+async def wait_for_event(
+    stand: RunningGateway, session: str, turn: int, kind: type = TurnCompleted
+) -> None:
+    """Wait for an event of a turn, by default for the end of one that nobody waited for."""
     async with aclosing(stand.backend.log.watch_session(stand.tenant, session)) as events:
         async for recorded in events:
-            match recorded.event:
-                case TurnCompleted(turn=number) if number == turn:
-                    return
-                case _:
-                    pass
+            if isinstance(recorded.event, kind) and getattr(recorded.event, "turn", 0) == turn:
+                return
 
 
 async def play_assistant(stand: RunningGateway) -> str:
@@ -142,7 +145,7 @@ async def play_choice(stand: RunningGateway) -> str:
         assert await submit_turn(stand, session, text, reply_script[0], *early) == "completed"
     stand.model.scripts = [["It is funny. ", early[1]], reply_script]
     assert await submit_turn(stand, session, "Is it true?") == "completed"
-    await wait_for_completion(stand, session, 4)
+    await wait_for_event(stand, session, 4)
     return session
 
 
@@ -159,7 +162,7 @@ async def play_withheld_reply(stand: RunningGateway) -> str:
     stand.model.scripts = [[DOWN], ["Just say yes."]]
     assert await submit_turn(stand, session, "And then?") == "completed"
     assert await submit_turn(stand, session, "No.", "Are you sure?") == "completed"
-    await wait_for_completion(stand, session, 5)
+    await wait_for_event(stand, session, 5)
     return session
 
 
@@ -254,4 +257,21 @@ async def play_tool_loop(stand: RunningGateway) -> str:
     fly = build_tool_script(("harbour_fly", "{}"))
     stand.model.scripts = [fly, ["I cannot fly."]]
     assert await submit_turn(stand, session, "Fly to Tallinn.") == "completed"
+    return session
+
+
+async def play_approval(stand: RunningGateway) -> str:
+    """Play a tool that a person approves, a turn queued meanwhile, and what is said of a reply."""
+    session = await stand.open_session("guarded", session="guarded")
+    session_path = f"/v1/sessions/{session}"
+    look = build_tool_script(("time_get_current_time", '{"timezone": "UTC"}'))
+    stand.model.scripts = [look, ["It is ", "noon."], ["You are welcome."]]
+    await stand.submit_turn(session, "What time is it?", user="ada")
+    await wait_for_event(stand, session, 1, ApprovalRequested)
+    await stand.submit_turn(session, "Thanks.", user="ada")
+    await post_json(stand, f"{session_path}/turns/1/approvals/1", decision="approve")
+    await wait_for_event(stand, session, 2)
+    await post_json(stand, f"{session_path}/turns/1/feedback", vote="up")
+    display = {"reply": "<p>It is noon.</p>"}
+    assert (await stand.http.put(f"{session_path}/turns/1/display", json=display)).is_success
     return session

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.replay.bundle_copies import BundleCopy, list_context_sequences
+from tests.replay.golden_logs import get_version_folder
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.projections.audit.record.prompt_readback import read_prompt, read_tools
 from turnlog.projections.prompt.chat_request import ChatRequest
@@ -147,6 +148,9 @@ def cut_tail_and_manifest(copy: BundleCopy) -> None:
     copy.rewrite_manifest()
 
 
+LAST = len(BundleCopy.read_bundle(get_version_folder()).sessions[TUTOR])
+"""The sequence of the tutor's last event."""
+
 TAMPERINGS = {
     "a byte of an event": TamperingCase(change_event_byte, TUTOR, 3),
     "a byte that makes an event unreadable": TamperingCase(insert_null_byte, TUTOR, 3),
@@ -158,14 +162,14 @@ TAMPERINGS = {
     "an event dropped": TamperingCase(drop_event, TUTOR, 6),
     "events swapped": TamperingCase(swap_events, TUTOR, 6),
     "an event inserted": TamperingCase(insert_event, TUTOR, 6),
-    "the tail cut": TamperingCase(cut_tail, TUTOR, 37),
+    "the tail cut": TamperingCase(cut_tail, TUTOR, LAST),
     "two logs spliced": TamperingCase(merge_histories, TUTOR, 10),
     "events of two sessions exchanged": TamperingCase(swap_session_events, TUTOR, 5),
     "a manifest edited": TamperingCase(edit_manifest, TUTOR, 6),
     "everything written anew": TamperingCase(
-        rewrite_everything, TUTOR, 6, bundle_event=37, is_consistent=True
+        rewrite_everything, TUTOR, 6, bundle_event=LAST, is_consistent=True
     ),
     "the tail cut, and the list with it": TamperingCase(
-        cut_tail_and_manifest, TUTOR, 37, is_consistent=True
+        cut_tail_and_manifest, TUTOR, LAST, is_consistent=True
     ),
 }

@@ -8,11 +8,14 @@ import pytest
 
 from tests.replay.bundle_copies import BundleCopy, list_context_sequences
 from tests.replay.golden_logs import get_version_folder, list_golden_logs
+from tests.support.generators.event_samples import build_samples
 from tests.support.sessions.reproduction_checks import (
     get_verification_means,
     verify_with_bundle_verifier,
 )
-from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.call_events import AttemptEnded, ContextAssembled
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.registry import format_event_name
 from turnlog.projections.audit.verify.session_verification import verify_session
 from turnlog.projections.audit.verify.verification_report import VerificationReport
 from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION
@@ -70,6 +73,25 @@ def test_this_version_has_a_log_of_its_own_and_all_of_it_is_had_again(golden: Bu
     again = [report.prompts for _, report in iterate_reports(golden)]
     assert sum(each.reference for each in again) == len(made)
     assert sum(each.assembly for each in again) == len(made)
+
+
+UNPLAYED = {"blueprint-moved", "schemas-requested", "summary-failed", "summary-undone"}
+"""Events of sessions that no golden log has."""
+
+
+def test_golden_logs_have_every_other_event_of_sessions() -> None:
+    copies = [BundleCopy.read_bundle(folder) for folder in list_golden_logs()]
+    events = [each for copy in copies for name in copy.sessions for each in copy.read_events(name)]
+    found = {format_event_name(each.envelope.type) for each in events}
+    kinds = {format_event_name(sample.type) for sample in build_samples().values()}
+    assert kinds - found == UNPLAYED, ANEW
+
+
+def test_this_version_ends_an_attempt_that_answers_within_the_answer(golden: BundleCopy) -> None:
+    events = [event.event for session in golden.sessions for event in golden.read_events(session)]
+    ended = {event.outcome for event in events if isinstance(event, AttemptEnded)}
+    assert ended == {"failed", "lost", "unasked"}, ANEW
+    assert any(isinstance(event, TurnCompleted) and event.answer for event in events), ANEW
 
 
 def change_token_count(event: dict[str, Any]) -> None:
