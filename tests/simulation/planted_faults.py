@@ -31,7 +31,12 @@ from turnlog.events.store.ports import (
 from turnlog.events.tokens import AttemptClosed, Token
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker import app
+from turnlog.services.worker.child_sessions import ChildSessions
+from turnlog.services.worker.turn_queue import DeliveryVerdict, TurnDelivery
 from turnlog.services.worker.turn_runner import TurnRunner
+
+LATE_SECONDS: Final = 3.0
+"""Seconds that no retry takes, and that a parent waits for its children at least."""
 
 
 @dataclass
@@ -139,6 +144,42 @@ class KeylessCommandHandler(PlantedFault):
         return await self.real.handle(*arguments[:4], **named)
 
 
+class UnreportedChildren(PlantedFault):
+    """Children whose ends are left to the parent's own message."""
+
+    async def report_end(self, tenant: str, session: str, turn: int) -> None:
+        """Tell nobody."""
+
+
+class UnreportingRunner(PlantedFault):
+    """A runner that acknowledges the turn of a child before its parent knows the end."""
+
+    async def run_turn(self, delivery: TurnDelivery) -> DeliveryVerdict:
+        return await TurnRunner.run_turn(cast("TurnRunner", self), delivery)
+
+    def _create_children(self) -> UnreportedChildren:
+        return UnreportedChildren(
+            ChildSessions(self.sessions, self.blueprints, self.contexts.blobs)
+        )
+
+
+async def report_no_ends(message: NatsMessage, answering: TurnRunner) -> None:
+    """Leave the end of a child's turn to its parent's message."""
+    await app.handle_message(message, cast("TurnRunner", UnreportingRunner(answering)))
+
+
+class RelievedMessage(PlantedFault):
+    """A message that is acknowledged where it should come again much later."""
+
+    async def nack(self, delay: float) -> None:
+        await (self.real.ack() if delay > LATE_SECONDS else self.real.nack(delay=delay))
+
+
+async def acknowledge_waiting_parents(message: NatsMessage, answering: TurnRunner) -> None:
+    """Acknowledge a parent's turn while its children answer, who have messages of their own."""
+    await app.handle_message(cast("NatsMessage", RelievedMessage(message)), answering)
+
+
 async def acknowledge_first(message: NatsMessage, answering: TurnRunner) -> None:
     """Acknowledge a turn before it is answered."""
     await message.ack()
@@ -171,6 +212,14 @@ PLANTED: Final = {
     ),
 }
 """Each planted fault, with a fault profile under which it shows."""
+
+PLANTED_IN_TEAMS: Final = {
+    "a parent that is not told of its child's end": ProcessOptions(take=report_no_ends),
+    "a parent's turn that is acknowledged while its children answer": ProcessOptions(
+        take=acknowledge_waiting_parents
+    ),
+}
+"""Planted faults that only coordinators with children show, under no other fault."""
 
 
 def _decode_batch(batch: EventBatch) -> list[RecordedEvent]:

@@ -3,7 +3,7 @@
 A dialogue has random policies. A lesson has a phase of choices, a dialogue that ends by signal or
 by length, and a debrief that starts by itself. An agent plans and uses tools, one of which must not
 run twice; a helper uses the same tools in rounds, and a guarded one waits for a person before it
-pays.
+pays. A team is a coordinator, whose children are a dialogue, a guarded helper and a coordinator.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tests.agent_programs.agent_harness import (
     build_agent_blueprint,
     build_loop_blueprint,
 )
+from tests.agent_programs.children.child_harness import build_team_blueprint
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
@@ -87,6 +88,40 @@ def draw_guarded_helper(chance: random.Random) -> Blueprint:
     return build_loop_blueprint(
         policies=_draw_policies(chance), profiles={"agent": profile}, tools=tools
     )
+
+
+CHILD_PROFILES: Final = ("thinker", "seeker", "deputy")
+"""The children of a team; the deputy asks the thinker."""
+
+
+def draw_team(chance: random.Random) -> Blueprint:
+    """Draw the blueprint of a coordinator with children."""
+    messages = [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}]
+    calls = {"reply": (), "work": ("all",), "coordinate": ("children",)}
+    coordinator = {"program": "coordinator", "call": "coordinate", "max_rounds": 2}
+    children = {
+        "failed": chance.choice(("report", "report", "fail")),
+        "approval": chance.choice(("wait", "report")),
+        "seconds": chance.choice((5.0, 30.0)),
+        "most_at_once": 3,
+    }
+    shop = {"command": ["shop"], "idempotent": ["look"], "approve": ["pay"]}
+    return build_team_blueprint(
+        policies={**_draw_policies(chance), "children": children},
+        calls={name: {"messages": messages, "tools": tools} for name, tools in calls.items()},
+        tools={"servers": {"shop": shop}, "approval_seconds": chance.choice((2.0, 20.0))},
+        profiles={
+            "head": {"default": True, **coordinator, "children": list(CHILD_PROFILES)},
+            "thinker": {"call": "reply", "summary": "Thinks."},
+            "seeker": {"program": "loop", "call": "work", "max_rounds": 2, "summary": "Seeks."},
+            "deputy": {**coordinator, "children": ["thinker"], "summary": "Asks others."},
+        },
+    )
+
+
+def has_children(blueprint: Blueprint) -> bool:
+    """Return whether a blueprint is that of a team."""
+    return any(profile.children for profile in blueprint.profiles.values())
 
 
 def has_approvals(blueprint: Blueprint) -> bool:

@@ -44,10 +44,12 @@ from tests.simulation.session_kinds import (
     draw_guarded_helper,
     draw_helper,
     draw_lesson,
+    draw_team,
 )
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.model.session_events import SessionOpened
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
@@ -57,6 +59,14 @@ from turnlog.services.sessions.idempotent_commands import CommandMetadata
 
 ACK_WAIT: Final = 10.0
 UNCHANGED: Final = ProcessOptions()
+
+TEAM_SHARE: Final = 16
+"""One of so many seeds has coordinators with children."""
+
+
+def has_teams(seed: int) -> bool:
+    """Return whether most sessions of a seed are coordinators with children."""
+    return seed % TEAM_SHARE == TEAM_SHARE - 2
 
 
 @dataclass(eq=False)
@@ -86,6 +96,7 @@ class Simulation:
         self._watching: list[asyncio.Task[None]] = []
         self._read: list[RecordedEvent] = []
         self._states: dict[str, SessionState | None] = {}
+        self._parents: dict[str, str] = {}
 
     def run(self) -> None:
         """Run the simulation to its end."""
@@ -117,8 +128,9 @@ class Simulation:
     @property
     def log(self) -> dict[str, list[RecordedEvent]]:
         """Every session's events as they are stored."""
+        read = self._read_new_events()
         found: dict[str, list[RecordedEvent]] = {session: [] for session in self.materials}
-        for recorded in self._read_new_events():
+        for recorded in read:
             found[recorded.session].append(recorded)
         return found
 
@@ -167,9 +179,11 @@ class Simulation:
 
     def _draw_material(self) -> SessionMaterial:
         drawn = self.chance.random()
+        # By the seed and not by another draw, which would change what every seed does.
+        if has_teams(self.seed) and drawn < 0.8:
+            return SessionMaterial(draw_team(self.chance))
         if drawn < 0.35:
             return SessionMaterial(draw_lesson(self.chance), LESSON_CARTRIDGE)
-        # By the seed and not by another draw, which would change what every seed does.
         if self.seed % 8 == 4:
             return SessionMaterial(draw_guarded_helper(self.chance))
         draw_tool_user = draw_helper if self.seed % 8 == 0 else draw_agent
@@ -185,7 +199,30 @@ class Simulation:
             self._pick_gateway,
             self.history,
             self._start_watcher,
+            self._pick_child,
         )
+
+    def _pick_child(self, client: SimulatedClient) -> SimulatedClient | None:
+        """Return a client of a child session that was opened for this client's session."""
+        self._read_new_events()
+        children = [name for name in self._parents if self._find_root(name) == client.session]
+        if not children:
+            return None
+        child = self.chance.choice(children)
+        name, state = f"{client.name}-{children.index(child)}", self._states[child]
+        named = (each for each in self.clients if each.name == name)
+        found = next(named, None)
+        if found is None:
+            found = self._build_client(child, 0)
+            found.name, found.is_of_child = name, True
+            self.clients.append(found)
+        found.turn = state.submitted if state else 0
+        return found
+
+    def _find_root(self, session: str) -> str:
+        while session in self._parents:
+            session = self._parents[session]
+        return session
 
     def _pick_gateway(self) -> SimulatedGateway:
         return self.chance.choice(self.gateways[-2:])
@@ -251,6 +288,9 @@ class Simulation:
         for stored in self.server.sessions.messages[len(self._read) :]:
             recorded = decode_event(stored.data, stored.sequence)
             self._read.append(recorded)
+            if isinstance(recorded.event, SessionOpened) and (of := recorded.event.origin):
+                self._parents[recorded.session] = of.session
+                self.materials[recorded.session] = self.materials[of.session]
             before = self._states.get(recorded.session)
             self._states[recorded.session] = evolve(before, recorded)
         return self._read

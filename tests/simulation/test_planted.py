@@ -12,8 +12,9 @@ from tests.simulation.fault_profiles import (
     STOPPED_WORKERS,
     FaultProfile,
 )
-from tests.simulation.planted_faults import PLANTED
-from tests.simulation.simulation import Simulation
+from tests.simulation.planted_faults import PLANTED, PLANTED_IN_TEAMS
+from tests.simulation.processes.simulated_roles import ProcessOptions
+from tests.simulation.simulation import Simulation, has_teams
 
 SEED_COUNT = 150
 """Seeds within which each fault is found."""
@@ -27,9 +28,24 @@ def test_a_planted_fault_is_found(planted: str) -> None:
 
 def _is_fault_found(planted: str, seed: int) -> bool:
     making, sky = PLANTED[planted]
+    return bool(_run_with_fault(seed, making, sky))
+
+
+def _run_with_fault(seed: int, making: ProcessOptions, sky: FaultProfile) -> list[str]:
     simulation = Simulation(seed, making, sky)
     simulation.run()
-    return bool(find_faults(simulation))
+    return find_faults(simulation)
+
+
+@pytest.mark.parametrize("planted", PLANTED_IN_TEAMS)
+def test_a_planted_fault_of_children_is_found(planted: str) -> None:
+    seeds = filter(has_teams, range(SEED_COUNT))
+    assert any(_run_with_fault(seed, PLANTED_IN_TEAMS[planted], NO_FAULTS) for seed in seeds)
+
+
+def test_nothing_is_found_of_children_where_nothing_is_planted() -> None:
+    for seed in filter(has_teams, range(40)):
+        assert _run_with_fault(seed, ProcessOptions(), NO_FAULTS) == []
 
 
 @pytest.mark.parametrize("sky", [NO_FAULTS, LOST_REPLIES, LOST_MESSAGES, STOPPED_WORKERS])

@@ -364,6 +364,37 @@ async def test_a_parent_waits_for_a_child_that_waits_for_a_person() -> None:
     assert list_results(team) == ["Bought."]
 
 
+@pytest.mark.parametrize("command", [CancelTurn(1), CancelTurn(), CloseSession("enough")])
+async def test_a_parent_learns_at_once_that_a_person_ended_a_child_that_waits_for_approval(
+    command: CancelTurn | CloseSession,
+) -> None:
+    team = await open_team(BuyingTeam(ASK_ONE), **build_guarded_team("wait"))
+    child = await wait_for_approval(team)
+    await team.house.sessions.handle(TENANT, child, command, TESTER)
+    await deliver_new(team)
+    assert [each.outcome for each in team.list_events("s", ChildSettled)] == ["cancelled"]
+
+
+async def test_a_parent_learns_at_once_that_a_queued_turn_of_a_child_was_cancelled() -> None:
+    team = await open_team(ScriptedTeam(ask_children(("thinker", "One."), ("thinker", "Two."))))
+    await team.queue.deliver(team.house.build_worker(), await team.house.submit_turn("Is it so?"))
+    (child,) = team.list_children()
+    first = next(each for each in team.queue.list_pending() if each.session == child)
+    await team.house.sessions.handle(TENANT, child, CancelTurn(2), TESTER)
+    team.queue.delivered.add(first.stream_sequence)
+    await deliver_new(team)
+    (settled,) = team.list_events("s", ChildSettled)
+    assert (settled.child_turn, settled.outcome) == (2, "cancelled")
+
+
+async def deliver_new(team: TeamHarness) -> None:
+    """Deliver what was not delivered before; what was, comes again much later."""
+    pending = tuple(team.queue.list_pending())
+    new = [each for each in pending if each.stream_sequence not in team.queue.delivered]
+    for each in new:
+        await team.queue.deliver(team.house.build_worker(), each)
+
+
 async def test_by_policy_a_parent_goes_on_and_the_child_may_still_be_approved() -> None:
     team = await open_team(BuyingTeam(ASK_ONE), **build_guarded_team("report"))
     child = await wait_for_approval(team)

@@ -17,6 +17,7 @@ from tests.simulation.network.simulated_connection import DeliveryRef
 from tests.simulation.network.simulated_stream import SimulatedStream
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import ApprovalDecided
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 
@@ -31,6 +32,17 @@ class TurnDeliveries:
     settled_at: datetime | None = None
     settled_by: int = 0
     """Stream sequence of the event that settled it."""
+    waited: list[tuple[datetime, int]] = field(default_factory=list[tuple[datetime, int]])
+    """From when on it waited for how many children."""
+    child_messages: dict[int, datetime] = field(default_factory=dict[int, datetime])
+    """When the message of each settled child was stored, by stream sequence."""
+
+    def has_waited(self, place: int, upto: datetime) -> bool:
+        """Return whether it waited for children after the message of a settled child was stored."""
+        begin = self.child_messages.get(place)
+        if begin is None:
+            return False
+        return any(count for at, count in self.waited if begin <= at <= upto)
 
 
 def find_wrong_acknowledgements(
@@ -45,6 +57,9 @@ def find_wrong_acknowledgements(
     for each in acknowledgements:
         turn = turns.get(each.delivery[0], TurnDeliveries("a turn that is no longer there"))
         if each.kind == "ack":
+            # The message of a settled child is not needed while others are pending.
+            if turn.has_waited(each.delivery[0], each.at):
+                continue
             if turn.settled_at is None or turn.settled_at > each.at:
                 yield f"{turn.name} was acknowledged before it was settled"
         elif not (turn.settled_by and turn.settled_by <= each.known_sequence):
@@ -71,7 +86,18 @@ def _iterate_turns(
                     turn.settled_at, turn.settled_by = stored.messages[end - 1].at, end
                 turns[number] = turn
                 yield recorded.stream_sequence, turn
-            case ApprovalDecided(turn=number):  # Delivered as a turn that was released is.
+            case ChildRequested(turn=number):
+                waited = turns[number].waited
+                count = waited[-1][1] + 1 if waited else 1
+                waited.append((stored.messages[recorded.stream_sequence - 1].at, count))
+            case ChildSettled(turn=number):
+                turn, at = turns[number], stored.messages[recorded.stream_sequence - 1].at
+                turn.waited.append((at, turn.waited[-1][1] - 1))
+                turn.child_messages[recorded.stream_sequence] = at
+                yield recorded.stream_sequence, turn
+            case (
+                ApprovalDecided(turn=number) | ChildEnded(turn=number)
+            ):  # Delivered as a turn that was released is.
                 yield recorded.stream_sequence, turns[number]
             case AttemptStarted(turn=number):
                 place = recorded.stream_sequence

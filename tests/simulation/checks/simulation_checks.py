@@ -15,7 +15,7 @@ from typing import Final
 from tests.faults.checks.checker import CheckedEvidence, PromiseViolation, check_evidence
 from tests.faults.checks.settling_events import find_settling_events
 from tests.faults.clients.client_history import ClientHistory
-from tests.simulation.checks import delivery_ownership, linearizability
+from tests.simulation.checks import child_agreement, delivery_ownership, linearizability
 from tests.simulation.checks.checkable_tries import EFFECTIVE_COMMANDS, filter_checkable
 from tests.simulation.fault_profiles import FAULTS_END
 from tests.simulation.network.simulated_stream import SimulatedStream
@@ -29,6 +29,7 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
     find_attempt_end,
 )
+from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.model.tool_events import ApprovalDecided
 from turnlog.events.model.turn_events import ReplyAnswer, TurnCompleted, TurnReleased, TurnSubmitted
 from turnlog.events.subjects import BLOBS_STREAM
@@ -64,6 +65,9 @@ def find_faults(done: Simulation) -> list[str]:
     for session, events in log.items():
         tries = [each for each in done.history.tries if each.session == session]
         found += linearizability.find_untrue_answers(tries, commands, events, done.server.sessions)
+    found += child_agreement.find_child_faults(
+        log, done.server.sessions, done.server.acknowledgements.sent
+    )
     found += delivery_ownership.find_wrong_acknowledgements(
         done.server.acknowledgements.sent, done.server.sessions, log
     )
@@ -101,11 +105,11 @@ def _find_late_turns(events: Sequence[RecordedEvent], deadline: timedelta) -> It
     ends = find_settling_events(events)
     clear = START_TIME + timedelta(seconds=FAULTS_END)
     patience = timedelta(seconds=3 * ACK_WAIT + CLOCK_DIFFERENCE)
-    # The time in which a turn waits for a person does not count.
+    # The time in which a turn waits for a person or for children does not count.
     begun = {
         recorded.event.turn: recorded
         for recorded in events
-        if isinstance(recorded.event, TurnSubmitted | TurnReleased | ApprovalDecided)
+        if isinstance(recorded.event, TurnSubmitted | TurnReleased | ApprovalDecided | ChildSettled)
     }
     for turn, recorded in begun.items():
         due = max(clear, _read_event_time(recorded) + deadline) + patience

@@ -20,7 +20,7 @@ from tests.faults.clients.client_history import ClientHistory, CommandTry
 from tests.simulation.network.simulated_http import RequestHandler, SimulatedAnswer, send_request
 from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.processes.simulated_roles import TENANT, SimulatedGateway
-from tests.simulation.session_kinds import CHOICES, SIGNALS, has_approvals
+from tests.simulation.session_kinds import CHOICES, SIGNALS, has_approvals, has_children
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     CancelTurn,
@@ -51,6 +51,8 @@ PLAIN_REQUEST: Final = Request({"type": "http", "method": "POST", "path": "/", "
 
 GatewayPicker = Callable[[], SimulatedGateway]
 
+ChildPicker = Callable[["SimulatedClient"], "SimulatedClient | None"]
+
 
 @dataclass(eq=False)
 class SimulatedClient:
@@ -65,6 +67,10 @@ class SimulatedClient:
     history: ClientHistory
     watch: Callable[[str, int], None]
     """Starts to watch a turn."""
+    pick_child: ChildPicker
+    """Picks a client of a child of its session, if there is one."""
+    is_of_child: bool = False
+    """Whether its session is a child, whose turns are submitted by its parent."""
     wanted: dict[str, Command] = field(default_factory=dict[str, Command])
     """The command of each key."""
     keys: count[int] = field(default_factory=lambda: count(1))
@@ -79,9 +85,12 @@ class SimulatedClient:
         """Take so many random steps, one after another."""
         for _ in range(steps):
             await asyncio.sleep(self.chance.random() * self.chance.choice((1, 5, 20)))
-            await self._run_step()
+            is_team = has_children(self.material.blueprint)
+            child = self.pick_child(self) if is_team and self.chance.random() < 0.5 else None
+            await (child or self).run_step()
 
-    async def _run_step(self) -> None:
+    async def run_step(self) -> None:
+        """Send one random command."""
         turn = self.chance.randint(1, max(1, self.turn))
         match self.chance.choices(_ACTIONS, self._choose_weights())[0]:
             case "submit":
@@ -118,7 +127,12 @@ class SimulatedClient:
     def _choose_weights(self) -> Sequence[float]:
         if self.material.phases:
             return _LESSON_WEIGHTS
-        return _APPROVAL_WEIGHTS if has_approvals(self.material.blueprint) else _ACTION_WEIGHTS
+        if self.is_of_child:
+            return _CHILD_WEIGHTS
+        decides = has_approvals(self.material.blueprint) and not has_children(
+            self.material.blueprint
+        )
+        return _APPROVAL_WEIGHTS if decides else _ACTION_WEIGHTS
 
     async def _decide_approval(self, turn: int) -> None:
         approval = self.chance.choice((1, 1, 1, 2, 3))
@@ -220,3 +234,5 @@ _ACTION_WEIGHTS: Final = (12, 3, 1, 1, 1, 0, 0.2, 0.5, 0)
 _LESSON_WEIGHTS: Final = (12, 2, 1, 1, 1, 8, 0.2, 0.5, 0)
 
 _APPROVAL_WEIGHTS: Final = (10, 2, 0.5, 0.5, 0.5, 0, 0.2, 0.5, 16)
+
+_CHILD_WEIGHTS: Final = (0.5, 4, 0.5, 0.5, 0.5, 0, 0.3, 0.3, 10)

@@ -13,7 +13,7 @@ from typing import Final, get_args
 
 from tests.simulation.fault_profiles import FAULTS_END, FaultProfile
 from tests.simulation.processes.simulated_loop import SimulatedLoop
-from tests.simulation.session_kinds import FORBIDDEN, SIGNALS
+from tests.simulation.session_kinds import CHILD_PROFILES, FORBIDDEN, SIGNALS
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.projections.prompt.chat_request import ChatRequest
@@ -86,6 +86,9 @@ def _draw_tool_calls(chance: random.Random, request: ModelRequest) -> tuple[Mode
     offered = re.findall("shop_[a-z]+", str(request.tools))
     if offered:
         return tuple(_draw_order(chance, offered) for _ in range(chance.choice((0, 1, 1, 2))))
+    children = [each for each in CHILD_PROFILES if f"'{each}'" in str(request.tools)]
+    if children:
+        return tuple(_draw_query(chance, children, n) for n in range(chance.choice((0, 1, 2, 3))))
     signal = chance.choice((*SIGNALS, "nonsense"))
     asks = bool(request.tools) and chance.random() < 0.4
     return (ModelToolCall("t1", TRANSITION_TOOL, f'{{"signal": "{signal}"}}'),) if asks else ()
@@ -96,6 +99,13 @@ def _draw_order(chance: random.Random, offered: Sequence[str]) -> ModelToolCall:
     tool = chance.choice(offered) if chance.random() < 0.95 else "nonsense"
     order = f'{{"order": {chance.getrandbits(48)}}}' if chance.random() < 0.95 else "nonsense"
     return ModelToolCall("t1", tool, order)
+
+
+def _draw_query(chance: random.Random, children: Sequence[str], number: int) -> ModelToolCall:
+    """Ask a child what nobody else asks."""
+    query = f'{{"query": "What is {chance.getrandbits(48)}?"}}'
+    arguments = query if chance.random() < 0.95 else "nonsense"
+    return ModelToolCall(f"c{number}", chance.choice(children), arguments)
 
 
 def _is_plan_request(request: ModelRequest) -> bool:

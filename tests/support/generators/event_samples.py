@@ -23,7 +23,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
-from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -589,6 +589,7 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             outcome="failed",
             detail="its turn failed: deadline",
         ),
+        "child-ended": ChildEnded(turn=2, parent="s-1"),
         "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
         "tool-returned-answered": ToolReturned(
             turn=4,

@@ -11,7 +11,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
-from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
 from turnlog.events.model.manifest import CounterRef, Manifest
 from turnlog.events.model.memory_events import (
     HistorySummarised,
@@ -253,6 +253,7 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         child_turn=TURN_NUMBERS,
         outcome=st.sampled_from(["answered", "failed", "withdrawn"]),
     ),
+    ChildEnded: st.builds(ChildEnded, turn=TURN_NUMBERS, parent=st.just("s")),
     ToolStarted: st.builds(
         ToolStarted,
         turn=TURN_NUMBERS,

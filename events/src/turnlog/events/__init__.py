@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         CallCompleted,
         ContextAssembled,
     )
-    from turnlog.events.model.child_events import ChildRequested, ChildSettled
+    from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
     from turnlog.events.model.manifest import Manifest, PromptPart
     from turnlog.events.model.memory_events import (
         HistorySummarised,
@@ -101,6 +101,7 @@ __all__ = [
     "BlueprintMoved",
     "CallCompleted",
     "ChainHead",
+    "ChildEnded",
     "ChildRequested",
     "ChildSettled",
     "ChoiceRecorded",

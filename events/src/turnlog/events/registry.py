@@ -22,7 +22,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
-from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -109,6 +109,7 @@ KnownEvent = (
     | TurnReleased
     | ApprovalDecided
     | ChildSettled
+    | ChildEnded
     | ChoiceRecorded
     | TurnResolved
     | KnowledgeRetrieved
@@ -141,7 +142,7 @@ KnownEvent = (
 )
 """The session events that this release writes and reads."""
 
-ClaimableEvent = TurnSubmitted | TurnReleased | ApprovalDecided | ChildSettled
+ClaimableEvent = TurnSubmitted | TurnReleased | ApprovalDecided | ChildSettled | ChildEnded
 """The events that are delivered to workers, each for the turn that it names."""
 
 Event = KnownEvent | UnknownEvent

@@ -3,7 +3,8 @@
 A child is a session of its own, with its own log. The parent records what it asks a child for, and
 what came of it; everything in between is in the child's log. `ChildSettled` is on a subject that
 workers wait for: one of them continues the parent's turn, or cancels a child's turn that the parent
-no longer waits for.
+no longer waits for. So is `ChildEnded`, the only one that is in the child's log: one of them tells
+the parent.
 """
 
 from __future__ import annotations
@@ -65,3 +66,18 @@ class ChildSettled(EventModel):
     """
     detail: str = ""
     """Why there is no reply, for people."""
+
+
+class ChildEnded(EventModel):
+    """A person ended a turn of this child session, by cancelling it or by closing the session.
+
+    No worker may have had the turn, so this event is delivered to one, which tells the parent.
+    """
+
+    type: ClassVar[str] = "turnlog.child-ended.v1"
+    leaf: ClassVar[str] = "turn.released"
+
+    turn: int
+    """The number of the turn that ended."""
+    parent: str
+    """The session that asked for it."""

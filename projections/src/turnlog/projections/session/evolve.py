@@ -16,7 +16,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
-from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -225,7 +225,7 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             settled = settle_turn(state, event.turn, "completed", reply, work)
             about = event.reference
             return _update_reference(settled, recorded, event.turn, about) if about else settled
-        case SessionOpened() | TurnDisplayed() | FeedbackGiven() | UnknownEvent():
+        case SessionOpened() | TurnDisplayed() | FeedbackGiven() | ChildEnded() | UnknownEvent():
             return state
         case SessionClosed():
             return replace(state, closed=True)

@@ -105,6 +105,7 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
     "child-settled": (
         "call {call} · {profile} {outcome}[: {detail}] · turn {child_turn} of {session}"
     ),
+    "child-ended": "turn {turn} · asked by {parent}",
     "tool-started": "call {call} · {tool} · attempt {attempt}",
     "tool-returned": (
         "call {call} · {tool} {outcome}[: {detail}]"

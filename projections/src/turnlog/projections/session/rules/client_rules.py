@@ -43,6 +43,7 @@ from turnlog.projections.session.rules.phase_rules import (
     require_open_session,
     require_turn_allowed,
 )
+from turnlog.projections.session.rules.steps.child_rules import report_child_ends
 from turnlog.projections.session.rules.steps.summary_rules import undo_summaries_of_turn
 from turnlog.projections.session.rules.steps.tool_rules import settle_pending_tools
 from turnlog.projections.session.state import OpenTurn, SessionState, SettledTurnRef, SettledTurnRun
@@ -136,10 +137,12 @@ def _record_system_turn(
 def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
     waiting = any(waiting.turn == command.turn for waiting in state.waiting)
     if waiting and command.turn is not None:
-        return (TurnCancelled(turn=command.turn, reason="cancelled"),)
+        cancelled = TurnCancelled(turn=command.turn, reason="cancelled")
+        return (cancelled, *report_child_ends(state, [command.turn]))
     if state.open and command.turn in {None, state.open.turn}:
         given_up = TurnCancelled(turn=state.open.turn, reason="cancelled")
-        return (*_end_open_work(state.open), given_up, *release_next_turn(state))
+        reports = report_child_ends(state, [state.open.turn])
+        return (*_end_open_work(state.open), given_up, *reports, *release_next_turn(state))
     if command.turn is None or find_settled_turn(state, command.turn):
         raise Refused(
             "nothing-to-cancel", "no such turn is open", field="turn", fix="nothing is left to do"
@@ -158,7 +161,8 @@ def close_session(state: SessionState, command: CloseSession) -> NewEvents:
     ended = _end_open_work(state.open) if state.open else ()
     left = [*([state.open.turn] if state.open else []), *(w.turn for w in state.waiting)]
     cancelled = tuple(TurnCancelled(turn=turn, reason="closed") for turn in left)
-    return (*ended, *cancelled, SessionClosed(reason=command.reason))
+    reports = report_child_ends(state, left)
+    return (*ended, *cancelled, *reports, SessionClosed(reason=command.reason))
 
 
 def _build_unknown_turn(turn: int) -> Refused:

@@ -20,7 +20,7 @@ from turnlog.events.model.call_events import (
     find_attempt_end,
     find_call_answer,
 )
-from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
 from turnlog.events.model.manifest import HistorySource, PromptPart
 from turnlog.events.model.memory_events import (
     HistorySummarised,
@@ -270,7 +270,13 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             return
         case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
             return
-        case ApprovalRequested() | ApprovalDecided() | ChildRequested() | ChildSettled():
+        case (
+            ApprovalRequested()
+            | ApprovalDecided()
+            | ChildRequested()
+            | ChildSettled()
+            | ChildEnded()
+        ):
             return
         case TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return

@@ -18,7 +18,7 @@ from typing import Final
 
 from turnlog.events.content import PlainText, compute_digest, encode_canonical
 from turnlog.events.errors import Refused
-from turnlog.events.model.child_events import ChildOutcome, ChildRequested
+from turnlog.events.model.child_events import ChildEnded, ChildOutcome, ChildRequested
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCancelled, TurnFailed, TurnQueued, TurnSubmitted
@@ -110,6 +110,13 @@ def require_no_parent(state: SessionState) -> None:
         raise Refused(
             "child-session", detail, field="session", fix="use that session, or fork this one"
         )
+
+
+def report_child_ends(state: SessionState, turns: Iterable[int]) -> NewEvents:
+    """Return what wakes the parent for turns that a person ended; nothing if nobody is a parent."""
+    if not state.is_child or state.origin is None:
+        return ()
+    return tuple(ChildEnded(turn=turn, parent=state.origin.session) for turn in turns)
 
 
 def submit_child_turn(state: SessionState, command: SubmitChildTurn) -> NewEvents:
