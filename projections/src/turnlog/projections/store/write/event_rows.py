@@ -270,15 +270,9 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             return
         case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
             return
-        case (
-            ApprovalRequested()
-            | ApprovalDecided()
-            | ChildRequested()
-            | ChildSettled()
-            | ChildEnded()
-        ):
+        case ApprovalRequested() | ApprovalDecided() | ChildRequested() | ChildSettled():
             return
-        case TurnResolved() | ReferenceUpdated() | TurnDisplayed():
+        case ChildEnded() | TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return
         case KnowledgeRetrieved() | FeedbackGiven() as event:
             yield from _build_retrieval_rows(recorded, event)
