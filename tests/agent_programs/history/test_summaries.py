@@ -22,6 +22,7 @@ from turnlog.events.model.memory_events import (
     SummaryUndone,
     TurnRange,
 )
+from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session.commands import (
     ExcludeTurn,
@@ -229,6 +230,28 @@ async def test_a_worker_that_takes_over_has_the_same_summary_made() -> None:
     calls = [each.call for each in shop.list_events(ContextAssembled)]
     assert calls == ["1.1", "2.1", "3.1", "4.1", "4.2"]
     assert len(shop.list_events(CallCompleted)) == 5
+
+
+async def test_a_worker_that_takes_over_asks_for_no_summary_of_a_turn_taken_back() -> None:
+    """Of the turns to summarise none may be left, and a model cannot be sent an empty prompt."""
+    shop = await run_turns(3)
+    summary_requested = asyncio.Event()
+    shop.house.model.scripts = [["half of", summary_requested.set, asyncio.Event()]]
+    submitted = await shop.house.submit_turn(f"turn 4 {LONG}")
+    lost = asyncio.create_task(shop.house.run_turn(submitted))
+    await summary_requested.wait()
+    lost.cancel()
+    (begun,) = shop.list_events(SummaryBegun)
+    for turns in begun.turns:
+        for turn in range(turns.first, turns.last + 1):
+            await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(turn), TESTER)
+    shop.house.model.scripts = [["Well."]]
+    await shop.take_over_turn(submitted)
+    (failed,) = shop.list_events(SummaryFailed)
+    assert (failed.turn, failed.code) == (4, "withdrawn")
+    calls = [each.call for each in shop.list_events(ContextAssembled)]
+    assert calls == ["1.1", "2.1", "3.1", "4.1", "4.2"]
+    assert [each.turn for each in shop.list_events(TurnCompleted)] == [1, 2, 3, 4]
 
 
 async def test_a_purge_leaves_nothing_in_the_window_and_everything_on_the_record() -> None:

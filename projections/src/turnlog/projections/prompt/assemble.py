@@ -40,13 +40,13 @@ from turnlog.projections.prompt.budget.trim_ladder import (
 )
 from turnlog.projections.prompt.cache_prefix import compute_common_prefix
 from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.deferred_part import DeferredPart, TextKey
 from turnlog.projections.prompt.history.history_selection import HistoryWindow
 from turnlog.projections.prompt.history.history_window import (
     build_history_window,
     list_history_windows,
     render_history,
 )
-from turnlog.projections.prompt.part_template import PartTemplate, TextKey
 from turnlog.projections.prompt.planned_output import PlannedOutput, plan_output
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot, PromptPlan
 from turnlog.projections.prompt.render import render_plan
@@ -64,7 +64,7 @@ class _UnfilledMessage:
 
     role: Literal["system", "user"]
     form: MessageFormat
-    layers: tuple[tuple[str, PartTemplate[LayerBlock]], ...]
+    layers: tuple[tuple[str, DeferredPart[LayerBlock]], ...]
 
     @property
     def keys(self) -> Iterator[TextKey]:
@@ -77,8 +77,8 @@ class _UnfilledPrompt:
     """The plan of a call before its texts are fetched."""
 
     slots: tuple[_UnfilledMessage | HistoryWindow, ...]
-    rounds: tuple[PartTemplate[PlannedMessage], ...]
-    tools: PartTemplate[tuple[OfferedTool, ...]]
+    rounds: tuple[DeferredPart[PlannedMessage], ...]
+    tools: DeferredPart[tuple[OfferedTool, ...]]
 
     def list_keys(self, state: SessionState) -> Iterator[TextKey]:
         """Yield the keys of all texts that the prompt is built from."""

@@ -17,7 +17,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     TOOL_CALLS_LAYER,
     TOOL_RESULTS_LAYER,
 )
-from turnlog.projections.prompt.part_template import PartTemplate
+from turnlog.projections.prompt.deferred_part import DeferredPart
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedToolCall
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.prompt.sources.layer_sources import DISTIL_RULE
@@ -31,7 +31,7 @@ from turnlog.projections.tools.result_condensation import find_result_start
 
 def plan_tool_rounds(
     material: SessionMaterial, state: SessionState, kind: str
-) -> tuple[PartTemplate[PlannedMessage], ...]:
+) -> tuple[DeferredPart[PlannedMessage], ...]:
     """Plan the messages of the open turn's tool rounds; none for a call that summarises."""
     profile = material.blueprint.profiles.get(state.profile)
     if profile is None or not profile.has_rounds or kind != material.find_call_kind(state):
@@ -40,14 +40,14 @@ def plan_tool_rounds(
     return tuple(message for each in rounds for message in _plan_round(each))
 
 
-def _plan_round(tool_round: ToolRound) -> Iterator[PartTemplate[PlannedMessage]]:
+def _plan_round(tool_round: ToolRound) -> Iterator[DeferredPart[PlannedMessage]]:
     yield _plan_calls_message(tool_round)
     for use in tool_round.tools:
         if use.said is not None:
             yield _plan_result_message(use, use.said)
 
 
-def _plan_calls_message(tool_round: ToolRound) -> PartTemplate[PlannedMessage]:
+def _plan_calls_message(tool_round: ToolRound) -> DeferredPart[PlannedMessage]:
     said, tools = tool_round.answer.said, tool_round.tools
     said_refs = (said,) if said and said.characters else ()
 
@@ -60,7 +60,7 @@ def _plan_calls_message(tool_round: ToolRound) -> PartTemplate[PlannedMessage]:
         block = _build_block(TOOL_CALLS_LAYER, pieces)
         return PlannedMessage("assistant", DEFAULT_MESSAGE_FORMAT, (block,), tuple(calls))
 
-    return PartTemplate((*said_refs, *(use.asked for use in tools)), build)
+    return DeferredPart((*said_refs, *(use.asked for use in tools)), build)
 
 
 def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
@@ -74,7 +74,7 @@ def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
     )
 
 
-def _plan_result_message(use: ToolUse, said: TextRef) -> PartTemplate[PlannedMessage]:
+def _plan_result_message(use: ToolUse, said: TextRef) -> DeferredPart[PlannedMessage]:
     shorter = list_shorter_refs(said, use.given, use.brief)
 
     def build(texts: Sequence[str]) -> PlannedMessage:
@@ -88,7 +88,7 @@ def _plan_result_message(use: ToolUse, said: TextRef) -> PartTemplate[PlannedMes
         block = _build_block(TOOL_RESULTS_LAYER, (replace(piece, shorter=tuple(shorter_pieces)),))
         return PlannedMessage("tool", DEFAULT_MESSAGE_FORMAT, (block,), tool_call_id=use.id)
 
-    return PartTemplate((use.asked, said, *shorter), build)
+    return DeferredPart((use.asked, said, *shorter), build)
 
 
 def _build_result_piece(use: ToolUse, ref: TextRef, text: str, arguments: str) -> LayerPiece:

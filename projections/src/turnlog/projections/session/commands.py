@@ -147,10 +147,6 @@ class GiveFeedback:
     comment: str | None = None
 
 
-RetrievalCommand = RecordRetrieval | GiveFeedback
-"""Commands of retrievals and of what people think of them."""
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerCall:
     """Record a call's answer after which the turn continues with another call."""
@@ -499,6 +495,19 @@ class EndAttempt:
     partial: str = ""
 
 
+AttemptCommand = (
+    ClaimTurn
+    | ResolveTurn
+    | FallBack
+    | SnapshotPrompts
+    | RecordRetrieval
+    | FixContext
+    | AnswerCall
+    | CompleteTurn
+    | EndAttempt
+)
+"""Commands of the worker that has claimed a turn."""
+
 Command = (
     OpenSession
     | ForkSession
@@ -514,16 +523,9 @@ Command = (
     | RestoreTurn
     | DisplayTurn
     | RedactReply
-    | ClaimTurn
-    | ResolveTurn
-    | FallBack
-    | SnapshotPrompts
-    | FixContext
+    | GiveFeedback
+    | AttemptCommand
     | ToolCommand
     | ChildCommand
-    | AnswerCall
     | MemoryCommand
-    | RetrievalCommand
-    | CompleteTurn
-    | EndAttempt
 )

@@ -41,12 +41,12 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
     fork_rules.require_complete_fork(state)
     if isinstance(command, commands.MemoryCommand):
         return summary_rules.decide_memory(state, command)
-    if isinstance(command, commands.RetrievalCommand):
-        return retrieval_rules.decide_retrieval(state, command)
     if isinstance(command, commands.ToolCommand):
         return _decide_tools(state, command, at)
     if isinstance(command, commands.ChildCommand):
         return _decide_children(state, command)
+    if isinstance(command, commands.AttemptCommand):
+        return _decide_attempts(state, command, at)
     if isinstance(command, _PARENT_COMMANDS):
         child_rules.require_no_parent(state)
     match command:
@@ -72,22 +72,8 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
             return client_rules.set_turn_display(state, command)
         case commands.RedactReply():
             return client_rules.redact_reply(state, command)
-        case commands.ClaimTurn():
-            return attempt_rules.claim_turn(state, command, at)
-        case commands.ResolveTurn():
-            return attempt_rules.resolve_turn(state, command)
-        case commands.FallBack():
-            return attempt_rules.complete_with_fallback(state, command)
-        case commands.SnapshotPrompts():
-            return attempt_rules.snapshot_prompts(state, command)
-        case commands.AnswerCall():
-            return attempt_rules.answer_call(state, command, at)
-        case commands.FixContext():
-            return attempt_rules.record_context(state, command)
-        case commands.CompleteTurn():
-            return attempt_rules.complete_turn(state, command)
-        case commands.EndAttempt():
-            return attempt_rules.end_attempt(state, command)
+        case commands.GiveFeedback():
+            return client_rules.record_feedback(state, command)
         case _ as never:
             assert_never(never)
 
@@ -107,6 +93,32 @@ def _decide_children(state: SessionState, command: commands.ChildCommand) -> New
             return child_rules.withdraw_child_turn(state, command)
         case commands.SettleChild():
             return child_rules.settle_child(state, command)
+        case _ as never:
+            assert_never(never)
+
+
+def _decide_attempts(
+    state: SessionState, command: commands.AttemptCommand, at: datetime
+) -> NewEvents:
+    match command:
+        case commands.ClaimTurn():
+            return attempt_rules.claim_turn(state, command, at)
+        case commands.ResolveTurn():
+            return attempt_rules.resolve_turn(state, command)
+        case commands.FallBack():
+            return attempt_rules.complete_with_fallback(state, command)
+        case commands.SnapshotPrompts():
+            return attempt_rules.snapshot_prompts(state, command)
+        case commands.AnswerCall():
+            return attempt_rules.answer_call(state, command, at)
+        case commands.RecordRetrieval():
+            return retrieval_rules.record_retrieval(state, command)
+        case commands.FixContext():
+            return attempt_rules.record_context(state, command)
+        case commands.CompleteTurn():
+            return attempt_rules.complete_turn(state, command)
+        case commands.EndAttempt():
+            return attempt_rules.end_attempt(state, command)
         case _ as never:
             assert_never(never)
 

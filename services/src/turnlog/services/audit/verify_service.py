@@ -70,7 +70,7 @@ from turnlog.services.audit.verify_pool import (
 from turnlog.services.caches.text_cache import TextCache
 from turnlog.services.extensions.plugins import collect_installed
 from turnlog.services.integrity.folded_positions import read_folded_positions
-from turnlog.services.integrity.rollback_check import FoldedPosition, verify_log
+from turnlog.services.integrity.row_rollback_check import FoldedPosition, verify_log
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.sessions.command_handler import CommandHandler

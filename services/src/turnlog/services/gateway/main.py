@@ -34,7 +34,7 @@ from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
-from turnlog.services.sessions.log_identity import watch_log_identity
+from turnlog.services.sessions.cache_rollback_check import watch_log_identity
 
 _log = structlog.get_logger("turnlog.gateway")
 

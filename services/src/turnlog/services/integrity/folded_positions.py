@@ -27,7 +27,7 @@ from turnlog.events.store.ports import LogIdentity
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.projections.store.write.segment_projection import read_segments_position
-from turnlog.services.integrity.rollback_check import FoldedPosition
+from turnlog.services.integrity.row_rollback_check import FoldedPosition
 from turnlog.services.platform.process_health import CHECK_TIMEOUT
 
 POSITIONS_SUBJECT: Final = "turnlog.folded-positions"

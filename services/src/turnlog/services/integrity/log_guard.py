@@ -26,7 +26,7 @@ from turnlog.events.codec import EventBatch
 from turnlog.events.errors import LogRolledBack, Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamLog
 from turnlog.services.integrity.folded_positions import FoldedPositions, PositionSource
-from turnlog.services.integrity.rollback_check import verify_log
+from turnlog.services.integrity.row_rollback_check import verify_log
 from turnlog.services.platform.process_health import CHECK_TIMEOUT
 
 CHECK_INTERVAL: Final = 5.0

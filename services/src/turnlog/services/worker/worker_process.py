@@ -25,7 +25,7 @@ from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks
 from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
-from turnlog.services.sessions.log_identity import watch_log_identity
+from turnlog.services.sessions.cache_rollback_check import watch_log_identity
 from turnlog.services.worker import app
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder

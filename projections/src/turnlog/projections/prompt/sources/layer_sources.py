@@ -51,8 +51,8 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 from turnlog.projections.blueprint.schema.prompt_overrides import find_pinned_file
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
 from turnlog.projections.prompt.assembly_inputs import PromptCall, has_estimated_savings
-from turnlog.projections.prompt.part_template import (
-    PartTemplate,
+from turnlog.projections.prompt.deferred_part import (
+    DeferredPart,
     TextKey,
     build_filled,
     combine_parts,
@@ -117,7 +117,7 @@ class LayerSources:
     call: PromptCall
 
 
-def plan_layer(sources: LayerSources, name: str, form: MessageFormat) -> PartTemplate[LayerBlock]:
+def plan_layer(sources: LayerSources, name: str, form: MessageFormat) -> DeferredPart[LayerBlock]:
     """Plan one layer of a message."""
     if name == INPUT_LAYER:
         return _plan_input_piece(sources, form).map(
@@ -132,7 +132,7 @@ def plan_layer(sources: LayerSources, name: str, form: MessageFormat) -> PartTem
 
 def _plan_pieces(
     sources: LayerSources, layer: LayerSpec, name: str, form: MessageFormat
-) -> PartTemplate[tuple[LayerPiece, ...]]:
+) -> DeferredPart[tuple[LayerPiece, ...]]:
     rule = f"when {format_condition(layer.when)}" if layer.when else None
     material, state, call = sources.material, sources.state, sources.call
     if layer.when and not is_condition_met(layer.when, material, state, call):
@@ -181,7 +181,7 @@ def _build_piece(source: PartSource | None, text: str, form: MessageFormat) -> L
     )
 
 
-def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> PartTemplate[LayerPiece]:
+def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> DeferredPart[LayerPiece]:
     ref = sources.state.open.text if sources.state.open else None
     if ref is None:
         return build_filled(LayerPiece(None, "", rule="no input"))
@@ -190,7 +190,7 @@ def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> PartTemplat
 
 def _plan_result_pieces(
     layer: ResultsLayer, sources: LayerSources, form: MessageFormat
-) -> Iterator[PartTemplate[LayerPiece]]:
+) -> Iterator[DeferredPart[LayerPiece]]:
     found = find_prior_results(sources.material, sources.state)
     heading = f"{layer.heading}\n" if layer.heading else ""
     for place, (word, result) in enumerate(label_results(found.results)):
@@ -219,7 +219,7 @@ def _plan_text_piece(
     form: MessageFormat,
     item: LayerItem | None = None,
     shorter: Sequence[TextRef] = (),
-) -> PartTemplate[LayerPiece]:
+) -> DeferredPart[LayerPiece]:
     source = EventTextSource(sequence=ref.sequence, field=ref.field)
     full_length = list_condensed_refs(sources.state).get(ref)
 
@@ -234,10 +234,10 @@ def _plan_text_piece(
         )
         return replace(piece, item=item, shorter=others) if item or others else piece
 
-    return PartTemplate((ref, *shorter), build)
+    return DeferredPart((ref, *shorter), build)
 
 
-def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> PartTemplate[SourcedText]:
+def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> DeferredPart[SourcedText]:
     """Plan the text of a layer that has one source."""
     state = sources.state
     match layer:
@@ -253,8 +253,8 @@ def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> PartTemp
             return build_filled(_resolve_known_text(layer, sources))
 
 
-def _plan_sourced_text(key: TextKey, source: PartSource) -> PartTemplate[SourcedText]:
-    return PartTemplate((key,), lambda texts: (source, texts[0]))
+def _plan_sourced_text(key: TextKey, source: PartSource) -> DeferredPart[SourcedText]:
+    return DeferredPart((key,), lambda texts: (source, texts[0]))
 
 
 def _resolve_known_text(layer: LayerSpec, sources: LayerSources) -> SourcedText:
@@ -307,7 +307,7 @@ def _resolve_input(state: SessionState, call: PromptCall, name: str) -> SourcedT
     return source, format_prompt_value(call.inputs[name])
 
 
-def _plan_resolved_text(layer: ResolvedLayer, state: SessionState) -> PartTemplate[SourcedText]:
+def _plan_resolved_text(layer: ResolvedLayer, state: SessionState) -> DeferredPart[SourcedText]:
     resolution = state.open.resolved if state.open else None
     if resolution is None:
         return build_filled(NO_TEXT)
@@ -316,7 +316,7 @@ def _plan_resolved_text(layer: ResolvedLayer, state: SessionState) -> PartTempla
         heading=layer.heading,
         lines=dict[str, str](layer.resolved),
     )
-    return PartTemplate(
+    return DeferredPart(
         (resolution.results,),
         lambda texts: (
             source,

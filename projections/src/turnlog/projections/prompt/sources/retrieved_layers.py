@@ -13,7 +13,7 @@ from typing import Final
 from turnlog.events.model.manifest import BlueprintTextSource, KnowledgeSource
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.blueprint.schema.layer_specs import RetrievalLayer
-from turnlog.projections.prompt.part_template import PartTemplate, build_filled, combine_parts
+from turnlog.projections.prompt.deferred_part import DeferredPart, build_filled, combine_parts
 from turnlog.projections.prompt.sources.layer_content import LayerItem, LayerPiece, include_text
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.rules.steps.retrieval_rules import find_retrieval
@@ -32,7 +32,7 @@ UNAVAILABLE: Final = "unavailable"
 
 def plan_retrieval_pieces(
     layer: RetrievalLayer, state: SessionState, form: MessageFormat
-) -> PartTemplate[tuple[LayerPiece, ...]]:
+) -> DeferredPart[tuple[LayerPiece, ...]]:
     """Plan a piece for each entry that was taken, or one that says why there is none."""
     made = find_retrieval(state.open, layer.retrieval)
     if made is None:
@@ -54,7 +54,7 @@ def _build_empty_piece(
 
 def _plan_entry_pieces(
     layer: RetrievalLayer, made: TurnRetrieval, form: MessageFormat
-) -> Iterator[PartTemplate[LayerPiece]]:
+) -> Iterator[DeferredPart[LayerPiece]]:
     heading = f"{layer.heading}\n" if layer.heading else ""
     for place, entry in enumerate(made.entries):
         name = f"{entry.collection}/{entry.entry}"
@@ -68,13 +68,13 @@ def _plan_entry_pieces(
 
 def _plan_entry_piece(
     piece: LayerPiece, entry: RetrievedEntry, form: MessageFormat
-) -> PartTemplate[LayerPiece]:
+) -> DeferredPart[LayerPiece]:
     def build(texts: Sequence[str]) -> LayerPiece:
         (text,) = texts
         whole = LayerPiece(piece.source, text, item=piece.item)
         return include_text(whole, text, form)
 
-    return PartTemplate((entry.digest,), build)
+    return DeferredPart((entry.digest,), build)
 
 
 def _build_source(made: TurnRetrieval, entry: RetrievedEntry) -> KnowledgeSource:

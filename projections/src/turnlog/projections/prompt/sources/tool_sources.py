@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT, Mess
 from turnlog.projections.blueprint.schema.layer_specs import PromptsLayer, ToolsLayer
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.part_template import PartTemplate, build_filled, combine_parts
+from turnlog.projections.prompt.deferred_part import DeferredPart, build_filled, combine_parts
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.prompt.sources.retrieved_layers import describe_adaptation
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -60,7 +60,7 @@ class OfferedTool:
 
 def plan_offered_tools(
     material: SessionMaterial, state: SessionState, kind: str
-) -> PartTemplate[tuple[OfferedTool, ...]]:
+) -> DeferredPart[tuple[OfferedTool, ...]]:
     """Plan the tools of a call."""
     return combine_parts(
         (
@@ -118,9 +118,9 @@ def parse_tool(text: str) -> ToolSchema:
     return found if isinstance(found, dict) else {}
 
 
-def _plan_pinned_tool(name: str, pin: ToolPin) -> PartTemplate[OfferedTool]:
+def _plan_pinned_tool(name: str, pin: ToolPin) -> DeferredPart[OfferedTool]:
     source = BlobSource(digest=pin.digest, path=f"{pin.server}/{pin.tool}")
-    return PartTemplate(
+    return DeferredPart(
         (pin.digest,), lambda texts: OfferedTool(parse_tool(texts[0]), name, texts[0], source)
     )
 
@@ -238,12 +238,12 @@ def plan_tool_pieces(
     material: SessionMaterial,
     state: SessionState,
     form: MessageFormat,
-) -> PartTemplate[tuple[LayerPiece, ...]]:
+) -> DeferredPart[tuple[LayerPiece, ...]]:
     """Plan the pieces of a tool or prompt layer."""
     sources = _list_tool_texts(layer, material, state)
     named = layer.adapt if isinstance(layer, ToolsLayer) else None
     adapts = describe_adaptation(material, state, named)
-    return PartTemplate(
+    return DeferredPart(
         tuple(source.digest for source in sources),
         lambda texts: _build_tool_pieces(
             layer, state, [*map(LayerPiece, sources, texts)], form, adapts

@@ -1,4 +1,4 @@
-"""Rules for callers: open, submit, cancel and close; exclude, restore, redact and display turns.
+"""Rules for callers: open, submit, cancel and close; exclude, restore, redact, rate and display.
 
 One turn is open at a time. The blueprint's `second_submit` policy decides what a second submit
 does.
@@ -12,6 +12,7 @@ from typing import assert_never
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import FeedbackGiven
 from turnlog.events.model.session_events import SessionClosed, SessionOpened
 from turnlog.events.model.turn_events import (
     TurnCancelled,
@@ -27,6 +28,7 @@ from turnlog.projections.session.commands import (
     CloseSession,
     DisplayTurn,
     ExcludeTurn,
+    GiveFeedback,
     OpenSession,
     RedactReply,
     RestoreTurn,
@@ -212,6 +214,22 @@ def redact_reply(state: SessionState, command: RedactReply) -> NewEvents:
         ),
         *undo_summaries_of_turn(state, command.turn, "redacted"),
     )
+
+
+def record_feedback(state: SessionState, command: GiveFeedback) -> NewEvents:
+    """Record a vote on the reply of a turn; refuse a turn without one.
+
+    The vote counts for everything that the turn had retrieved.
+    """
+    turn, comment = command.turn, command.comment
+    if not 1 <= turn <= state.submitted:
+        raise _build_unknown_turn(turn)
+    found = find_settled_turn(state, turn)
+    if found is None or found.status != "completed" or found.role == "system":
+        what = f"turn {turn} has no reply that could be judged"
+        raise Refused("no-reply", what, field="turn", fix="wait until it is answered")
+    said = None if comment is None else PlainText(text=comment)
+    return (FeedbackGiven(turn=turn, vote=command.vote, comment=said),)
 
 
 def set_turn_display(state: SessionState, command: DisplayTurn) -> NewEvents:

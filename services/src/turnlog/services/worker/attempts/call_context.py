@@ -42,6 +42,7 @@ from turnlog.projections.prompt.sources.tool_sources import find_tool_snapshot
 from turnlog.projections.session.commands import AttemptRef, FixContext, SnapshotPrompts
 from turnlog.projections.session.pinned_prompts import ANY_PROVIDER, find_pinned_files
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_call_id
+from turnlog.projections.session.rules.steps.summary_rules import WITHDRAWN_DETAIL
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.tools.result_condensation import format_turn_work
 from turnlog.projections.tools.step_tools import StepToolRoom
@@ -94,8 +95,9 @@ class CallContextBuilder:
     ) -> PreparedCall:
         """Pin prompt files if needed, assemble the prompt and record it.
 
-        Raises `AttemptSuperseded` if the attempt lost its lease, and `ModelFailure` before anything
-        is recorded if there is no model.
+        Raises `AttemptSuperseded` if the attempt lost its lease. Before anything is recorded,
+        raises `ModelFailure` if there is no model, and `Refused` with `withdrawn` if the call is
+        for a summary of turns of which one was taken back.
         """
         model = material.resolve_model(state, self.default_model)
         if model == MODEL_OFF:
@@ -276,6 +278,9 @@ class CallContextBuilder:
             opened = find_claimed_turn(state, attempt) if state else None
             if state is None or opened is None:
                 raise AttemptSuperseded
+            if opened.summing and opened.summing.withdrawn:
+                # Nothing may be left of what it was to summarise, and it would be discarded.
+                raise Refused("withdrawn", WITHDRAWN_DETAIL)
             recorded = await self._read_recorded_context(state, opened)
             inputs = await self._load_inputs(state, recorded, material, call)
             assembled = inputs.assemble_prompt()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
@@ -46,6 +46,8 @@ from turnlog.projections.session.rules.phase_rules import (
 )
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.session.turn_summaries import PendingSummary, contains_turn
+
+WITHDRAWN_DETAIL: Final = "a turn it tells of was taken back meanwhile"
 
 
 def decide_memory(state: SessionState, command: MemoryCommand) -> NewEvents:
@@ -140,9 +142,7 @@ def _build_summary_outcome(
 ) -> HistorySummarised | SummaryFailed:
     text = command.text
     if pending.withdrawn:
-        return _build_summary_failed(
-            opened, pending, "withdrawn", "a turn it tells of was taken back meanwhile"
-        )
+        return _build_summary_failed(opened, pending, "withdrawn", WITHDRAWN_DETAIL)
     if command.finish not in {"stop", "length"} or not text.strip():
         return _build_summary_failed(
             opened, pending, "empty", f"the model ended with {command.finish}"

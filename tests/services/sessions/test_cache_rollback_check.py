@@ -11,7 +11,7 @@ from turnlog.events.errors import Corrupt
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import SubmitTurn
-from turnlog.services.sessions.log_identity import check_log_identity
+from turnlog.services.sessions.cache_rollback_check import check_log_identity
 
 QUEUES = Policies.model_validate({"second_submit": "queue"})
 

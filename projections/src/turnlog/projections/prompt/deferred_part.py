@@ -1,6 +1,6 @@
 """Parts of a prompt whose texts are not fetched yet.
 
-A `PartTemplate` names the texts that it is built from, and gets exactly these when it is built.
+A `DeferredPart` names the texts that it is built from, and gets exactly these when it is built.
 What a call needs is therefore read off its plan: a part cannot use a text that it does not name.
 """
 
@@ -24,16 +24,16 @@ Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, slots=True)
-class PartTemplate(Generic[Part_co]):
+class DeferredPart(Generic[Part_co]):
     """A part of a prompt that is built once its texts are fetched."""
 
     keys: tuple[TextKey, ...]
     build: Callable[[Sequence[str]], Part_co]
     """Builds the part from the texts of the keys, in their order."""
 
-    def map(self, change: Callable[[Part_co], Built]) -> PartTemplate[Built]:
+    def map(self, change: Callable[[Part_co], Built]) -> DeferredPart[Built]:
         """Return the part with a change that is applied after it is built."""
-        return PartTemplate(self.keys, lambda texts: change(self.build(texts)))
+        return DeferredPart(self.keys, lambda texts: change(self.build(texts)))
 
     def fill(self, texts: PromptTexts, place: str) -> Part_co:
         """Build the part; raise `Corrupt` if one of its texts was not fetched."""
@@ -47,12 +47,12 @@ def _get_text(texts: PromptTexts, key: TextKey, place: str) -> str:
     return text
 
 
-def build_filled(part: Part) -> PartTemplate[Part]:
+def build_filled(part: Part) -> DeferredPart[Part]:
     """Return a part that needs no text."""
-    return PartTemplate((), lambda _: part)
+    return DeferredPart((), lambda _: part)
 
 
-def combine_parts(parts: Iterable[PartTemplate[Part]]) -> PartTemplate[tuple[Part, ...]]:
+def combine_parts(parts: Iterable[DeferredPart[Part]]) -> DeferredPart[tuple[Part, ...]]:
     """Return several parts as one, each of which gets the texts that it names itself."""
     listed = tuple(parts)
 
@@ -64,4 +64,4 @@ def combine_parts(parts: Iterable[PartTemplate[Part]]) -> PartTemplate[tuple[Par
             start = end
         return tuple(built)
 
-    return PartTemplate(tuple(key for part in listed for key in part.keys), build)
+    return DeferredPart(tuple(key for part in listed for key in part.keys), build)
