@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from types import ModuleType
-from typing import Any
+from typing import Any, Required, get_origin, get_type_hints
 
 import httpx
 import pytest
@@ -38,6 +38,23 @@ from turnlog.client.answers import (
 )
 from turnlog.client.operations import MAX_DELAY, MAX_TRIES, compute_retry_delay
 from turnlog.client.sse_events import DoneEvent, SseDecoder, SseMessage, parse_turn_event
+from turnlog.client.tenant_answers import (
+    CollectionEntry,
+    CollectionListAnswer,
+    EntryAnswer,
+    EntryForm,
+    EntryListAnswer,
+    HitAnswer,
+    ImportedEntryForm,
+    KnowledgeChangeAnswer,
+    KnowledgeSearchAnswer,
+    LimitUseAnswer,
+    QuotaAnswer,
+    QuotaListAnswer,
+    UsageAnswer,
+    UsageReportAnswer,
+    UserLimitsAnswer,
+)
 
 SCHEMAS: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text())[
     "components"
@@ -66,6 +83,19 @@ AGREEMENTS = (
     (UncoveredTurnsAnswer, "UncoveredTurns"),
     (CostAnswer, "CostSum"),
     (ExclusionPreviewAnswer, "ExclusionPreviewView"),
+    (KnowledgeChangeAnswer, "KnowledgeChangeResult"),
+    (CollectionEntry, "CollectionRow"),
+    (CollectionListAnswer, "CollectionList"),
+    (EntryAnswer, "EntryRow"),
+    (EntryListAnswer, "EntryPage"),
+    (HitAnswer, "HitView"),
+    (KnowledgeSearchAnswer, "KnowledgeSearchResult"),
+    (UserLimitsAnswer, "UserLimitsView"),
+    (LimitUseAnswer, "LimitUseView"),
+    (QuotaAnswer, "QuotaView"),
+    (QuotaListAnswer, "QuotaPage"),
+    (UsageAnswer, "UsageView"),
+    (UsageReportAnswer, "UsageReport"),
 )
 
 
@@ -98,6 +128,16 @@ def test_each_field_of_an_answer_is_one_that_the_service_has(
     for field, schema in theirs.items():
         if field in mine:
             assert list_types(schema) <= list_types(mine[field]) | {"any"}, field
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), [(EntryForm, "PutEntryRequest"), (ImportedEntryForm, "ImportedEntry")]
+)
+def test_each_field_of_a_form_is_one_that_the_service_takes(form: type, name: str) -> None:
+    fields = get_type_hints(form, include_extras=True)
+    assert fields.keys() == SCHEMAS[name]["properties"].keys()
+    required = {field for field, kind in fields.items() if get_origin(kind) is Required}
+    assert required | {"id"} & fields.keys() == set(SCHEMAS[name]["required"])
 
 
 def load_generator() -> ModuleType:
@@ -153,4 +193,5 @@ def test_the_service_says_how_long_to_wait_within_limits() -> None:
     def ask(seconds: str) -> float | None:
         return compute_retry_delay(1, httpx.Response(503, headers={"Retry-After": seconds}))
 
-    assert (ask("2"), ask("86400"), ask("soon")) == (2.0, MAX_DELAY, 0.2)
+    assert (ask("2"), ask("30"), ask("soon")) == (2.0, MAX_DELAY, 0.2)
+    assert ask("86400") is None, "a quota that is used up is nothing to wait for"

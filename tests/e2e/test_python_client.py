@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,16 +17,22 @@ from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.client import (
     AsyncTurnlogClient,
+    ClientOperation,
+    CommandAnswer,
     DoneEvent,
+    EntryForm,
+    ImportedEntryForm,
     InvalidRequest,
     NotFound,
     RequestConflict,
+    ServiceUnavailable,
     SessionClient,
     TokenEvent,
     TurnEvent,
     TurnlogClient,
     TurnUnsettled,
 )
+from turnlog.events.model.retrieval_events import FeedbackGiven
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -84,12 +91,20 @@ async def test_the_blocking_client_does_the_same(up: TurnlogUp, provider: OpenAI
             session = turnlog.open_session("assistant")
             events = list(session.stream_turn("Hello"))
             assert list(session.watch_turn(1, after=events[-1].cursor)) == [], "it was at its end"
-            session.run_turn("And?")
+            session.run_turn("And?", user="blocking-ben")
+            turnlog.set_quota("blocking-ben", requests_per_day=5)
+            assert turnlog.fetch_quota("blocking-ben").limits.requests_per_day == 5
+            added = turnlog.put_entry("blocking", "a", {"text": "An entry."})
+            assert turnlog.list_entries("blocking", min_sequence=added.sequence).next is None
+            assert turnlog.search_knowledge("entry", collections=["blocking"]).hits
+            assert turnlog.remove_collection("blocking").removed == 1
+            assert turnlog.fetch_usage(user="nobody").total.turns == 0
             names = list[str]()
             for event in session.watch_events():
                 names.append(event.name)
                 if names.count("turn-completed") == 2:
                     break
+            session.record_feedback(2, "up")
             first = next(session.watch_events(types=["turn-submitted", "turn-completed"]))
             assert first.name == "turn-submitted"
             ended = next(turnlog.watch_events(types=["turn-completed"]))
@@ -99,7 +114,7 @@ async def test_the_blocking_client_does_the_same(up: TurnlogUp, provider: OpenAI
     session, events, names = await asyncio.to_thread(converse)
     assert join_tokens(events) == "One answer."
     stored = await up.service.list_events(session.session)
-    assert len(names) == len(stored)
+    assert len(names) == len(stored) - 1, "all but the vote"
 
 
 async def test_a_command_whose_answer_was_lost_is_carried_out_once(up: TurnlogUp) -> None:
@@ -186,3 +201,80 @@ async def test_commands_on_a_session(turnlog: AsyncTurnlogClient, provider: Open
     assert {each.session for each in whole.sessions} >= {fork.session}
     with pytest.raises(RequestConflict, match="nothing-to-cancel"):
         await session.cancel_turn()
+
+
+async def test_knowledge_is_added_found_and_removed(turnlog: AsyncTurnlogClient) -> None:
+    collection = "client-cases"
+    form: EntryForm = {"text": "Count the sailings.", "kind": "case", "title": "How many sail?"}
+    added = await turnlog.put_entry(collection, "sailings", form)
+    assert (added.added, added.edited) == (1, 0)
+    again = await turnlog.put_entry(collection, "sailings", form | {"efficiency": 0.5})
+    assert (again.added, again.edited) == (0, 1)
+    entries: list[ImportedEntryForm] = [
+        {"id": f"harbour-{n}", "text": f"Quay {n} opens at six.", "source": "harbour.md"}
+        for n in (1, 2)
+    ]
+    assert (await turnlog.import_entries(collection, entries)).added == 2
+    imported = await turnlog.import_entries(collection, entries[:1], replace_sources=True)
+    assert (imported.added, imported.removed) == (0, 1)
+    page = await turnlog.list_entries(collection, limit=1, min_sequence=imported.sequence)
+    rest = await turnlog.list_entries(collection, after=page.next)
+    assert [each.id for each in (*page.entries, *rest.entries)] == ["harbour-1", "sailings"]
+    assert rest.next is None
+    entry = await turnlog.fetch_entry(collection, "sailings")
+    assert (entry.kind, entry.title, entry.efficiency) == ("case", form["title"], 0.5)
+    listed = await turnlog.list_collections(min_sequence=imported.sequence)
+    (own,) = [each for each in listed.collections if each.collection == collection]
+    assert (own.cases, own.documents) == (1, 1)
+    found = await turnlog.search_knowledge("When does quay 1 open?", collections=[collection])
+    assert found.hits[0].id == "harbour-1"
+    cases = await turnlog.search_knowledge(
+        "When does quay 1 open?", collections=[collection], kinds=["case"], min_efficiency=0.5
+    )
+    assert [each.id for each in cases.hits] == ["sailings"]
+    assert (await turnlog.remove_entry(collection, "sailings")).removed == 1
+    assert (await turnlog.remove_collection(collection)).removed == 1
+    with pytest.raises(NotFound, match="unknown-collection"):
+        await turnlog.search_knowledge("Anything?", collections=[collection])
+
+
+async def test_a_user_has_a_quota_and_usage_and_judges_replies(
+    turnlog: AsyncTurnlogClient, up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    provider.queue_behaviours(ModelAnswer(("One.",)), ModelAnswer(("Two.",)), ModelAnswer(("3.",)))
+    user = "client/ann"
+    quota = await turnlog.set_quota(user, output_tokens=10**6, requests_per_day=1_000)
+    assert (quota.allowed, quota.limits.requests_per_hour) == (True, None)
+    session = await turnlog.open_session("assistant")
+    await session.run_turn("One?", user=user)
+    _ = [event async for event in session.stream_turn("Two?", user=user)]
+    submitted = await session.submit_turn("Three?", user=user)
+    _ = [event async for event in session.watch_turn(submitted.turn)]
+    stored = [each.event for each in await up.service.list_events(session.session)]
+    assert [each.user for each in stored if isinstance(each, TurnSubmitted)] == [user] * 3
+    await session.record_feedback(1, "down", comment="Not so.")
+    judged = await session.record_feedback(1, "up")
+    votes = await up.service.list_events_of_type(session.session, FeedbackGiven)
+    assert [(each.turn, each.vote) for each in votes] == [(1, "down"), (1, "up")]
+    await turnlog.request(
+        ClientOperation(
+            "GET",
+            f"/v1/sessions/{session.session}/calls",
+            CommandAnswer,
+            query={"min_sequence": str(judged.sequence)},
+        )
+    )
+    report = await turnlog.fetch_usage(group_by="profile", user=user)
+    assert (report.total.turns, report.total.completed, report.profiles) == (3, 3, {"chat": 3})
+    assert [each.group for each in report.groups] == ["chat"]
+    later = await turnlog.fetch_usage(user=user, since=datetime(2100, 1, 1, tzinfo=UTC))
+    assert later.total.turns == 0
+    quota = await turnlog.fetch_quota(user)
+    uses = {each.name: each.used for each in quota.uses}
+    assert uses == {"output_tokens": report.total.output_tokens, "requests_per_day": 3}
+    assert user in [each.user for each in (await turnlog.list_quotas()).quotas]
+    await turnlog.set_quota(user, input_tokens=0)
+    with pytest.raises(ServiceUnavailable, match="nothing is left of 0 input tokens") as refused:
+        await session.run_turn("Four?", user=user)
+    assert refused.value.code == "quota-exceeded"
+    assert refused.value.problem["quota"]["name"] == "input_tokens"

@@ -158,6 +158,27 @@ async def test_a_signal_ends_a_stream_of_some_types_that_is_at_rest(
         assert await read_lines(process) == ["turn-submitted"]
 
 
+async def test_knowledge_quotas_and_usage_of_a_user(
+    up: TurnlogUp, provider: OpenAIServer, program: Path
+) -> None:
+    provider.queue_behaviours(ModelAnswer(("Hello.",)))
+    async with run_consumer(program, "share", str(up.service.http.base_url)) as process:
+        printed = await read_lines(process)
+    assert printed == [
+        [1, 1],
+        ["harbour", "sailings"],
+        [1, 1, "harbour.md"],
+        ["harbour"],
+        [1, 1],
+        "completed",
+        1,
+        [[["requests_per_day", 1]], True],
+        1,
+        [1, ["typescript/ann"]],
+        ["quota-exceeded", "input_tokens"],
+    ]
+
+
 async def test_a_service_that_does_not_answer_is_named_with_the_reason(program: Path) -> None:
     async with run_consumer(program, "explain", "http://127.0.0.1:9") as process:
         ((code, message),) = await read_lines(process)

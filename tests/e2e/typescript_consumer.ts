@@ -1,6 +1,6 @@
 /** A program of the tests that uses the client: one of its parts, by the first argument. */
 
-import { ApprovalNeeded, createError, NotFound, TurnlogClient, TurnUnsettled } from "./index.js";
+import { ApprovalNeeded, createError, NotFound, ServiceUnavailable, TurnlogClient, TurnUnsettled } from "./index.js";
 import type { ReplyDone, TurnAnswer } from "./index.js";
 
 declare const process: { argv: string[] };
@@ -77,6 +77,38 @@ async function abort(): Promise<void> {
   }
 }
 
+async function share(): Promise<void> {
+  const [collection, user] = ["typescript-cases", "typescript/ann"];
+  const added = await turnlog.putEntry(collection, "sailings", { text: "Count the sailings.", kind: "case" });
+  const entries = [{ id: "harbour", text: "The harbour opens at six.", source: "harbour.md" }];
+  const imported = await turnlog.importEntries(collection, entries, { replace_sources: true });
+  print([added.added, imported.added]);
+  const read = { min_sequence: imported.sequence };
+  const page = await turnlog.listEntries(collection, { ...read, limit: 1 });
+  const rest = await turnlog.listEntries(collection, { after: page.next ?? "" });
+  print([...page.entries, ...rest.entries].map((entry) => entry.id));
+  const own = (await turnlog.listCollections(read)).collections.find((each) => each.collection === collection);
+  print([own?.cases, own?.documents, (await turnlog.fetchEntry(collection, "harbour")).source]);
+  const found = await turnlog.searchKnowledge("When does the harbour open?", { collections: [collection], limit: 1 });
+  print(found.hits.map((hit) => hit.id));
+  print([(await turnlog.removeEntry(collection, "harbour")).removed, (await turnlog.removeCollection(collection)).removed]);
+  await turnlog.setQuota(user, { requests_per_day: 1000 });
+  const opened = await turnlog.openSession("assistant");
+  print((await opened.runTurn("Hello", { user })).status);
+  print((await opened.recordFeedback(1, "up", { comment: "Good." })).turn);
+  const { uses, allowed } = await turnlog.fetchQuota(user);
+  print([uses.map((use) => [use.name, use.used]), allowed]);
+  print((await turnlog.listQuotas()).quotas.filter((each) => each.user === user).length);
+  const { sequence } = await opened.fetchState();
+  await turnlog.send({ method: "GET", path: `/v1/sessions/${opened.session}/calls`, query: { min_sequence: sequence } });
+  const { total, groups } = await turnlog.fetchUsage({ user, group_by: "user" });
+  print([total.completed, groups.map((each) => each.group)]);
+  await turnlog.setQuota(user, { input_tokens: 0 });
+  const refused = await opened.runTurn("Again", { user }).catch((error: unknown) => error);
+  if (!(refused instanceof ServiceUnavailable)) throw refused;
+  print([refused.code, refused.problem.quota?.name]);
+}
+
 async function explain(): Promise<void> {
   const failure = new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
   const error = await createError(new URL("/v1/sessions?q=Ada", url), null, failure);
@@ -90,6 +122,7 @@ const parts: Record<string, () => Promise<void>> = {
   leave,
   approve,
   abort,
+  share,
   explain,
 };
 await parts[mode]?.();

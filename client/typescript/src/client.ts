@@ -14,6 +14,22 @@ export type SessionListAnswer = Schemas["SessionPage"];
 export type SubmitAnswer = Schemas["SubmittedTurn"];
 export type TurnAnswer = Schemas["SettledTurnView"];
 
+/** An entry of knowledge as it is to be; what is left out is empty, and it is a document. */
+export type EntryForm = Partial<Schemas["PutEntryRequest"]> & { text: string };
+/** The same in an import; the same id later edits the entry. */
+export type ImportedEntryForm = EntryForm & { id: string };
+export type KnowledgeChangeAnswer = Schemas["KnowledgeChangeResult"];
+export type CollectionListAnswer = Schemas["CollectionList"];
+export type EntryAnswer = Schemas["EntryRow"];
+export type EntryListAnswer = Schemas["EntryPage"];
+export type KnowledgeSearchAnswer = Schemas["KnowledgeSearchResult"];
+
+/** The limits of a user; what is left out is unlimited. */
+export type QuotaLimits = Schemas["QuotaRequest"];
+export type QuotaAnswer = Schemas["QuotaView"];
+export type QuotaListAnswer = Schemas["QuotaPage"];
+export type UsageReportAnswer = Schemas["UsageReport"];
+
 /** A turn that goes on; with the tools it waits for, where it waits for a person. */
 type UnsettledAnswer = SubmitAnswer & Partial<Pick<Schemas["UndecidedTurnView"], "approvals">>;
 
@@ -21,6 +37,24 @@ type UnsettledAnswer = SubmitAnswer & Partial<Pick<Schemas["UndecidedTurnView"],
 export interface TurnOptions {
   inputs?: Record<string, unknown>;
   meta?: Record<string, unknown>;
+  /** Who asks, where no proxy names users: whose quota it takes from. */
+  user?: string;
+}
+
+/** Which turns `fetchUsage` counts, and by what; times are RFC 3339. */
+export interface UsageQuery {
+  group_by?: "all" | "user" | "profile" | "blueprint" | "model" | "day" | "hour";
+  user?: string;
+  since?: string;
+  until?: string;
+}
+
+/** What a search of knowledge may have beside its text. */
+export type SearchOptions = Partial<Omit<Schemas["SearchKnowledgeRequest"], "text">>;
+
+/** Reads wait until they show a change of the knowledge with this `sequence`. */
+export interface KnowledgeReadOptions {
+  min_sequence?: number;
 }
 
 /** How a stream is watched. */
@@ -48,6 +82,8 @@ export interface Operation {
 const MAX_TRIES = 8;
 /** Seconds to wait before another try, at most. */
 const MAX_DELAY = 10;
+/** Seconds after which the service may want a request again; a later one is the caller's. */
+const MAX_RETRY_AFTER = 60;
 /** Seconds that the service waits for a reply within one request, at most. */
 const MAX_WAIT = 300;
 /** Seconds after which a stream has worked, though nothing happened on it. */
@@ -62,7 +98,7 @@ function computeRetryDelay(tries: number, response: Response | null): number | n
   if (tries >= MAX_TRIES || (response !== null && !RETRIED.has(response.status))) return null;
   const asked = response?.headers.get("Retry-After") ?? "";
   const delay = /^\d+$/.test(asked) ? Number(asked) : BASE_DELAY * 2 ** (tries - 1);
-  return Math.min(delay, MAX_DELAY);
+  return delay <= MAX_RETRY_AFTER ? Math.min(delay, MAX_DELAY) : null;
 }
 
 /** Wait for some seconds, or until a signal is aborted. */
@@ -85,6 +121,17 @@ function formatEventsPath(path: string, types: readonly string[] = []): string {
 function buildCommand(path: string, body: Record<string, unknown> = {}, method = "POST"): Operation {
   return { method, path, body, key: crypto.randomUUID() };
 }
+
+function buildRemoval(path: string): Operation {
+  return { method: "DELETE", path, key: crypto.randomUUID() };
+}
+
+function formatCollectionPath(collection: string, entry?: string): string {
+  const path = `/v1/knowledge/collections/${encodeURIComponent(collection)}`;
+  return entry === undefined ? path : `${path}/entries/${encodeURIComponent(entry)}`;
+}
+
+const formatQuotaPath = (user: string): string => `/v1/quotas/${encodeURIComponent(user)}`;
 
 /**
  * A connection to a service.
@@ -128,6 +175,79 @@ export class TurnlogClient {
     } = {},
   ): Promise<SessionListAnswer> {
     return this.send({ method: "GET", path: "/v1/sessions", query: filter });
+  }
+
+  /** Add an entry of knowledge, or change it so that it is as given. */
+  putEntry(collection: string, entry: string, form: EntryForm): Promise<KnowledgeChangeAnswer> {
+    return this.send(buildCommand(formatCollectionPath(collection, entry), { ...form }, "PUT"));
+  }
+
+  /** Add or edit entries, all or none. */
+  importEntries(
+    collection: string,
+    entries: readonly ImportedEntryForm[],
+    options: { replace_sources?: boolean } = {},
+  ): Promise<KnowledgeChangeAnswer> {
+    return this.send(buildCommand("/v1/knowledge/import", { collection, entries, ...options }));
+  }
+
+  /** Return the collections of the knowledge. */
+  listCollections(query: KnowledgeReadOptions = {}): Promise<CollectionListAnswer> {
+    return this.send({ method: "GET", path: "/v1/knowledge/collections", query: { ...query } });
+  }
+
+  /** Return a page of a collection's entries; `after` is the `next` of the page before it. */
+  listEntries(
+    collection: string,
+    query: KnowledgeReadOptions & { after?: string; limit?: number } = {},
+  ): Promise<EntryListAnswer> {
+    return this.send({ method: "GET", path: formatCollectionPath(collection), query: { ...query } });
+  }
+
+  /** Return an entry as it is now. */
+  fetchEntry(
+    collection: string,
+    entry: string,
+    query: KnowledgeReadOptions = {},
+  ): Promise<EntryAnswer> {
+    const path = formatCollectionPath(collection, entry);
+    return this.send({ method: "GET", path, query: { ...query } });
+  }
+
+  /** Return what is found in collections, best first; in all where none is named. */
+  searchKnowledge(text: string, options: SearchOptions = {}): Promise<KnowledgeSearchAnswer> {
+    const body = { text, ...options };
+    return this.send({ method: "POST", path: "/v1/knowledge/search", body });
+  }
+
+  /** Remove an entry; no later turn retrieves it. */
+  removeEntry(collection: string, entry: string): Promise<KnowledgeChangeAnswer> {
+    return this.send(buildRemoval(formatCollectionPath(collection, entry)));
+  }
+
+  /** Remove all entries of a collection. */
+  removeCollection(collection: string): Promise<KnowledgeChangeAnswer> {
+    return this.send(buildRemoval(formatCollectionPath(collection)));
+  }
+
+  /** Set all limits of a user; one that is left out is unlimited from then on. */
+  setQuota(user: string, limits: QuotaLimits): Promise<QuotaAnswer> {
+    return this.send(buildCommand(formatQuotaPath(user), { ...limits }, "PUT"));
+  }
+
+  /** Return what is left of a user's limits, and whether a turn is allowed now. */
+  fetchQuota(user: string): Promise<QuotaAnswer> {
+    return this.send({ method: "GET", path: formatQuotaPath(user) });
+  }
+
+  /** Return the users who have a limit. */
+  listQuotas(): Promise<QuotaListAnswer> {
+    return this.send({ method: "GET", path: "/v1/quotas" });
+  }
+
+  /** Return what turns used, in all and by group. */
+  fetchUsage(query: UsageQuery = {}): Promise<UsageReportAnswer> {
+    return this.send({ method: "GET", path: "/v1/usage", query: { ...query } });
   }
 
   /** Yield the events of all sessions, past and then live, without end. */
@@ -318,6 +438,15 @@ export class SessionClient {
     options: { reason?: string } = {},
   ): Promise<CommandAnswer> {
     return this.command(`turns/${turn}/approvals/${approval}`, { decision, ...options });
+  }
+
+  /** Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back. */
+  recordFeedback(
+    turn: number,
+    vote: "up" | "down" | "none",
+    options: { comment?: string } = {},
+  ): Promise<CommandAnswer> {
+    return this.command(`turns/${turn}/feedback`, { vote, ...options });
   }
 
   /** Close the session: it accepts no more turns. */

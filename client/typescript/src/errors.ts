@@ -11,6 +11,8 @@ export interface Problem {
   detail?: string;
   field?: string | null;
   fix?: string | null;
+  /** The limit of the user that refused a turn. */
+  quota?: components["schemas"]["LimitUseView"] | null;
 }
 
 /** A request was refused or not answered; the base of all errors of this client. */

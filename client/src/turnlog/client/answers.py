@@ -11,14 +11,16 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 
-class _Answer(BaseModel):
+class Answer(BaseModel):
+    """An answer of a service."""
+
     # Validators are built when they are first used: a program needs few of them.
     model_config = ConfigDict(
         frozen=True, extra="ignore", use_attribute_docstrings=True, defer_build=True
     )
 
 
-class CommandAnswer(_Answer):
+class CommandAnswer(Answer):
     """The result of a command, which may have had nothing to do."""
 
     session: str
@@ -29,7 +31,7 @@ class CommandAnswer(_Answer):
     """The sequence of its last event."""
 
 
-class SubmitAnswer(_Answer):
+class SubmitAnswer(Answer):
     """A turn that is on the log."""
 
     session: str
@@ -40,7 +42,7 @@ class SubmitAnswer(_Answer):
     """The sequence of the event that submitted it."""
 
 
-class PendingApprovalAnswer(_Answer):
+class PendingApprovalAnswer(Answer):
     """A tool that waits for a person's approval."""
 
     approval: int
@@ -83,7 +85,7 @@ class TurnAnswer(SubmitAnswer):
     """The reply as the value that it is, where its call requires a schema; otherwise None."""
 
 
-class TurnEntry(_Answer):
+class TurnEntry(Answer):
     """A turn in a history, as people read it."""
 
     turn: int
@@ -108,7 +110,7 @@ class TurnEntry(_Answer):
     """The reply as the value that it is, where its call requires a schema; otherwise None."""
 
 
-class ReplyDone(_Answer):
+class ReplyDone(Answer):
     """The reply is complete and recorded, in a session without phases or outside them."""
 
     turn: int
@@ -123,7 +125,7 @@ class ReplyDone(_Answer):
     """The reply as the value that it is, where its call requires a schema; otherwise None."""
 
 
-class ExchangeDone(_Answer):
+class ExchangeDone(Answer):
     """The reply is complete and recorded, in a phase of kind `freeform`."""
 
     phase_transition: str | None
@@ -136,7 +138,7 @@ class ExchangeDone(_Answer):
     """The reply as the value that it is, where its call requires a schema; otherwise None."""
 
 
-class DebriefDone(_Answer):
+class DebriefDone(Answer):
     """The reply is complete and recorded, in a phase of kind `debrief`."""
 
     debrief_complete: bool
@@ -145,7 +147,7 @@ class DebriefDone(_Answer):
     """The reply as the value that it is, where its call requires a schema; otherwise None."""
 
 
-class StoredEnvelope(_Answer):
+class StoredEnvelope(Answer):
     """Everything around the data of an event of the log, as CloudEvents 1.0."""
 
     id: str
@@ -180,7 +182,7 @@ class StoredEnvelope(_Answer):
     """Path of the stored bytes of the event."""
 
 
-class HistoryAnswer(_Answer):
+class HistoryAnswer(Answer):
     """The turns of a session."""
 
     session: str
@@ -191,7 +193,7 @@ class HistoryAnswer(_Answer):
     """The turns in order."""
 
 
-class OpenApprovalAnswer(_Answer):
+class OpenApprovalAnswer(Answer):
     """A tool that waits for a person's approval."""
 
     approval: int
@@ -206,7 +208,7 @@ class OpenApprovalAnswer(_Answer):
     """Without a decision by then the tool is refused, RFC 3339."""
 
 
-class OpenTurnAnswer(_Answer):
+class OpenTurnAnswer(Answer):
     """The turn that is not settled yet."""
 
     turn: int
@@ -215,7 +217,7 @@ class OpenTurnAnswer(_Answer):
     """The tools that wait for approval."""
 
 
-class ToolResultAnswer(_Answer):
+class ToolResultAnswer(Answer):
     """A tool use with its whole result."""
 
     tool: str
@@ -230,7 +232,7 @@ class ToolResultAnswer(_Answer):
     """The result as the tool gave it; None if there is none."""
 
 
-class SessionAnswer(_Answer):
+class SessionAnswer(Answer):
     """The state of a session."""
 
     session: str
@@ -257,7 +259,7 @@ class SessionAnswer(_Answer):
     """The turn that is not settled yet, with the approvals it waits for."""
 
 
-class SessionListEntry(_Answer):
+class SessionListEntry(Answer):
     """A session in a list."""
 
     session: str
@@ -270,7 +272,7 @@ class SessionListEntry(_Answer):
     """The number of submitted turns."""
 
 
-class SessionListAnswer(_Answer):
+class SessionListAnswer(Answer):
     """A page of sessions, newest first."""
 
     sessions: tuple[SessionListEntry, ...]
@@ -279,7 +281,7 @@ class SessionListAnswer(_Answer):
     """The `before` of the next page; None on the last page."""
 
 
-class TurnRangeAnswer(_Answer):
+class TurnRangeAnswer(Answer):
     """Consecutive turns."""
 
     first: int
@@ -288,7 +290,7 @@ class TurnRangeAnswer(_Answer):
     """The last turn."""
 
 
-class SummaryAnswer(_Answer):
+class SummaryAnswer(Answer):
     """A summary that replaces older turns in windows."""
 
     sequence: int
@@ -305,7 +307,7 @@ class SummaryAnswer(_Answer):
     """Whether that price is a guess, because no table has the very model."""
 
 
-class UncoveredTurnsAnswer(_Answer):
+class UncoveredTurnsAnswer(Answer):
     """Turns of a view that no summary covers any more."""
 
     view: str
@@ -314,7 +316,7 @@ class UncoveredTurnsAnswer(_Answer):
     """The turns, without the excluded one; the next turn may have a model summarise them again."""
 
 
-class CostAnswer(_Answer):
+class CostAnswer(Answer):
     """What some calls cost, and how well that is known."""
 
     micro_dollars: int | None = 0
@@ -325,7 +327,7 @@ class CostAnswer(_Answer):
     """Calls that have an attempt without a price; what such an attempt cost is in no sum."""
 
 
-class ExclusionPreviewAnswer(_Answer):
+class ExclusionPreviewAnswer(Answer):
     """What excluding a turn would undo; nothing is recorded."""
 
     session: str

@@ -10,12 +10,13 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import httpx
 
-from turnlog.client import operations
+from turnlog.client import operations, tenant_operations
 from turnlog.client.answers import (
     CommandAnswer,
     ExclusionPreviewAnswer,
@@ -36,6 +37,20 @@ from turnlog.client.sse_events import (
     TurnEvent,
     parse_session_event,
     parse_turn_event,
+)
+from turnlog.client.tenant_answers import (
+    CollectionListAnswer,
+    EntryAnswer,
+    EntryForm,
+    EntryKind,
+    EntryListAnswer,
+    ImportedEntryForm,
+    KnowledgeChangeAnswer,
+    KnowledgeSearchAnswer,
+    QuotaAnswer,
+    QuotaListAnswer,
+    UsageGrouping,
+    UsageReportAnswer,
 )
 
 
@@ -107,6 +122,122 @@ class AsyncTurnlogClient:
             "before": before,
         }
         return await self.send(operations.list_sessions(filters, attributes or {}))
+
+    async def put_entry(
+        self, collection: str, entry: str, form: EntryForm
+    ) -> KnowledgeChangeAnswer:
+        """Add an entry of knowledge, or change it so that it is as given."""
+        return await self.send(tenant_operations.put_entry(collection, entry, form))
+
+    async def import_entries(
+        self,
+        collection: str,
+        entries: Sequence[ImportedEntryForm],
+        *,
+        replace_sources: bool = False,
+    ) -> KnowledgeChangeAnswer:
+        """Add or edit entries, all or none.
+
+        `replace_sources` removes what came from the same sources before and is not among them.
+        """
+        return await self.send(
+            tenant_operations.import_entries(collection, entries, replace_sources=replace_sources)
+        )
+
+    async def list_collections(self, *, min_sequence: int | None = None) -> CollectionListAnswer:
+        """Return the collections of the knowledge, as of a change with `min_sequence`."""
+        return await self.send(tenant_operations.list_collections(min_sequence))
+
+    async def list_entries(
+        self,
+        collection: str,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        min_sequence: int | None = None,
+    ) -> EntryListAnswer:
+        """Return a page of a collection's entries; `after` is the `next` of the page before it."""
+        return await self.send(
+            tenant_operations.list_entries(collection, after, limit, min_sequence)
+        )
+
+    async def fetch_entry(
+        self, collection: str, entry: str, *, min_sequence: int | None = None
+    ) -> EntryAnswer:
+        """Return an entry as it is now."""
+        return await self.send(tenant_operations.fetch_entry(collection, entry, min_sequence))
+
+    async def search_knowledge(
+        self,
+        text: str,
+        *,
+        collections: Sequence[str] = (),
+        limit: int | None = None,
+        kinds: Sequence[EntryKind] = (),
+        min_efficiency: float | None = None,
+        exclude_negative: bool = False,
+    ) -> KnowledgeSearchAnswer:
+        """Return what is found in collections, best first; in all where none is named."""
+        form = {
+            "text": text,
+            "collections": list(collections),
+            "limit": limit,
+            "kinds": list(kinds),
+            "min_efficiency": min_efficiency,
+            "exclude_negative": exclude_negative,
+        }
+        return await self.send(tenant_operations.search_knowledge(form))
+
+    async def remove_entry(self, collection: str, entry: str) -> KnowledgeChangeAnswer:
+        """Remove an entry; no later turn retrieves it."""
+        return await self.send(tenant_operations.remove_entry(collection, entry))
+
+    async def remove_collection(self, collection: str) -> KnowledgeChangeAnswer:
+        """Remove all entries of a collection."""
+        return await self.send(tenant_operations.remove_collection(collection))
+
+    async def set_quota(
+        self,
+        user: str,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        requests_per_hour: int | None = None,
+        requests_per_day: int | None = None,
+    ) -> QuotaAnswer:
+        """Set all limits of a user; one that is not named is unlimited from then on."""
+        limits = {
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "requests_per_hour": requests_per_hour,
+            "requests_per_day": requests_per_day,
+        }
+        return await self.send(tenant_operations.set_quota(user, limits))
+
+    async def fetch_quota(self, user: str) -> QuotaAnswer:
+        """Return what is left of a user's limits, and whether a turn is allowed now."""
+        return await self.send(tenant_operations.fetch_quota(user))
+
+    async def list_quotas(self) -> QuotaListAnswer:
+        """Return the users who have a limit."""
+        return await self.send(tenant_operations.list_quotas())
+
+    async def fetch_usage(
+        self,
+        *,
+        group_by: UsageGrouping = "all",
+        user: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> UsageReportAnswer:
+        """Return what turns used, in all and by group; times need a time zone."""
+        query = {
+            "group_by": group_by,
+            "user": user,
+            "since": since.isoformat() if since else None,
+            "until": until.isoformat() if until else None,
+        }
+        return await self.send(tenant_operations.fetch_usage(query))
 
     async def watch_events(
         self, *, after: str | None = None, types: Sequence[str] = ()
@@ -204,14 +335,16 @@ class AsyncSessionClient:
         *,
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
+        user: str | None = None,
         timeout: float = operations.MAX_WAIT,
     ) -> TurnAnswer:
         """Submit a turn and return its outcome; a failed turn is an outcome, not an error.
 
+        `user` is who asks, where no proxy names users: whose quota it takes from.
         Raises `TurnUnsettled` after `timeout` seconds, and `ApprovalNeeded` as soon as the turn
         waits for a person; in both cases the turn goes on.
         """
-        submitted = operations.submit_turn(self.session, text, inputs, meta)
+        submitted = operations.submit_turn(self.session, text, inputs, meta, user)
         ends = time.monotonic() + timeout
         while True:
             waiting = operations.wait_for_turn(submitted, ends - time.monotonic())
@@ -230,9 +363,12 @@ class AsyncSessionClient:
         *,
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
+        user: str | None = None,
     ) -> SubmitAnswer:
         """Submit a turn and return at once; it is on the log then."""
-        return await self.turnlog.send(operations.submit_turn(self.session, text, inputs, meta))
+        return await self.turnlog.send(
+            operations.submit_turn(self.session, text, inputs, meta, user)
+        )
 
     async def stream_turn(
         self,
@@ -240,9 +376,10 @@ class AsyncSessionClient:
         *,
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
+        user: str | None = None,
     ) -> AsyncGenerator[TurnEvent]:
         """Submit a turn and yield the events of its reply, to its end."""
-        submitted = await self.submit_turn(text, inputs=inputs, meta=meta)
+        submitted = await self.submit_turn(text, inputs=inputs, meta=meta, user=user)
         async with aclosing(self.watch_turn(submitted.turn)) as events:
             async for event in events:
                 yield event
@@ -299,6 +436,14 @@ class AsyncSessionClient:
         """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
         return await self.turnlog.send(
             operations.decide_approval(self.session, turn, approval, decision, reason)
+        )
+
+    async def record_feedback(
+        self, turn: int, vote: Literal["up", "down", "none"], *, comment: str | None = None
+    ) -> CommandAnswer:
+        """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
+        return await self.turnlog.send(
+            operations.record_feedback(self.session, turn, vote, comment)
         )
 
     async def close_session(self, reason: str | None = None) -> CommandAnswer:

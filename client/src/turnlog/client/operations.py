@@ -35,6 +35,9 @@ MAX_TRIES: Final = 8
 MAX_DELAY: Final = 10.0
 """Seconds to wait before another try, at most."""
 
+MAX_RETRY_AFTER: Final = 60.0
+"""Seconds after which the service may want a request again; a later one is the caller's."""
+
 MAX_WAIT: Final = 300.0
 """Seconds that the service waits for a reply within one request, at most."""
 
@@ -81,25 +84,28 @@ def compute_retry_delay(tries: int, response: httpx.Response | None) -> float | 
     """Return the seconds until a request is sent again; None if its outcome stands.
 
     `tries` counts the requests sent so far; `response` is None where none came. The service says
-    itself how long to wait (`Retry-After`).
+    itself how long to wait (`Retry-After`); where that is long, as it is for a quota that is used
+    up, the refusal stands.
     """
     if tries >= MAX_TRIES or (response is not None and response.status_code not in _RETRIED_STATUS):
         return None
     asked = response.headers.get("Retry-After", "") if response is not None else ""
     delay = float(asked) if asked.isdecimal() else _BASE_DELAY * 2.0 ** (tries - 1)
-    return min(delay, MAX_DELAY)
+    return min(delay, MAX_DELAY) if delay <= MAX_RETRY_AFTER else None
 
 
-def _build_command(
-    path: str, body: Mapping[str, Any], answer: type[AnswerT], method: str = "POST"
+def build_command(
+    path: str, body: Mapping[str, Any] | None, answer: type[AnswerT], method: str = "POST"
 ) -> ClientOperation[AnswerT]:
-    fields = {name: value for name, value in body.items() if value is not None}
+    """Return a command with an idempotency key of its own; fields that are None are left out."""
+    fields = None if body is None else {k: value for k, value in body.items() if value is not None}
     return ClientOperation(method, path, answer, fields, headers={"Idempotency-Key": uuid4().hex})
 
 
-def _build_read(
+def build_read(
     path: str, answer: type[AnswerT], query: Mapping[str, object] = {}
 ) -> ClientOperation[AnswerT]:
+    """Return a read; parameters that are None are left out."""
     given = {name: str(value) for name, value in query.items() if value is not None}
     return ClientOperation("GET", path, answer, query=given)
 
@@ -134,7 +140,7 @@ def open_session(
         "session": session,
         "profile": profile,
     }
-    return _build_command("/v1/sessions", body, CommandAnswer)
+    return build_command("/v1/sessions", body, CommandAnswer)
 
 
 def list_sessions(
@@ -142,7 +148,7 @@ def list_sessions(
 ) -> ClientOperation[SessionListAnswer]:
     """List sessions, newest first."""
     query = {**filters, **{f"attribute.{name}": value for name, value in attributes.items()}}
-    return _build_read("/v1/sessions", SessionListAnswer, query)
+    return build_read("/v1/sessions", SessionListAnswer, query)
 
 
 def submit_turn(
@@ -150,10 +156,11 @@ def submit_turn(
     text: str | None,
     inputs: Mapping[str, Any] | None,
     meta: Mapping[str, Any] | None,
+    user: str | None,
 ) -> ClientOperation[SubmitAnswer]:
     """Submit a turn."""
-    body = {"text": text, "inputs": inputs, "meta": meta}
-    return _build_command(f"{format_session_path(session)}/turns", body, SubmitAnswer)
+    body = {"text": text, "inputs": inputs, "meta": meta, "user": user}
+    return build_command(f"{format_session_path(session)}/turns", body, SubmitAnswer)
 
 
 def wait_for_turn(
@@ -180,7 +187,7 @@ def parse_unsettled(response: httpx.Response) -> UnsettledAnswer:
 
 def cancel_turn(session: str, turn: int | None) -> ClientOperation[CommandAnswer]:
     """Cancel the open turn, or a queued one."""
-    return _build_command(f"{format_session_path(session)}/cancel", {"turn": turn}, CommandAnswer)
+    return build_command(f"{format_session_path(session)}/cancel", {"turn": turn}, CommandAnswer)
 
 
 def decide_approval(
@@ -188,26 +195,32 @@ def decide_approval(
 ) -> ClientOperation[CommandAnswer]:
     """Approve or refuse a tool that waits for it."""
     path = f"{format_session_path(session)}/turns/{turn}/approvals/{approval}"
-    return _build_command(path, {"decision": decision, "reason": reason}, CommandAnswer)
+    return build_command(path, {"decision": decision, "reason": reason}, CommandAnswer)
+
+
+def record_feedback(
+    session: str, turn: int, vote: str, comment: str | None
+) -> ClientOperation[CommandAnswer]:
+    """Judge the reply of a turn."""
+    path = f"{format_session_path(session)}/turns/{turn}/feedback"
+    return build_command(path, {"vote": vote, "comment": comment}, CommandAnswer)
 
 
 def close_session(session: str, reason: str | None) -> ClientOperation[CommandAnswer]:
     """Close a session."""
-    return _build_command(
-        f"{format_session_path(session)}/close", {"reason": reason}, CommandAnswer
-    )
+    return build_command(f"{format_session_path(session)}/close", {"reason": reason}, CommandAnswer)
 
 
 def enter_phase(session: str, to: str, carry: str | None) -> ClientOperation[CommandAnswer]:
     """Move a session to a phase."""
     body = {"to": to, "carry": carry}
-    return _build_command(f"{format_session_path(session)}/phase", body, CommandAnswer)
+    return build_command(f"{format_session_path(session)}/phase", body, CommandAnswer)
 
 
 def record_choice(session: str, choice: str) -> ClientOperation[CommandAnswer]:
     """Make a choice that the current phase offers."""
     path = f"{format_session_path(session)}/choices"
-    return _build_command(path, {"choice": choice}, CommandAnswer)
+    return build_command(path, {"choice": choice}, CommandAnswer)
 
 
 def switch_profile(
@@ -215,19 +228,18 @@ def switch_profile(
 ) -> ClientOperation[CommandAnswer]:
     """Switch a session to another profile or model."""
     body = {"profile": profile, "model": model}
-    return _build_command(f"{format_session_path(session)}/profile", body, CommandAnswer)
+    return build_command(f"{format_session_path(session)}/profile", body, CommandAnswer)
 
 
 def exclude_turn(session: str, turn: int, *, excluded: bool) -> ClientOperation[CommandAnswer]:
     """Exclude a turn from later windows, or include it again."""
     path = _format_exclusion_path(session, turn)
-    command = _build_command(path, {}, CommandAnswer, "PUT" if excluded else "DELETE")
-    return ClientOperation(command.method, path, CommandAnswer, headers=command.headers)
+    return build_command(path, None, CommandAnswer, "PUT" if excluded else "DELETE")
 
 
 def preview_exclusion(session: str, turn: int) -> ClientOperation[ExclusionPreviewAnswer]:
     """Fetch what excluding a turn would undo."""
-    return _build_read(_format_exclusion_path(session, turn), ExclusionPreviewAnswer)
+    return build_read(_format_exclusion_path(session, turn), ExclusionPreviewAnswer)
 
 
 def _format_exclusion_path(session: str, turn: int) -> str:
@@ -239,26 +251,26 @@ def redact_reply(
 ) -> ClientOperation[CommandAnswer]:
     """Redact the reply of a turn."""
     body = {"turn": turn, "reason": reason, "replacement": replacement}
-    return _build_command(f"{format_session_path(session)}/redactions", body, CommandAnswer)
+    return build_command(f"{format_session_path(session)}/redactions", body, CommandAnswer)
 
 
 def fork_session(session: str, at: int, fork: str | None) -> ClientOperation[CommandAnswer]:
     """Fork a session at a sequence."""
     body = {"at": at, "session": fork}
-    return _build_command(f"{format_session_path(session)}/fork", body, CommandAnswer)
+    return build_command(f"{format_session_path(session)}/fork", body, CommandAnswer)
 
 
 def fetch_state(session: str, at: int | None) -> ClientOperation[SessionAnswer]:
     """Fetch the state of a session, now or at a sequence."""
-    return _build_read(format_session_path(session), SessionAnswer, {"at": at})
+    return build_read(format_session_path(session), SessionAnswer, {"at": at})
 
 
 def fetch_history(session: str, at: int | None) -> ClientOperation[HistoryAnswer]:
     """Fetch the turns of a session, now or at a sequence."""
-    return _build_read(f"{format_session_path(session)}/history", HistoryAnswer, {"at": at})
+    return build_read(f"{format_session_path(session)}/history", HistoryAnswer, {"at": at})
 
 
 def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolResultAnswer]:
     """Fetch a tool use with its whole result."""
     place = f"calls/{quote(call, safe='')}/tools/{quote(id, safe='')}"
-    return _build_read(f"{format_session_path(session)}/{place}", ToolResultAnswer)
+    return build_read(f"{format_session_path(session)}/{place}", ToolResultAnswer)
