@@ -208,7 +208,8 @@ async def test_knowledge_is_added_found_and_removed(turnlog: AsyncTurnlogClient)
     form: EntryForm = {"text": "Count the sailings.", "kind": "case", "title": "How many sail?"}
     added = await turnlog.put_entry(collection, "sailings", form)
     assert (added.added, added.edited) == (1, 0)
-    again = await turnlog.put_entry(collection, "sailings", form | {"efficiency": 0.5})
+    rated: EntryForm = {**form, "efficiency": 0.5}
+    again = await turnlog.put_entry(collection, "sailings", rated)
     assert (again.added, again.edited) == (0, 1)
     entries: list[ImportedEntryForm] = [
         {"id": f"harbour-{n}", "text": f"Quay {n} opens at six.", "source": "harbour.md"}
@@ -222,7 +223,7 @@ async def test_knowledge_is_added_found_and_removed(turnlog: AsyncTurnlogClient)
     assert [each.id for each in (*page.entries, *rest.entries)] == ["harbour-1", "sailings"]
     assert rest.next is None
     entry = await turnlog.fetch_entry(collection, "sailings")
-    assert (entry.kind, entry.title, entry.efficiency) == ("case", form["title"], 0.5)
+    assert (entry.kind, entry.title, entry.efficiency) == ("case", "How many sail?", 0.5)
     listed = await turnlog.list_collections(min_sequence=imported.sequence)
     (own,) = [each for each in listed.collections if each.collection == collection]
     assert (own.cases, own.documents) == (1, 1)
