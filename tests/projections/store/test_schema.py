@@ -10,11 +10,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.projections.store.engine import ReadModelStore, open_store
@@ -35,6 +36,42 @@ def test_revision_of_this_release_is_the_last_of_the_migrations() -> None:
     config = Config()
     config.set_main_option("script_location", "turnlog.projections.store:migrations")
     assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA_REVISION]
+
+
+async def test_the_index_of_knowledge_that_depended_on_the_database_is_dropped(
+    database_url: str,
+) -> None:
+    store = open_store(database_url)
+    async with store.open_writer() as connection:
+        await connection.run_sync(_migrate_to, "0009")
+        for statement in FORMER_INDEX[connection.dialect.name]:
+            await connection.execute(text(statement))
+    await prepare_schema(store)
+    async with store.open_reader() as connection:
+        assert await connection.run_sync(_list_differences) == []
+        names = await connection.run_sync(lambda each: inspect(each).get_table_names())
+    assert not {name for name in names if "words" in name or "vectors" in name}
+    await store.close()
+
+
+FORMER_INDEX = {
+    "sqlite": (
+        "CREATE TABLE knowledge_vectors (number bigint)",
+        "CREATE VIRTUAL TABLE knowledge_words_1 USING fts5(title, content)",
+        "CREATE VIRTUAL TABLE knowledge_words_2 USING fts5(title, content)",
+    ),
+    "postgresql": (
+        "CREATE TABLE knowledge_vectors (number bigint)",
+        "CREATE TABLE knowledge_words (number bigint)",
+    ),
+}
+
+
+def _migrate_to(connection: Connection, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", "turnlog.projections.store:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
 
 
 async def test_processes_that_start_together_migrate_once(database_url: str) -> None:

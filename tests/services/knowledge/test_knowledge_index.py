@@ -17,7 +17,7 @@ from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput
 from turnlog.projections.knowledge.search_port import IndexPositions, SearchRequest
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.knowledge.knowledge_projection import read_knowledge_position
+from turnlog.projections.store.knowledge.knowledge_builds import read_knowledge_position
 from turnlog.projections.store.schema.read_model_tables import (
     PROJECTIONS,
     RETRIEVED_ENTRIES,
@@ -37,6 +37,15 @@ DOCUMENTS = (
     EntryInput("tides:1", "High water comes twelve hours and a half after the last one."),
     EntryInput("tides:2", "Ships with a deep draught wait for high water in the harbour."),
 )
+
+EXPECTED_HITS = [
+    ("sextant", 3.805789, 0.792191, 0.032786885),
+    ("ship:01", 0.218281, 0.496294, 0.031746032),
+    ("ship:00", 0.218281, 0.486148, 0.030414747),
+    ("ship:10", 0.218281, 0.494395, 0.029273504),
+    ("ship:11", 0.218281, 0.490283, 0.028624003),
+]
+"""Id, and the scores by words, by vectors and of both."""
 
 
 async def build_index(store: ReadModelStore) -> IndexHarness:
@@ -60,7 +69,7 @@ async def test_words_and_meaning_both_find_and_every_hit_has_its_scores(
     assert best.vector_score == best.confidence
     assert 0.3 < best.confidence < 1
     assert result.embedder.startswith("wordllama-")
-    assert result.index_version.endswith("-2")
+    assert result.index_version.endswith("-3")
     assert result.positions.knowledge == 2
     fused = [hit.fused_score for hit in result.hits]
     assert fused == sorted(fused, reverse=True)
@@ -149,7 +158,7 @@ async def test_what_was_removed_or_edited_is_no_longer_in_the_index(store: ReadM
     assert all(hit.lexical_score is None for hit in hits)
     async with store.open_reader() as connection:
         assert await connection.scalar(text("SELECT count(*) FROM knowledge_entries")) == 4
-        assert await connection.scalar(text("SELECT count(*) FROM knowledge_vectors")) == 4
+        assert await connection.scalar(text("SELECT count(*) FROM knowledge_texts")) == 4
         contents = await connection.execute(text("SELECT content FROM knowledge_entries"))
         assert "exchange" not in "".join(contents.scalars())
 
@@ -223,6 +232,21 @@ async def test_a_filter_costs_no_allowed_entry_its_place(store: ReadModelStore) 
     assert await index.find_ids("late ships", "cases", min_efficiency=0.8) == ["z-good"]
     ties = await index.find_ids("late ships in the harbour", "cases", limit=5)
     assert ties == ["e000", "e001", "e002", "e003", "e004"]
+
+
+async def test_both_databases_give_the_same_hits_in_the_same_order_with_the_same_scores(
+    store: ReadModelStore,
+) -> None:
+    index = await build_index(store)
+    # A rare word weighs more than one that nearly all have.
+    many = (EntryInput(f"ship:{n:02}", f"Ship {n} lies in the harbour.") for n in range(30))
+    await index.knowledge.put_entries("docs", *many)
+    await index.knowledge.put_entries("docs", EntryInput("sextant", "A sextant, on a ship."))
+    await index.rebuild()
+    hits = await index.find_hits("ships with a sextant in the harbour", "cases", "docs", limit=5)
+    assert [
+        (hit.entry_id, hit.lexical_score, hit.vector_score, hit.fused_score) for hit in hits
+    ] == EXPECTED_HITS
 
 
 async def test_a_search_ahead_of_the_index_says_so(store: ReadModelStore) -> None:

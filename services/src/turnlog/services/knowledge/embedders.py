@@ -2,19 +2,20 @@
 
 A setting names one: `wordllama`, or `litellm:openai/text-embedding-3-small`. The part before the
 colon is an entry point of the group `turnlog.embedders`, the rest is its model. An embedder names
-itself with its version; when that name is not the one of the index, the projector builds the index
-again.
+itself with its version; when that name is not the one of the index, the projector builds another
+index, and the former embedder is asked for the former one until then.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, cast
 
 from turnlog.events.errors import Refused, Unavailable
+from turnlog.projections.store.knowledge.knowledge_builds import EmbedderVersion
 from turnlog.services.extensions.plugins import EMBEDDER_GROUP, load_entry_point
 from turnlog.services.platform.concurrency import run_in_thread
 
@@ -55,6 +56,7 @@ class CheckedEmbedder:
     setting: str = DEFAULT_EMBEDDER
     timeout: float = EMBED_TIMEOUT
     _created: Embedder | None = None
+    _former: dict[str, CheckedEmbedder] = field(default_factory=dict[str, "CheckedEmbedder"])
 
     @property
     def embedder(self) -> Embedder:
@@ -67,6 +69,23 @@ class CheckedEmbedder:
     def name(self) -> str:
         """The embedder's name with its version."""
         return self.embedder.name
+
+    @property
+    def version(self) -> EmbedderVersion:
+        """What an index says of the embedder that it is built with."""
+        return EmbedderVersion(self.name, self.setting)
+
+    def find_version(self, wanted: EmbedderVersion) -> CheckedEmbedder | None:
+        """Return the embedder of an index; None if there is none of that version any more."""
+        if wanted.name == self.name:
+            return self
+        former = self._former.setdefault(
+            wanted.setting, CheckedEmbedder(wanted.setting, self.timeout)
+        )
+        try:
+            return former if former.name == wanted.name else None
+        except Refused:
+            return None
 
     async def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector of length 1 for each text; raises `Unavailable`.

@@ -15,24 +15,25 @@ from turnlog.projections.knowledge.search_port import (
     SearchResult,
 )
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.knowledge.knowledge_projection import (
+from turnlog.projections.store.knowledge.knowledge_builds import (
     KNOWLEDGE_VERSION,
     KnowledgePosition,
-    read_histories,
     read_knowledge_position,
-    read_searchable_sequence,
-    read_vector_length,
 )
+from turnlog.projections.store.knowledge.knowledge_projection import Vector, read_history
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.services.knowledge.embedders import CheckedEmbedder
 from turnlog.services.platform.concurrency import run_in_thread
 
 if TYPE_CHECKING:
-    from turnlog.projections.store.knowledge.vector_matrix import VectorMatrices
+    from turnlog.projections.store.knowledge.tenant_index import TenantIndex, TenantIndexes
 
 POSITION_TIMEOUT: Final = 5.0
 """Seconds that a search waits for the index to come to where the request wants it."""
+
+INDEX_VERSION: Final = f"bm25-vectors-{KNOWLEDGE_VERSION}"
+"""The rules of the index, as retrievals record them."""
 
 _SEARCH_MODULE: Final = "turnlog.projections.store.knowledge.index_search"
 
@@ -45,53 +46,62 @@ class IndexedKnowledge:
     signal: ProjectionSignal
     embedder: CheckedEmbedder
     position_timeout: float = POSITION_TIMEOUT
-    _matrices: VectorMatrices | None = None
+    _indexes: TenantIndexes | None = None
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """See `KnowledgeSearch`."""
-        positions = await self._wait_for_positions(request)
-        (vector,) = await self.embedder.embed_texts([request.text])
         # numpy comes with it: 30 MB that a service without knowledge does without
         await run_in_thread(partial(import_module, _SEARCH_MODULE))
+        result: SearchResult | None = None
+        while result is None:
+            votes = await self._wait_for_positions(request)
+            async with self.store.open_reader() as connection:
+                at = self._require_usable(await read_knowledge_position(connection))
+            (vector,) = await self._get_embedder(at).embed_texts([request.text])
+            result = await self._search_build(request, at, vector, votes)
+        return result
+
+    async def _search_build(
+        self, request: SearchRequest, at: KnowledgePosition, vector: Vector, votes: int
+    ) -> SearchResult | None:
+        """Search a build; None if another one is active by now, perhaps of another embedder."""
         from turnlog.projections.store.knowledge import (  # noqa: PLC0415
             index_search,
-            vector_matrix,
+            tenant_index,
         )
 
-        matrices = self._matrices = self._matrices or vector_matrix.VectorMatrices()
+        indexes = self._indexes = self._indexes or tenant_index.TenantIndexes()
+        hits: tuple[KnowledgeHit, ...] = ()
         async with self.store.open_reader() as connection:
-            at = _require_usable(await read_knowledge_position(connection))
-            self._check_embedder(at, await read_vector_length(connection, at.vectors), vector)
-            history = (await read_histories(connection)).get(request.tenant)
-            hits: tuple[KnowledgeHit, ...] = ()
+            now = await read_knowledge_position(connection)
+            if now is None or now.build != at.build:
+                return None
+            history = await read_history(connection, at.build, request.tenant)
+            sequence = history.sequence if history else 0
+            if sequence < request.min_positions.knowledge:
+                return None  # The build has become active meanwhile, and is behind the former one.
             if history is not None:
-                search = index_search.IndexSearch(
-                    connection, at, history, matrices, request, vector
-                )
+                index = await indexes.load_index(connection, at.build, request.tenant, history)
+                _check_length(at, index, vector)
+                search = index_search.IndexSearch(connection, index, request, vector)
                 hits = await search.find_hits()
-        sequence = history.sequence if history else 0
-        return SearchResult(
-            hits,
-            f"{at.vectors}-{KNOWLEDGE_VERSION}",
-            at.embedder,
-            IndexPositions(sequence, positions.votes),
-        )
+        found = IndexPositions(sequence, votes)
+        return SearchResult(hits, INDEX_VERSION, at.embedder.name, found)
 
-    def _check_embedder(
-        self, at: KnowledgePosition, length: int | None, vector: list[float]
-    ) -> None:
-        name = self.embedder.name
-        if at.embedder != name:
-            detail = f"its vectors are of {at.embedder}, this process has {name}"
-            raise Unavailable("knowledge-index", f"{detail}: restart the projector with it")
-        if length is not None and length != len(vector):
-            detail = f"{name}: {len(vector)} numbers, the vectors of the index have {length}"
-            raise Unavailable("embedder", f"{detail}: run `turnlog rebuild`")
+    def _get_embedder(self, at: KnowledgePosition) -> CheckedEmbedder:
+        embedder = self.embedder.find_version(at.embedder)
+        if embedder is None:
+            detail = f"its vectors are of {at.embedder.name}, this process has {self.embedder.name}"
+            raise Unavailable("knowledge-index", f"{detail}: the projector builds it again")
+        return embedder
 
-    async def _wait_for_positions(self, request: SearchRequest) -> IndexPositions:
-        """Wait until the index has come as far as the request wants; raises `Unavailable`."""
+    async def _wait_for_positions(self, request: SearchRequest) -> int:
+        """Wait until the index has come as far as the request wants; return that of the votes.
+
+        Raises `Unavailable`.
+        """
         wanted = request.min_positions
-        entries = partial(read_searchable_sequence, self.store, request.tenant)
+        entries = partial(self._read_searchable_sequence, request.tenant)
         for what, read, sequence in (
             ("entries", entries, wanted.knowledge),
             ("votes", self._read_votes_position, wanted.votes),
@@ -100,10 +110,31 @@ class IndexedKnowledge:
                 self.signal, read, sequence, within=self.position_timeout
             ):
                 async with self.store.open_reader() as connection:
-                    _require_usable(await read_knowledge_position(connection))
+                    self._require_usable(await read_knowledge_position(connection))
                 detail = f"its {what} are behind {sequence}: see the log of the projector"
                 raise Unavailable("knowledge-index", detail)
-        return IndexPositions(wanted.knowledge, await self._read_votes_position())
+        return await self._read_votes_position()
+
+    async def _read_searchable_sequence(self, tenant: str) -> int:
+        """Return the sequence of a tenant's knowledge in the index; -1 while it is not usable."""
+        async with self.store.open_reader() as connection:
+            at = await read_knowledge_position(connection)
+            try:
+                at = self._require_usable(at)
+            except Unavailable:
+                return -1
+            history = await read_history(connection, at.build, tenant)
+        return history.sequence if history else 0
+
+    def _require_usable(self, at: KnowledgePosition | None) -> KnowledgePosition:
+        if at is None:
+            raise Unavailable("knowledge-index", "no projector has made one yet")
+        if at.version != KNOWLEDGE_VERSION:
+            raise Unavailable("knowledge-index", "it is of another release: restart the projector")
+        if not at.is_complete:
+            raise Unavailable("knowledge-index", "it is being built")
+        self._get_embedder(at)
+        return at
 
     async def _read_votes_position(self) -> int:
         async with self.store.open_reader() as connection:
@@ -111,11 +142,10 @@ class IndexedKnowledge:
         return at.position if at else 0
 
 
-def _require_usable(at: KnowledgePosition | None) -> KnowledgePosition:
-    if at is None:
-        raise Unavailable("knowledge-index", "no projector has made one yet")
-    if at.version != KNOWLEDGE_VERSION:
-        raise Unavailable("knowledge-index", "it is of another release: restart the projector")
-    if not at.is_complete:
-        raise Unavailable("knowledge-index", "it is being built")
-    return at
+def _check_length(at: KnowledgePosition, index: TenantIndex, vector: Vector) -> None:
+    length = index.vectors.shape[1]
+    if length not in (0, len(vector)):
+        detail = (
+            f"{at.embedder.name}: {len(vector)} numbers, the vectors of the index have {length}"
+        )
+        raise Unavailable("embedder", f"{detail}: run `turnlog rebuild`")

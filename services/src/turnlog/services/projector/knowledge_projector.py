@@ -1,8 +1,9 @@
 """The knowledge projector: keeps rows and search index of knowledge up to date.
 
 It folds from where the index is. An index of another version or of another embedder is built again
-from the first event. Like the other projectors it waits for what cannot be reached, the embedder
-included, and ends if the stream does not match the index.
+from the first event, beside the former one, which is kept up to date meanwhile if its embedder can
+still be had. Like the other projectors it waits for what cannot be reached, the embedder included,
+and ends if the stream does not match the index.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 import structlog
 
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import decode_event, decode_knowledge_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent, find_chain_break
@@ -29,16 +31,21 @@ from turnlog.events.model.tenant.knowledge_events import (
 )
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.knowledge.index_tables import Vector
-from turnlog.projections.store.knowledge.knowledge_projection import (
+from turnlog.projections.store.knowledge.knowledge_builds import (
     KNOWLEDGE_VERSION,
+    KnowledgePosition,
+    begin_knowledge_build,
+    clear_former_builds,
+    prepare_knowledge_build,
+    read_build_position,
+    read_knowledge_position,
+)
+from turnlog.projections.store.knowledge.knowledge_projection import (
     EntryChange,
     KnowledgeHistory,
-    KnowledgePosition,
     TenantChanges,
-    begin_knowledge_build,
+    Vector,
     read_histories,
-    read_knowledge_position,
     read_vector_length,
     write_knowledge,
 )
@@ -90,35 +97,58 @@ class KnowledgeProjector:
     async def rebuild_index(self) -> int:
         """Build the index from the first event; return the stream sequence it is folded to."""
         await prepare_schema(self.store)
-        begun = await self._begin_build()
-        while True:
-            folded = await self._fold_present_events(begun)
-            if folded is not None:
-                return folded.position
-            # A running projector folds the same build; whichever is first moves the position.
-            async with self.store.open_reader() as connection:
-                begun = await read_knowledge_position(connection) or begun
+        at: KnowledgePosition | None = None
+        folded: KnowledgePosition | None = None
+        while folded is None:
+            # A running projector may fold the same build; whichever is first moves the position.
+            at = at and await self._read_build(at.build)
+            at = at or await self._begin_build()
+            folded = await self._fold_present_events(at)
+        await clear_former_builds(self.store)
+        return folded.position
 
     async def _run_round(self) -> None:
-        """Fold until another process moves the position."""
+        """Fold until another process moves the position, or another build is active."""
         await prepare_schema(self.store)
         async with self.store.open_reader() as connection:
             before = await read_knowledge_position(connection)
         if before:
             await self._verify_position(before)
-        at: KnowledgePosition | None = before
-        if at is None or (at.version, at.embedder) != (
-            KNOWLEDGE_VERSION,
-            self.embedder.name,
-        ):
-            at = await self._begin_build()
-        at = await self._fold_present_events(at)
-        if at is None:
+        await clear_former_builds(self.store)
+        log = await self.log.get_identity(self.tenant)
+        async with self.store.open_writer() as connection:
+            at = await prepare_knowledge_build(connection, log, self.embedder.version)
+        if at.is_active or before is None:
+            await self.follow_log(at)
             return
-        async with aclosing(self.log.stream_raw_events(None, at.position, live=True)) as bulks:
+        async with run_tasks(self._follow_former_build(before)):
+            await self._fold_present_events(at)
+
+    async def _follow_former_build(self, at: KnowledgePosition) -> None:
+        """Keep the build up to date that another takes the place of, as far as that is possible."""
+        embedder = self.embedder.find_version(at.embedder)
+        if embedder is None or at.version != KNOWLEDGE_VERSION:
+            return
+        former = replace(self, embedder=embedder)
+        outage = OutageLog()
+        following: KnowledgePosition | None = at
+        while following is not None:
+            try:
+                await former.follow_log(following)
+            except Unavailable as error:
+                outage.record_failure(error)
+            await wait_backoff(outage.failures)
+            following = await self._read_build(at.build)
+
+    async def follow_log(self, at: KnowledgePosition) -> None:
+        """Fold all events, and those to come, until another process moves the position."""
+        moved = await self._fold_present_events(at)
+        if moved is None:
+            return
+        async with aclosing(self.log.stream_raw_events(None, moved.position, live=True)) as bulks:
             async for raws in bulks:
-                at = await self._fold_batch(at, raws)
-                if at is None:
+                moved = await self._fold_batch(moved, raws)
+                if moved is None:
                     return
 
     async def _verify_position(self, before: KnowledgePosition) -> None:
@@ -143,21 +173,31 @@ class KnowledgeProjector:
     async def _begin_build(self) -> KnowledgePosition:
         log = await self.log.get_identity(self.tenant)
         async with self.store.open_writer() as connection:
-            return await begin_knowledge_build(connection, log, self.embedder.name)
+            return await begin_knowledge_build(connection, log, self.embedder.version)
+
+    async def _read_build(self, build: int) -> KnowledgePosition | None:
+        async with self.store.open_reader() as connection:
+            return await read_build_position(connection, build)
 
     async def _fold_present_events(self, at: KnowledgePosition) -> KnowledgePosition | None:
-        """Fold to the end of the stream; None if another process moved the position."""
-        moved: KnowledgePosition | None = at
-        bulks = self.log.stream_raw_events(None, at.position, live=False)
-        async with aclosing(bulks):
-            async for raws in bulks:
-                moved = await self._fold_batch(at, raws)
-                if moved is None:
-                    return None
-                at = moved
-        if at.is_complete:
-            return at
-        return await self._write(at, replace(at, is_complete=True), {})
+        """Fold to the end of the stream; None if another process moved the position.
+
+        A build takes the place of the active one only once it is as far.
+        """
+        moved: KnowledgePosition | None
+        while True:
+            async with aclosing(self.log.stream_raw_events(None, at.position, live=False)) as bulks:
+                async for raws in bulks:
+                    moved = await self._fold_batch(at, raws)
+                    if moved is None:
+                        return None
+                    at = moved
+            if at.is_complete:
+                return at
+            async with self.store.open_reader() as connection:
+                active = await read_knowledge_position(connection)
+            if active is None or at.position >= active.position:
+                return await self._write(at, replace(at, is_complete=True), {})
 
     async def _fold_batch(
         self, at: KnowledgePosition, raws: Sequence[RawEvent]
@@ -165,7 +205,7 @@ class KnowledgeProjector:
         for start in range(0, len(raws), EVENTS_PER_WRITE):
             some = raws[start : start + EVENTS_PER_WRITE]
             async with self.store.open_reader() as connection:
-                batch = KnowledgeBatch(await read_histories(connection))
+                batch = KnowledgeBatch(await read_histories(connection, at.build))
             batch.apply_events(some)
             changes = await self._complete_changes(batch)
             last = some[-1]
@@ -183,9 +223,9 @@ class KnowledgeProjector:
         changes: Mapping[str, TenantChanges],
     ) -> KnowledgePosition | None:
         async with self.store.open_writer() as connection:
-            length = await read_vector_length(connection, before.vectors)
+            length = await read_vector_length(connection, before.build)
             for change in changes.values():
-                _check_vector_lengths(before.embedder, length, change.puts.values())
+                _check_vector_lengths(before.embedder.name, length, change.puts.values())
             kept = await write_knowledge(connection, before, after, changes)
         self.signal.notify_readers()
         return after if kept else None

@@ -363,32 +363,51 @@ case-folded for searching, so that both databases find the same rows.
 Index("segments_by_place", SEGMENTS.c.build, SEGMENTS.c.tenant, SEGMENTS.c.scope, SEGMENTS.c.ref)
 
 
-# Knowledge is a projection of its own too. The words and vectors of its search are not here:
-# `store.knowledge.index_tables` makes them with each build, as the database of the moment allows.
+# Knowledge is a projection of its own too.
 KNOWLEDGE_INDEX: Final = Table(
     "knowledge_index",
     METADATA,
     Column("build", BigInteger, primary_key=True, autoincrement=False),
     Column("embedder", Text, nullable=False),
-    Column("vectors", Text, nullable=False),
+    Column("setting", Text, nullable=False),
     Column("complete", Boolean, nullable=False),
 )
-"""One row: the embedder of the vectors, how they are stored, and whether the log is folded."""
+"""One row per build: the embedder of its vectors, the setting that names it, and whether the log
+was folded to its end once.
+"""
 
 KNOWLEDGE_HISTORIES: Final = Table(
     "knowledge_histories",
     METADATA,
     Column("build", BigInteger, primary_key=True, autoincrement=False),
     Column("tenant", Text, primary_key=True),
-    Column("number", BigInteger, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("hash", Text, nullable=False),
     Column("replaced", BigInteger, nullable=False),
     Column("stopped", Text),
 )
 """One row per tenant: its last folded event, how many entries were replaced or removed since the
-build began, and why folding stopped. `number` names the table of its words.
+build began, and why folding stopped.
 """
+
+KNOWLEDGE_TEXTS: Final = Table(
+    "knowledge_texts",
+    METADATA,
+    Column("build", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant", Text, nullable=False),
+    Column("collection", Text, nullable=False),
+    Column("words", LargeBinary, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+)
+"""What a search compares of an entry with a text: its words, and its vector of 32-bit numbers."""
+
+Index(
+    "knowledge_texts_by_tenant",
+    KNOWLEDGE_TEXTS.c.build,
+    KNOWLEDGE_TEXTS.c.tenant,
+    KNOWLEDGE_TEXTS.c.number,
+)
 
 KNOWLEDGE_ENTRIES: Final = Table(
     "knowledge_entries",
