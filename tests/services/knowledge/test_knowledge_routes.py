@@ -135,9 +135,12 @@ async def test_a_key_is_applied_once(gateway: RunningGateway) -> None:
     headers = {"Idempotency-Key": "once"}
     path = build_path("keyed", "a")
     first = await gateway.http.put(path, json=CASE, headers=headers)
-    await gateway.http.delete(path)
+    removed = (await gateway.http.delete(path)).json()
     again = await gateway.http.put(path, json=CASE, headers=headers)
     assert again.json() == first.json()
     other = await gateway.http.put(path, json=CASE | {"title": "x"}, headers=headers)
     assert other.status_code == 409
-    assert read_problem(await gateway.http.get(build_path("keyed")))[1] == "unknown-collection"
+    listed = await gateway.http.get(
+        build_path("keyed"), params={"min_sequence": removed["sequence"]}
+    )
+    assert read_problem(listed)[1] == "unknown-collection"

@@ -11,11 +11,11 @@ import re
 import struct
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Any, Final
 
 TITLE_WEIGHT: Final = 2
 """How many times a word in the title counts."""
@@ -68,18 +68,12 @@ def _split_words(text: str) -> list[str]:
     return _WORD.findall("".join(each for each in parted if not unicodedata.combining(each)))
 
 
-class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...  # noqa: N802 - the library's
-
-
-_CreateStemmer = Callable[[str], _Stemmer]
-
 # The library has no types.
-_create_stemmer = cast("_CreateStemmer", import_module("Stemmer").Stemmer)
+_SNOWBALL: Any = import_module("Stemmer")
 
 
 @lru_cache(maxsize=65_536)
 def _digest_word(word: str) -> int:
     # Two threads cannot share a stemmer, and another one costs as much as a word.
-    stem = _create_stemmer("english").stemWord(word)
+    stem = str(_SNOWBALL.Stemmer("english").stemWord(word))
     return int.from_bytes(blake2b(stem.encode(), digest_size=8).digest(), "little")
