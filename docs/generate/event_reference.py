@@ -17,6 +17,7 @@ from turnlog.events.registry import (
     LIBRARY_EVENT_TYPES,
     LIBRARY_FAMILIES,
     KnowledgeEvent,
+    OverrideEvent,
     QuotaEvent,
     SegmentEvent,
     format_event_name,
@@ -257,6 +258,7 @@ class _PageWriter:
             by_family.setdefault(kind.leaf.partition(".")[0], []).append(kind)
         by_family["segment library"] = list(get_args(SegmentEvent))
         by_family["knowledge"] = list(get_args(KnowledgeEvent))
+        by_family["prompt override"] = list(get_args(OverrideEvent))
         by_family["quota"] = list(get_args(QuotaEvent))
         for family, kinds in by_family.items():
             yield f"\n## Events: {family}"

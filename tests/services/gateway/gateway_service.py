@@ -52,6 +52,7 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFe
 from turnlog.services.sessions.quota_reservations import TurnQuotas
 from turnlog.services.sessions.quota_service import QuotaService
 from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.tenant.override_service import OverrideService
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
@@ -123,6 +124,9 @@ def build_dependencies(
         tokens=backend.tokens,
         command_handler=sessions,
         quotas=sessions.quotas,
+        overrides=OverrideService(
+            backend.library, backend.blobs, read_clock, create_id, "/turnlog/gateway"
+        ),
         segment_service=build_segment_service(backend, "gateway"),
         knowledge_service=build_knowledge_service(backend, "gateway"),
         knowledge_search=IndexedKnowledge(store, signal, SHIPPED_EMBEDDER, 60),

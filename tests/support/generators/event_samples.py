@@ -55,6 +55,11 @@ from turnlog.events.model.tenant.knowledge_events import (
     KnowledgeEntry,
     KnowledgeRemoved,
 )
+from turnlog.events.model.tenant.override_events import (
+    OverrideRemoved,
+    OverrideSet,
+    UserOverride,
+)
 from turnlog.events.model.tenant.quota_events import (
     QuotaBalance,
     QuotaEdited,
@@ -113,6 +118,14 @@ SAMPLE_HMAC = "hmac-sha256:" + "5e" * 32
 SAMPLE_USAGE = TokenUsage(known="reported", input_tokens=812, output_tokens=64, cached_tokens=512)
 
 SAMPLE_RESERVATION = TurnReservation(id="r-1", period="2026-01")
+
+SAMPLE_OVERRIDE = UserOverride(
+    category="master_system",
+    profile="llm_only",
+    provider="openai",
+    version=2,
+    digest=compute_digest("I am terse."),
+)
 
 SAMPLE_SPENT = AttemptUsage(
     usage=SAMPLE_USAGE,
@@ -194,6 +207,9 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
         "turn-submitted-user": TurnSubmitted(
             turn=3, text=SAMPLE_TEXT, user="ann", reservation=SAMPLE_RESERVATION
         ),
+        "turn-submitted-override": TurnSubmitted(
+            turn=3, text=SAMPLE_TEXT, user="ann", overrides=(SAMPLE_OVERRIDE,)
+        ),
         "turn-submitted-system": TurnSubmitted(turn=3, text=SAMPLE_TEXT, role="system"),
         "turn-queued": TurnQueued(
             turn=4,
@@ -205,6 +221,9 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
         ),
         "turn-queued-user": TurnQueued(
             turn=4, text=SAMPLE_TEXT, user="ann", reservation=SAMPLE_RESERVATION
+        ),
+        "turn-queued-override": TurnQueued(
+            turn=4, text=SAMPLE_TEXT, user="ann", overrides=(SAMPLE_OVERRIDE,)
         ),
         "turn-released": TurnReleased(turn=4),
         "turn-completed": TurnCompleted(turn=3, call="3.1", text=SAMPLE_TEXT, finish="length"),
@@ -679,6 +698,12 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
         "knowledge-added": KnowledgeAdded(collection="query-cases", entries=(case,)),
         "knowledge-edited": KnowledgeEdited(collection="query-cases", entries=(case,)),
         "knowledge-removed": KnowledgeRemoved(collection="query-cases", entries=("late-ships",)),
+        "override-set": OverrideSet(
+            user="ann", blueprint="uderia", override=SAMPLE_OVERRIDE, characters=24
+        ),
+        "override-removed": OverrideRemoved(
+            user="ann", blueprint="uderia", override=SAMPLE_OVERRIDE
+        ),
         "quota-edited": QuotaEdited(
             user="ann",
             limits=QuotaLimits(

@@ -46,6 +46,11 @@ from turnlog.events.model.tenant.knowledge_events import (
     KnowledgeEdited,
     KnowledgeRemoved,
 )
+from turnlog.events.model.tenant.override_events import (
+    OVERRIDE_FAMILY,
+    OverrideRemoved,
+    OverrideSet,
+)
 from turnlog.events.model.tenant.quota_events import (
     BALANCE_FAMILY_FORM,
     QUOTA_LIMITS_FAMILY,
@@ -187,7 +192,10 @@ KnowledgeEvent = KnowledgeAdded | KnowledgeEdited | KnowledgeRemoved
 QuotaEvent = QuotaEdited | QuotaReserved | QuotaSettled | QuotaReleased
 """The events of quotas."""
 
-LibraryEvent = SegmentEvent | KnowledgeEvent | QuotaEvent
+OverrideEvent = OverrideSet | OverrideRemoved
+"""The events of prompt overrides."""
+
+LibraryEvent = SegmentEvent | KnowledgeEvent | QuotaEvent | OverrideEvent
 """The library events that this release writes and reads."""
 
 LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
@@ -195,6 +203,7 @@ LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
     **dict.fromkeys(get_args(KnowledgeEvent), KNOWLEDGE_FAMILY),
     **dict.fromkeys(get_args(QuotaEvent), BALANCE_FAMILY_FORM),
     QuotaEdited: QUOTA_LIMITS_FAMILY,
+    **dict.fromkeys(get_args(OverrideEvent), OVERRIDE_FAMILY),
 }
 """The family whose history an event belongs to, by class."""
 

@@ -42,6 +42,7 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFe
 from turnlog.services.sessions.quota_reservations import TurnQuotas
 from turnlog.services.sessions.quota_service import QuotaService
 from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.tenant.override_service import OverrideService
 
 _log = structlog.get_logger("turnlog.process")
 
@@ -87,6 +88,12 @@ class ProcessComponents:
     def create_segment_service(self) -> SegmentService:
         """Create this process's segment service."""
         return SegmentService(
+            self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
+        )
+
+    def create_override_service(self) -> OverrideService:
+        """Create this process's service of the users' own prompts."""
+        return OverrideService(
             self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
         )
 

@@ -12,6 +12,7 @@ DOCUMENT: Final[Mapping[str, Any]] = build_openapi(create_routed_app())
 
 PATH_VALUES: Final = {
     "user": "ann",
+    "category": "master_system",
     "session": "nobody",
     "turn": "1",
     "call": "1.1",

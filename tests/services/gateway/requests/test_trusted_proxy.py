@@ -67,6 +67,38 @@ async def test_without_a_trusted_proxy_a_field_names_the_user(bare: RunningGatew
     assert await list_users(bare, session) == ["ada", None]
 
 
+async def test_overrides_are_those_of_the_user_whom_the_proxy_names(bare: RunningGateway) -> None:
+    async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
+        path, body = "/v1/overrides/uderia/master_system/", {"text": "Ada's own."}
+        ada, bo = {HEADER: "ada"}, {HEADER: "bo"}
+        done = await gateway.http.put(f"{path}ada", json=body, headers=ada)
+        assert done.status_code == 200, done.text
+        for headers in (bo, {}):
+            refused = [
+                await gateway.http.get(f"{path}ada", headers=headers),
+                await gateway.http.put(f"{path}ada", json=body, headers=headers),
+                await gateway.http.delete(f"{path}ada", headers=headers),
+                await gateway.http.get("/v1/overrides?user=ada", headers=headers),
+                await preview(gateway, headers, user="ada"),
+            ]
+            assert {each.json()["code"] for each in refused} == {"user-not-trusted"}
+            assert "Ada's own" not in "".join(each.text for each in refused)
+        listed = [
+            (await gateway.http.get("/v1/overrides", headers=each)).json() for each in (ada, bo)
+        ]
+        assert [len(each["overrides"]) for each in listed] == [1, 0]
+        shown = [(await preview(gateway, each)).text for each in (ada, bo)]
+        assert ["Ada's own" in each for each in shown] == [True, False]
+        done = await gateway.http.delete(f"{path}ada", headers=ada)
+        assert done.status_code == 200, done.text
+
+
+async def preview(gateway: RunningGateway, headers: Any, **form: str) -> Any:  # noqa: ANN401
+    """Assemble a prompt without a session."""
+    body = {"blueprint": "uderia", "profile": "llm_only", "text": "Hm?", **form}
+    return await gateway.http.post("/v1/assemble", json=body, headers=headers)
+
+
 async def list_users(gateway: RunningGateway, session: str) -> list[str | None]:
     events = (await gateway.fetch_json(f"/v1/sessions/{session}/events"))["events"]
     return [each["data"].get("user") for each in events if "turn" in each["data"]]

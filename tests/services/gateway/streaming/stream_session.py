@@ -64,6 +64,7 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFe
 from turnlog.services.sessions.quota_reservations import TurnQuotas
 from turnlog.services.sessions.quota_service import QuotaService
 from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.tenant.override_service import OverrideService
 
 NARROW_BUFFER_BYTES = 16 * 1024
 """The buffer size in bytes of a narrow connection, on either side."""
@@ -117,6 +118,7 @@ class StreamedSession:
                 self.clock,
                 create_id,
             ),
+            overrides=OverrideService(library, self.blobs, self.clock, create_id, "/test"),
             segment_service=segment_service,
             knowledge_service=KnowledgeService(
                 MemoryLog(kind=LIBRARY_HISTORY), self.blobs, self.clock, create_id, "/test"

@@ -28,12 +28,16 @@ CondenseRule = Literal["repeats-1", "repeats-2", "duplicates-1", "results-1"]
 
 
 class BlobSource(EventModel):
-    """The text is a blob of the blueprint."""
+    """The text is a blob: a file of the blueprint, or a user's own text in its place."""
 
     digest: Digest
     """Digest of the blob."""
     path: str
-    """The file path at the time the text was pinned."""
+    """The file path at the time the text was pinned, or of the file that a user's text replaces."""
+    user: str | None = None
+    """Whose text it is, where a user has replaced the file; None if it is the file."""
+    version: int | None = None
+    """The version of the user's text; None if it is the file."""
 
 
 class SegmentSource(EventModel):

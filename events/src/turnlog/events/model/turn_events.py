@@ -16,6 +16,7 @@ from turnlog.events.content import Content
 from turnlog.events.event_model import EventModel
 from turnlog.events.model.attempt_figures import AttemptUsage
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.tenant.override_events import UserOverride
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
 """Why a model stopped, in one vocabulary for all providers."""
@@ -63,6 +64,8 @@ class TurnSubmitted(EventModel):
     """Who asked; None if the request named nobody."""
     reservation: TurnReservation | None = None
     """What it reserved of the user's quota; None if the user has none."""
+    overrides: tuple[UserOverride, ...] = ()
+    """The user's own prompts for this blueprint, as they were when the turn was submitted."""
 
 
 class TurnQueued(EventModel):
@@ -87,6 +90,8 @@ class TurnQueued(EventModel):
     """Who asked; None if the request named nobody."""
     reservation: TurnReservation | None = None
     """What it reserved of the user's quota; None if the user has none."""
+    overrides: tuple[UserOverride, ...] = ()
+    """The user's own prompts for this blueprint, as they were when the turn was submitted."""
 
 
 class TurnReleased(EventModel):

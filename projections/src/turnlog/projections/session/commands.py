@@ -21,6 +21,7 @@ from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
 from turnlog.events.model.retrieval_events import FeedbackVote, KnowledgeRetrieved
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
+from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.model.tool_events import ApprovalDecision, ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import FinishReason, TurnRole
 from turnlog.events.tokens import ToolRequest
@@ -243,6 +244,8 @@ class SubmitChildTurn:
     """Who asked the parent."""
     bound: TurnBound | None = None
     """What the turn may use at most of the user's quota."""
+    overrides: tuple[UserOverride, ...] = ()
+    """The user's own prompts, as the parent's turn names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +318,8 @@ class SubmitTurn:
     """Who asked."""
     bound: TurnBound | None = None
     """What the turn may use at most of the user's quota; None if it makes no calls."""
+    overrides: tuple[UserOverride, ...] = ()
+    """The user's own prompts for the session's blueprint."""
 
 
 @dataclass(frozen=True, slots=True)

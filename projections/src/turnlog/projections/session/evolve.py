@@ -256,6 +256,7 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
                 inputs_ref,
                 event.user,
                 event.reservation,
+                event.overrides,
             )
             return replace(state, waiting=(*state.waiting, waiting), submitted=event.turn)
         case TurnReleased(turn=turn):

@@ -19,6 +19,7 @@ from turnlog.events.envelope import ChainHead
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.model.retrieval_events import NothingFoundPolicy
 from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
+from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.model.tool_events import ApprovalDecision, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnReservation, TurnRole
 from turnlog.projections.session.text_refs import InputsRef, TextRef
@@ -245,6 +246,8 @@ class OpenTurn:
     """Who asked."""
     reservation: TurnReservation | None = None
     """What it reserved of the user's quota; None if the user has none."""
+    overrides: tuple[UserOverride, ...] = ()
+    """The user's own prompts, as its event names them."""
     retrievals: tuple[TurnRetrieval, ...] = ()
     """What it retrieved so far, each retrieval once."""
     adapted: bool = False
@@ -336,6 +339,8 @@ class WaitingTurn:
     """Who asked."""
     reservation: TurnReservation | None = None
     """What it reserved of the user's quota; None if the user has none."""
+    overrides: tuple[UserOverride, ...] = ()
+    """The user's own prompts, as its event names them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,8 @@ class WindowPreviewRequest(RequestModel):
     """The token budget of the prompt; by default that of the blueprint."""
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """A model as litellm names it, which selects prompt files, token counter and price."""
+    user: Annotated[str | None, ADDED_FIELD, Field(pattern=USER_NAME_PATTERN)] = None
+    """Who would ask, for that user's own prompts; by default the one that a trusted proxy names."""
 
 
 class AssembleRequest(WindowPreviewRequest):

@@ -94,7 +94,7 @@ class UploadedFolder:
         if is_outside_folder(path):
             raise _create_outside_error(path, field)
         found = self.texts.get(path)
-        return None if found is None else _clean_text(found, path)
+        return None if found is None else clean_text(found, path)
 
 
 def _create_outside_error(path: str, field: str) -> Refused:
@@ -110,7 +110,7 @@ def _read_file(file: Path, path: str) -> str:
     try:
         if (size := file.stat().st_size) > MAX_FILE_BYTES:
             raise TooLarge(path, size, MAX_FILE_BYTES)
-        return _clean_text(file.read_bytes().decode(), path)
+        return clean_text(file.read_bytes().decode(), path)
     except OSError as error:
         raise _create_unreadable_error(
             path, error.strerror or "it cannot be read", "fix the file"
@@ -121,7 +121,7 @@ def _read_file(file: Path, path: str) -> str:
         ) from None
 
 
-def _clean_text(text: str, path: str) -> str:
+def clean_text(text: str, path: str) -> str:
     """Return the text without the final newline of an editor; refuse one that cannot be stored."""
     if "\0" in text:
         raise _create_unreadable_error(path, "it holds a NUL", "remove the character")

@@ -48,6 +48,7 @@ from turnlog.services.gateway.routes import (
 from turnlog.services.gateway.routes.tenant import (
     blueprint_routes,
     knowledge_routes,
+    override_routes,
     quota_routes,
     segment_routes,
     usage_routes,
@@ -69,6 +70,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     blueprint_routes.router,
     segment_routes.router,
     knowledge_routes.router,
+    override_routes.router,
     quota_routes.router,
     usage_routes.router,
     health_routes.router,

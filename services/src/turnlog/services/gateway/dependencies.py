@@ -37,6 +37,7 @@ from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.quota_reservations import TurnQuotas
 from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.tenant.override_service import OverrideService
 from turnlog.services.sessions.time_travel import TimeTravel
 
 MAX_LOG_SCANS: Final = 2
@@ -52,6 +53,8 @@ class GatewayDependencies:
     tokens: TokenStream
     command_handler: CommandHandler
     quotas: TurnQuotas
+    overrides: OverrideService
+    """The users' own prompts."""
     """The limits of users, and what their turns reserve and use."""
     segment_service: SegmentService
     """The event-sourced segment library."""

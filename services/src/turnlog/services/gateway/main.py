@@ -125,6 +125,7 @@ def _create_dependencies(
         tokens=components.tokens,
         command_handler=sessions,
         quotas=quotas,
+        overrides=components.create_override_service(),
         segment_service=components.create_segment_service(),
         knowledge_service=components.create_knowledge_service(),
         knowledge_search=components.create_knowledge_search(),

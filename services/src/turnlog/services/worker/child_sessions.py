@@ -106,6 +106,7 @@ class ChildSessions:
                 meta={"turn": called.turn, "call": called.call, "id": called.id},
                 user=parent.open.user if parent.open else None,
                 bound=compute_turn_bound(material.blueprint, use.tool, {}),
+                overrides=parent.open.overrides if parent.open else (),
             )
             await self.sessions.handle(parent.tenant, child.session, asking, by)
 

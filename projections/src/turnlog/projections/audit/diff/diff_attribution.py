@@ -407,6 +407,10 @@ def _iterate_source_causes(
     side = pair_side.own_call
     source = own.part.source or other.part.source
     match source:
+        case _ if _is_users_own(own) or _is_users_own(other):
+            submissions = (side.submission, pair_side.other_call.submission)
+            if submissions[0].overrides != submissions[1].overrides:
+                yield "override", side.milestones.begun
         case EventTextSource(field=field) if field.startswith("attributes."):
             name = field.removeprefix("attributes.")
             yield from assign_reason("attribute", find_attribute_event(name, side))
@@ -427,6 +431,12 @@ def _iterate_source_causes(
         case _:
             if {own.part.rule, other.part.rule} - {EMPTY_RULE, None}:
                 yield from classify_events(side.milestones.opening_events)
+
+
+def _is_users_own(entry: ManifestEntry) -> bool:
+    """Return whether a user's own text stands in place of a prompt file."""
+    source = entry.part.source
+    return isinstance(source, BlobSource) and source.user is not None
 
 
 def _iterate_value_causes(of: Sequence[str], pair_side: PairSide) -> Iterator[ReasonEvent]:

@@ -115,6 +115,8 @@ def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedE
         case HistorySource(first=first, last=last):
             for turn in range(first, last + 1):
                 yield from find_turn_events(side.turns.get(turn), side)
+        case BlobSource(user=str()):
+            yield side.milestones.begun
         case BlobSource(digest=digest):
             yield from (
                 each

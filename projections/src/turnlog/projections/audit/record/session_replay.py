@@ -114,7 +114,7 @@ class RecordedCallInputs:
 
 
 BLOB_NAMING_TYPES: Final = (
-    *(SessionOpened, BlueprintMoved, PromptsSnapshotted),
+    *(SessionOpened, BlueprintMoved, PromptsSnapshotted, TurnSubmitted, TurnQueued),
     *(ToolsSnapshotted, ToolReturned, KnowledgeRetrieved, ContextAssembled),
 )
 """All event types that name blobs."""
@@ -137,6 +137,8 @@ def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
         case PromptsSnapshotted() as snapshot:
             pinned = list_pinned_files(snapshot).values()
             return (file.digest for files in pinned for file in files.values())
+        case TurnSubmitted(overrides=overrides) | TurnQueued(overrides=overrides):
+            return (each.digest for each in overrides)
         case ToolsSnapshotted() as pinned:
             return list_tool_texts(pinned)
         case ToolReturned(result=result):

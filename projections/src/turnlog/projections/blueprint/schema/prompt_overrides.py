@@ -1,16 +1,21 @@
-"""Prompt overrides: prompt files by category that a profile may replace by its own.
+"""Prompt overrides: prompt files by category that a profile or a user may replace by their own.
 
 The default file of a category is found along the prompt search path; the file of a profile is in
 `overrides/<profile>`, and both may have subfolders by provider. All of them are pinned at the first
 call, so that a session that switches its profile later still uses the files of its start.
+
+A user's own text stands before every file. Where a user has several of a category, that of the
+profile stands before that of the provider, as it does among files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.model.prompt_events import PromptFile
+from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer, OverrideLayer, OverrideSpec
@@ -28,6 +33,28 @@ _PROGRAM_BY_CATEGORY: Final = {
     "rag_focused_execution": "knowledge",
 }
 """Categories that only profiles of one program have."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverridePlace:
+    """Which prompt file an override stands for: of a category, a profile and a provider."""
+
+    category: str
+    profile: str | None = None
+    """None stands for all profiles."""
+    provider: str | None = None
+    """None stands for all providers."""
+
+    @property
+    def path(self) -> str:
+        """The path that the file has in the blueprint's folder."""
+        folders = (OVERRIDES_FOLDER, self.profile) if self.profile else ()
+        return "/".join((*folders, *filter(None, [self.provider]), f"{self.category}.md"))
+
+
+def get_override_place(override: UserOverride) -> OverridePlace:
+    """Return which prompt file a user's text stands for."""
+    return OverridePlace(override.category, override.profile, override.provider)
 
 
 def has_category(profile: ProfileSpec, category: str) -> bool:
@@ -93,3 +120,17 @@ def find_pinned_file(
 ) -> PromptFile | None:
     """Return the pinned file of a layer under a profile, or None."""
     return pinned.get(format_override_name(layer, profile)) or pinned.get(layer)
+
+
+def find_user_override(
+    own: Iterable[UserOverride], spec: OverrideSpec, profile: str, provider: str
+) -> UserOverride | None:
+    """Return a user's own text of a category under a profile and a provider, or None."""
+    by_place = {get_override_place(each): each for each in own}
+    providers = (None,) if spec.by is None else (provider, None)
+    places = (
+        OverridePlace(spec.category, of_profile, of_provider)
+        for of_profile in (profile, None)
+        for of_provider in providers
+    )
+    return next((by_place[place] for place in places if place in by_place), None)

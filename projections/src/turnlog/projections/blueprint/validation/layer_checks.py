@@ -13,7 +13,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE
 from turnlog.projections.blueprint.schema.prompt_overrides import (
-    OVERRIDES_FOLDER,
+    OverridePlace,
     get_category_program,
     has_category,
 )
@@ -109,21 +109,34 @@ def _iterate_profile_calls(blueprint: Blueprint, profile: ProfileSpec) -> Iterat
 
 def check_override_files(blueprint: Blueprint, places: Iterable[str]) -> BlueprintFindings:
     """Check the files under `overrides`; a file that no session would ever use is a mistake."""
-    layers = (each for each in blueprint.layers.values() if isinstance(each, OverrideLayer))
-    categories: dict[str, OverrideSpec] = {each.override.category: each.override for each in layers}
-    for place in sorted(places if categories else ()):
+    has_categories = any(isinstance(each, OverrideLayer) for each in blueprint.layers.values())
+    for place in sorted(places if has_categories else ()):
         _, profile, *folders = place.split("/")
         category = folders.pop().removesuffix(".md") if folders else ""
-        override, owner = categories.get(category), blueprint.profiles.get(profile)
-        if owner is None:
-            what = f"`{place}` is of no profile"
-            yield BlueprintFinding(("profiles",), what, suggest_word(profile, blueprint.profiles))
-        elif override is None or len(folders) > (override.by is not None):
-            known = [f"{OVERRIDES_FOLDER}/{profile}/{each}.md" for each in categories]
-            yield BlueprintFinding(
-                ("layers",), f"no layer is overridden by `{place}`", suggest_word(place, known)
-            )
-        elif not has_category(owner, category):
-            what = f"`{place}` has a category that profile `{profile}` does not have"
-            fix = f"only profiles of program {get_category_program(category)} have it"
-            yield BlueprintFinding(("profiles", profile), what, fix)
+        named = OverridePlace(category, profile, "/".join(folders) or None)
+        if fault := find_override_fault(blueprint, named):
+            yield fault
+
+
+def find_override_fault(blueprint: Blueprint, named: OverridePlace) -> BlueprintFinding | None:
+    """Return why no session would ever use an override, a file or a user's text; None if one may.
+
+    The path of the finding begins with `profiles` or `layers`.
+    """
+    place, profile = named.path, named.profile
+    layers = (each for each in blueprint.layers.values() if isinstance(each, OverrideLayer))
+    categories: dict[str, OverrideSpec] = {each.override.category: each.override for each in layers}
+    override, owner = categories.get(named.category), blueprint.profiles.get(profile or "")
+    if profile is not None and owner is None:
+        what = f"`{place}` is of no profile"
+        return BlueprintFinding(("profiles",), what, suggest_word(profile, blueprint.profiles))
+    provider = named.provider or ""
+    if override is None or "/" in provider or (provider and override.by is None):
+        known = [OverridePlace(each, profile).path for each in categories]
+        what = f"no layer is overridden by `{place}`"
+        return BlueprintFinding(("layers",), what, suggest_word(place, known))
+    if owner is not None and not has_category(owner, named.category):
+        what = f"`{place}` has a category that profile `{profile}` does not have"
+        fix = f"only profiles of program {get_category_program(named.category)} have it"
+        return BlueprintFinding(("profiles", profile or ""), what, fix)
+    return None

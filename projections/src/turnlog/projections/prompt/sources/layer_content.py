@@ -230,6 +230,11 @@ def _get_host_text(host: LayerBlock) -> str:
             return ""
 
 
+def list_include_names(text: str) -> tuple[str, ...]:
+    """Return the names in braces that a prompt file would include layers by, each once."""
+    return tuple(dict.fromkeys(each.layer for each in _find_includes(text)))
+
+
 # Prompt files are part of every call, and nearly none includes a layer.
 @lru_cache(1_024)
 def _find_includes(text: str) -> tuple[_IncludePoint, ...]:

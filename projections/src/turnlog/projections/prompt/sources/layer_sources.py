@@ -33,6 +33,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     LayerSpec,
     NowLayer,
     OverrideLayer,
+    OverrideSpec,
     PromptsLayer,
     ResolvedLayer,
     ResultsLayer,
@@ -48,7 +49,11 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     WhenPhase,
     WhenUnsure,
 )
-from turnlog.projections.blueprint.schema.prompt_overrides import find_pinned_file
+from turnlog.projections.blueprint.schema.prompt_overrides import (
+    find_pinned_file,
+    find_user_override,
+    get_override_place,
+)
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
 from turnlog.projections.prompt.assembly_inputs import PromptCall, has_estimated_savings
 from turnlog.projections.prompt.deferred_part import (
@@ -241,6 +246,8 @@ def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> Deferred
     """Plan the text of a layer that has one source."""
     state = sources.state
     match layer:
+        case OverrideLayer(override=spec) if own := _find_own_text(sources, spec):
+            return _plan_sourced_text(own.digest, own)
         case FileLayer() | OverrideLayer() | SourceLayer():
             pinned = find_pinned_files(state.prompts, sources.call.provider) or {}
             file = find_pinned_file(pinned, name, state.profile)
@@ -251,6 +258,18 @@ def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> Deferred
             return _plan_resolved_text(layer, state)
         case _:
             return build_filled(_resolve_known_text(layer, sources))
+
+
+def _find_own_text(sources: LayerSources, spec: OverrideSpec) -> BlobSource | None:
+    """Return the text that the user who asks has in place of a prompt file, or None."""
+    state, opened = sources.state, sources.state.open
+    if opened is None or not opened.overrides:
+        return None
+    own = find_user_override(opened.overrides, spec, state.profile, sources.call.provider)
+    if own is None:
+        return None
+    path = get_override_place(own).path
+    return BlobSource(digest=own.digest, path=path, user=opened.user, version=own.version)
 
 
 def _plan_sourced_text(key: TextKey, source: PartSource) -> DeferredPart[SourcedText]:

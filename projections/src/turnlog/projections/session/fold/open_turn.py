@@ -132,6 +132,7 @@ def apply_turn_submitted(
         role=event.role,
         user=event.user,
         reservation=event.reservation,
+        overrides=event.overrides,
     )
     return replace(state, open=opened, submitted=event.turn)
 
@@ -156,6 +157,7 @@ def apply_turn_released(state: SessionState, recorded: RecordedEvent, turn: int)
         inputs=inputs_ref,
         user=found.user,
         reservation=found.reservation,
+        overrides=found.overrides,
     )
     rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
     return replace(state, open=opened, waiting=rest)

@@ -95,6 +95,7 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
         "meta": command.meta,
         "remembered": command.remembered,
         "user": command.user,
+        "overrides": command.overrides,
     }
     if command.role == "system":
         return _record_system_turn(state, command, fields)

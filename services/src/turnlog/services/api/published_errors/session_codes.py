@@ -271,6 +271,11 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         "send a text",
         contains=("field",),
     ),
+    "too-many-overrides": ErrorCode(
+        "A user has as many overrides for a blueprint as may be.",
+        "remove one of them",
+        contains=("field",),
+    ),
     "turn-not-open": ErrorCode(
         "The turn of an approval is settled.",
         "nothing is left to do",
@@ -311,6 +316,12 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
     "unknown-entry": ErrorCode(
         "The collection has no such entry.",
         "see `/v1/knowledge/collections/{collection}` for its entries",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
+    "unknown-override": ErrorCode(
+        "The user has no own text of this category for this profile and provider.",
+        "see `/v1/overrides` for those of a user",
         status=HTTPStatus.NOT_FOUND,
         contains=("field",),
     ),

@@ -34,6 +34,12 @@ from turnlog.services.api.service_payloads import (
 )
 from turnlog.services.api.session_payloads import SessionPage, SessionView
 from turnlog.services.api.tenant.knowledge_payloads import CollectionList, EntryPage
+from turnlog.services.api.tenant.override_payloads import (
+    OVERRIDES_PATH,
+    OverridePage,
+    OverrideTextView,
+    build_override_path,
+)
 from turnlog.services.api.tenant.quota_payloads import QuotaPage, QuotaView, build_quota_path
 from turnlog.services.api.tenant.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.tenant.usage_payloads import UsageReport
@@ -149,6 +155,16 @@ class ServiceReader:
     async def fetch_quota(self, user: str) -> QuotaView:
         """Return what is left of a user's limits."""
         return await self.get_view(QuotaView, build_quota_path(user))
+
+    async def list_overrides(self, query: QueryParameters) -> OverridePage:
+        """Return the prompts that a user has in place of those of blueprints."""
+        return await self.get_view(OverridePage, OVERRIDES_PATH, query)
+
+    async def fetch_override(
+        self, place: tuple[str, str, str], query: QueryParameters
+    ) -> OverrideTextView:
+        """Return a user's own text; `place` is blueprint, category and user."""
+        return await self.get_view(OverrideTextView, build_override_path(*place), query)
 
     async def list_segments(self, query: QueryParameters) -> SegmentPage:
         """Return a page of segments, ordered by number."""

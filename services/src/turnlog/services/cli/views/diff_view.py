@@ -58,6 +58,7 @@ REASON_LABELS: Final[dict[DiffReason, str]] = {
     "called": "a tool call",
     "returned": "a tool result",
     "pinned": "what was pinned",
+    "override": "the user's own prompts",
     "asked": "tools asked for in full",
     "library": "the library",
     "variant": "the chosen variant",

@@ -280,8 +280,9 @@ def render_source(origin: PartSource | None) -> Text:
     match origin:
         case None:
             return Text("nowhere", MUTED)
-        case BlobSource(digest=digest, path=path):
-            return Text(path).append(f"  blob {format_digest(digest)}", MUTED)
+        case BlobSource(digest=digest, path=path, user=user, version=version):
+            name = path if user is None else f"{path} of {user}, version {version}"
+            return Text(name).append(f"  blob {format_digest(digest)}", MUTED)
         case SegmentSource(segment=segment, version=version):
             return Text(f"segment {segment}").append(f"  version {version}", MUTED)
         case EventTextSource(sequence=sequence, field=field):

@@ -105,6 +105,19 @@ async def get_request_identity(
     return RequestIdentity(tenant, route, _check_key(request, key), actor, believes_field)
 
 
+async def get_reader_identity(
+    request: Request,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    actor: Annotated[str, Depends(get_actor)],
+) -> RequestIdentity:
+    """Return the identity of a request that records nothing, and so takes no key."""
+    return await get_request_identity(request, tenant, deps, actor)
+
+
+ReaderIdentity = Annotated[RequestIdentity, Depends(get_reader_identity)]
+
+
 CallerIdentity = Annotated[RequestIdentity, Depends(get_request_identity)]
 
 

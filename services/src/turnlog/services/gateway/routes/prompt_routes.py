@@ -24,6 +24,7 @@ from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.prompt_events import PromptFile
+from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.store.memory_log import MemoryBlobStore
 from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs
 from turnlog.projections.audit.verify.prompt_reproduction import (
@@ -69,6 +70,7 @@ from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import AtSequence, QueryTime, convert_to_utc
+from turnlog.services.gateway.http.request_identity import ReaderIdentity, RequestIdentity
 from turnlog.services.gateway.routes.session_routes import create_open_command
 from turnlog.services.sessions.prompt_inputs import UnrecordedInputs
 
@@ -112,26 +114,29 @@ async def show_window(
 @router.post("/v1/sessions/{session}/window", summary="Preview the window of a hypothetical turn")
 async def preview_window(
     session: str,
-    tenant: RequestTenant,
+    caller: ReaderIdentity,
     deps: Dependencies,
     response: Response,
     form: WindowPreviewRequest,
 ) -> WindowView:
     """Assemble a call for a hypothetical turn; nothing is written and no model is called."""
-    state = await deps.command_handler.require_state(tenant, session)
+    state = await deps.command_handler.require_state(caller.tenant, session)
     material = await deps.blueprints.load_material(state)
     set_etag(response, state.head.sequence)
-    call, found = await _assemble_hypothetical_call(deps, state, material, form)
+    call, found = await _assemble_hypothetical_call(deps, caller, state, material, form)
     return await _create_window_view(deps, state, material, call, found)
 
 
 async def _assemble_hypothetical_call(
     deps: GatewayDependencies,
+    caller: RequestIdentity,
     state: SessionState,
     material: SessionMaterial,
     form: WindowPreviewRequest,
 ) -> tuple[PromptCall, AssembledPrompt]:
-    supposed = _create_hypothetical_turn(deps, state, material, form)
+    user = caller.choose_user(form.user)
+    overrides = await deps.overrides.list_turn_overrides(caller.tenant, user, material.blueprint)
+    supposed = _create_hypothetical_turn(deps, state, material, form, user, overrides)
     call = _create_call(deps, supposed.state, material, form.call, form.model)
     if form.budget is not None:
         material = replace_budget(material, call.kind, form.budget)
@@ -169,10 +174,14 @@ def _create_hypothetical_turn(
     state: SessionState,
     material: SessionMaterial,
     form: WindowPreviewRequest,
+    user: str | None,
+    overrides: tuple[UserOverride, ...],
 ) -> HypotheticalTurn:
     blueprint = material.blueprint
     inputs = check_values(blueprint.inputs, form.inputs, "inputs")
-    command = SubmitTurn(form.text, blueprint.policies, material.phases, inputs)
+    command = SubmitTurn(
+        *(form.text, blueprint.policies, material.phases, inputs), user=user, overrides=overrides
+    )
     return build_hypothetical_turn(state, command, deps.command_handler.clock())
 
 
@@ -271,7 +280,7 @@ def _pin_prompts(
     response_model_exclude_none=True,
 )
 async def assemble_prompt(
-    tenant: RequestTenant, deps: Dependencies, form: AssembleRequest
+    caller: ReaderIdentity, deps: Dependencies, form: AssembleRequest
 ) -> AssembledPromptView:
     """Assemble the first call of a session that has one turn; no model is called.
 
@@ -281,10 +290,10 @@ async def assemble_prompt(
     opening = OpenSessionRequest(
         blueprint=form.blueprint, attributes=form.attributes, profile=form.profile
     )
-    command = await create_open_command(deps, unwritten, tenant, opening)
-    state = open_hypothetical_session(tenant, command, deps.command_handler.clock())
+    command = await create_open_command(deps, unwritten, caller.tenant, opening)
+    state = open_hypothetical_session(caller.tenant, command, deps.command_handler.clock())
     material = await unwritten.load_material(state)
-    call, found = await _assemble_hypothetical_call(deps, state, material, form)
+    call, found = await _assemble_hypothetical_call(deps, caller, state, material, form)
     return AssembledPromptView(
         prompt=_join_messages(found.request),
         meta=_create_assembly_meta(found.manifest),

@@ -175,6 +175,9 @@ async def submit_to_session(
             form.role or "user",
             user,
             None if is_system else compute_turn_bound(material.blueprint, state.profile, inputs),
+            await deps.overrides.list_turn_overrides(
+                caller.tenant, None if is_system else user, material.blueprint
+            ),
         )
 
     user = caller.choose_user(form.user)

@@ -133,6 +133,7 @@ def submit_child_turn(state: SessionState, command: SubmitChildTurn) -> NewEvent
         "text": PlainText(text=command.text),
         "meta": command.meta,
         "user": command.user,
+        "overrides": command.overrides,
     }
     kind = TurnSubmitted if state.open is None or moved else TurnQueued
     return (*left, *moved, kind.model_validate(fields))

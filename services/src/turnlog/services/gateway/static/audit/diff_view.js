@@ -13,7 +13,7 @@ const CAUSE_TEXTS = {
   restored: "restored", redacted: "a reply was redacted", told: "already described", choice: "a choice", phase: "the phase",
   attribute: "an attribute", resolved: "the resolved reference", retrieved: "what was retrieved",
   called: "a tool call", returned: "a tool result",
-  pinned: "what was pinned", asked: "tools asked for in full", library: "the library",
+  pinned: "what was pinned", override: "the user's own prompts", asked: "tools asked for in full", library: "the library",
   variant: "the chosen variant", blueprint: "the blueprint", budget: "the budget", room: "space taken by other parts",
   limit: "later turns", time: "expired by the clock of", kind: "the kind of call", profile: "the profile", model: "the model",
   assembler: "the assembler", summarised: "summed up", undone: "a summary was undone", purged: "the memory was purged",

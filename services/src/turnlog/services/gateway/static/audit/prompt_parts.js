@@ -63,7 +63,7 @@ export function chooseLayerHues(manifest) {
 // A source has no tag; its fields tell the kind.
 export function formatSource(source) {
   if (!source) return "nowhere";
-  if (source.path !== undefined) return source.path;
+  if (source.path !== undefined) return source.user === undefined || source.user === null ? source.path : `${source.path} of ${source.user}, version ${source.version}`;
   if (source.segment !== undefined) return `segment ${source.segment}, version ${source.version}`;
   if (source.retrieved !== undefined) return `${source.collection}/${source.entry}, revision ${source.revision}, confidence ${source.confidence}`;
   if (source.resolution !== undefined) return `event ${source.resolution}, ${Object.values(source.lines).join(", ")}`;

@@ -55,6 +55,8 @@ export const EVENT_FAMILIES = {
   "quota-reserved": "prompt",
   "quota-settled": "prompt",
   "quota-released": "prompt",
+  "override-set": "prompt",
+  "override-removed": "prompt",
 };
 
 export const EVENT_TEMPLATES = {

@@ -1,0 +1,101 @@
+"""Requests and responses of prompt overrides."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+from pydantic import Field
+
+from turnlog.events.content import Digest
+from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
+from turnlog.services.api.payload_models import RequestModel, ResponseModel
+
+OVERRIDES_PATH = "/v1/overrides"
+
+PROVIDER_PATTERN = r"^[\w.-]{1,64}$"
+
+ProfileName = Annotated[str, Field(min_length=1, max_length=200)]
+
+ProviderName = Annotated[str, Field(pattern=PROVIDER_PATTERN)]
+
+
+def build_override_path(blueprint: str, category: str, user: str) -> str:
+    """Return the path of a user's overrides of a category."""
+    parts = (quote(each, safe="") for each in (blueprint, category, user))
+    return "/".join((OVERRIDES_PATH, *parts))
+
+
+class OverridePlaceRequest(RequestModel):
+    """Names one override of a user among those of a category."""
+
+    profile: ProfileName | None = None
+    """The only profile it is for; by default it is for all that have the category."""
+    provider: ProviderName | None = None
+    """The only provider it is for, as models are named: `openai` of `openai/heron`."""
+
+
+class SetOverrideRequest(OverridePlaceRequest):
+    """Sets a user's own text of a category."""
+
+    text: str
+    """The text; `{name}` includes the layer of that name, as in a prompt file."""
+
+
+class UserOverrideView(ResponseModel):
+    """A user's own text in place of a prompt file."""
+
+    user: str
+    """The user's name."""
+    blueprint: str
+    """The name of the blueprint."""
+    category: str
+    """The category of the prompt file."""
+    profile: str | None
+    """The only profile it is for; null if it is for all."""
+    provider: str | None
+    """The only provider it is for; null if it is for all."""
+    path: str
+    """The file that it stands for, in the folder of the blueprint; manifests have it too."""
+    version: int
+    """The version, from 1; manifests have it too."""
+    digest: Digest
+    """Digest of the text."""
+    characters: int
+    """Length of the text in code points."""
+    at: str
+    """When it was set, RFC 3339."""
+
+
+class OverridePage(ResponseModel):
+    """The overrides of a user."""
+
+    sequence: int
+    """The sequence of the last edit of any user; 0 before the first."""
+    overrides: tuple[UserOverrideView, ...]
+    """By blueprint and path."""
+
+
+class OverrideTextView(UserOverrideView):
+    """An override with its text."""
+
+    sequence: int
+    """The sequence of the last edit of any user."""
+    text: str
+    """The text."""
+    includes: tuple[str, ...]
+    """Names in braces that are layers of the blueprint: included there, as in a prompt file."""
+    unknown_names: tuple[str, ...]
+    """Names in braces that are no layers; they stay in the prompt as they are."""
+
+
+class OverrideRemovalResult(ResponseModel):
+    """An override was removed."""
+
+    sequence: int
+    """The sequence of the removal."""
+
+
+def create_override_place(category: str, form: OverridePlaceRequest) -> OverridePlace:
+    """Return the place that a request names."""
+    return OverridePlace(category, form.profile, form.provider)

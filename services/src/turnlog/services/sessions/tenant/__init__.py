@@ -1,0 +1,1 @@
+"""What belongs to a tenant and not to one session."""

@@ -1,0 +1,167 @@
+"""The override service: the prompts that users have in place of those of a blueprint.
+
+An edit is appended to one history of the tenant. A text is stored before the event that names it,
+so whoever reads of a version can read its text. Turns take what their user has when they are
+submitted, and name it themselves, so nothing is looked up here when a prompt is assembled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from turnlog.events import codec
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.tenant.override_events import OVERRIDE_FAMILY, UserOverride
+from turnlog.events.registry import LibraryEvent
+from turnlog.events.store.ports import BlobStore, EventLog
+from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.layer_specs import OverrideLayer
+from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
+from turnlog.projections.library.user_overrides import (
+    OverrideCommandRecord,
+    TenantOverrides,
+    decide_override,
+    decide_removal,
+    fold_overrides,
+)
+from turnlog.services.platform.clock import Clock, CreateId
+from turnlog.services.sessions.idempotent_commands import (
+    CommandMetadata,
+    DecideEvents,
+    IdempotentCommandHandler,
+)
+
+NONE_AGE: Final = 1.0
+"""Seconds for which a user without an override is believed to have none.
+
+One that was set by another process counts from then on at the latest.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _OverrideStates:
+    """Folds and caches the overrides of each tenant."""
+
+    cached: dict[str, TenantOverrides] = field(default_factory=dict[str, TenantOverrides])
+
+    def get_state(self, tenant: str, history: str) -> TenantOverrides | None:
+        del history
+        return self.cached.get(tenant)
+
+    def get_presumed_state(self, tenant: str, history: str) -> TenantOverrides | None:
+        return self.get_state(tenant, history)
+
+    async def load_base_state(self, tenant: str, history: str) -> TenantOverrides:
+        return self.get_state(tenant, history) or TenantOverrides(tenant)
+
+    def fold_events(
+        self, events: Sequence[RecordedEvent], state: TenantOverrides | None
+    ) -> TenantOverrides:
+        folded = fold_overrides(events, state or TenantOverrides(events[0].tenant))
+        cached = self.cached.get(folded.tenant)
+        if cached is None or cached.sequence < folded.sequence:
+            self.cached[folded.tenant] = folded
+        return folded
+
+    def fold_appended_events(
+        self, events: Sequence[RecordedEvent], state: TenantOverrides | None
+    ) -> TenantOverrides:
+        return self.fold_events(events, state)
+
+    async def find_command(self, state: TenantOverrides, key: str) -> OverrideCommandRecord | None:
+        return state.commands_by_key.get(key)
+
+
+@dataclass
+class OverrideService:
+    """The prompt overrides of all tenants, for one process."""
+
+    log: EventLog
+    """The log of the library."""
+    blobs: BlobStore
+    clock: Clock
+    create_id: CreateId
+    source: str
+    """The `source` of appended events."""
+    monotonic: Callable[[], float] = time.monotonic
+    _handler: IdempotentCommandHandler[TenantOverrides, OverrideCommandRecord] = field(init=False)
+    _checked_at: dict[str, float] = field(default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        made = (self.clock, self.create_id, self.source, "overrides")
+        self._handler = IdempotentCommandHandler(
+            self.log, LIBRARY_HISTORY, _OverrideStates(), *made
+        )
+
+    async def load_overrides(self, tenant: str) -> TenantOverrides:
+        """Return the overrides of a tenant's users as they are now."""
+        started = self.monotonic()
+        state = await self._handler.load_state(tenant, OVERRIDE_FAMILY)
+        self._checked_at[tenant] = started
+        return state or TenantOverrides(tenant)
+
+    async def list_turn_overrides(
+        self, tenant: str, user: str | None, blueprint: Blueprint
+    ) -> tuple[UserOverride, ...]:
+        """Return what a turn of a user takes, without a read where there was nothing just now."""
+        has_categories = any(isinstance(each, OverrideLayer) for each in blueprint.layers.values())
+        if user is None or not has_categories:
+            return ()
+        name = blueprint.blueprint
+        cached = self._handler.states.get_state(tenant, OVERRIDE_FAMILY)
+        is_recent = self.monotonic() - self._checked_at.get(tenant, -NONE_AGE) < NONE_AGE
+        if is_recent and (cached is None or not cached.list_overrides(user, name)):
+            return ()
+        overrides = await self.load_overrides(tenant)
+        return tuple(each.override for each in overrides.list_overrides(user, name))
+
+    async def set_override(
+        self,
+        tenant: str,
+        user: str,
+        blueprint: str,
+        place: OverridePlace,
+        text: str,
+        metadata: CommandMetadata,
+        key: codec.CommandRef | None = None,
+    ) -> TenantOverrides:
+        """Set a text that was checked; see `IdempotentCommandHandler.handle`."""
+
+        async def decide(state: TenantOverrides | None) -> Sequence[LibraryEvent]:
+            event = decide_override(state or TenantOverrides(tenant), user, blueprint, place, text)
+            if event is None:
+                return ()
+            await self.blobs.put_blob(tenant, text.encode())
+            return (event,)
+
+        return await self._handle(tenant, decide, metadata, key)
+
+    async def remove_override(
+        self,
+        tenant: str,
+        user: str,
+        blueprint: str,
+        place: OverridePlace,
+        metadata: CommandMetadata,
+        key: codec.CommandRef | None = None,
+    ) -> TenantOverrides:
+        """Remove an override; raises `Refused` if there is none."""
+
+        async def decide(state: TenantOverrides | None) -> Sequence[LibraryEvent]:
+            return (decide_removal(state or TenantOverrides(tenant), user, blueprint, place),)
+
+        return await self._handle(tenant, decide, metadata, key)
+
+    async def _handle(
+        self,
+        tenant: str,
+        decide: DecideEvents[TenantOverrides],
+        metadata: CommandMetadata,
+        key: codec.CommandRef | None,
+    ) -> TenantOverrides:
+        handled = await self._handler.handle(tenant, OVERRIDE_FAMILY, decide, metadata, key)
+        return handled.state or TenantOverrides(tenant)
