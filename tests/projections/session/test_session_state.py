@@ -8,7 +8,9 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -16,6 +18,7 @@ from turnlog.projections.session.commands import (
     ExcludeTurn,
     RedactReply,
     RestoreTurn,
+    SubmitTurn,
 )
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.state import OpenTurn, SettledTurnRef, SettledTurnRun
@@ -77,6 +80,17 @@ def test_a_submitted_turn_is_open_from_then_on() -> None:
         released_at="2026-01-01T00:00:01.000000Z",
     )
     assert session.opened_state.submitted == 1
+
+
+def test_a_queued_turn_has_the_prompts_its_user_had_when_it_was_submitted() -> None:
+    own = UserOverride(category="master_system", version=2, digest=compute_digest("Ann's own."))
+    asked = SubmitTurn("Two", Policies(), user="ann", overrides=(own,))
+    session = given(open_session(), submit_turn("One"), asked)
+    assert session.state is not None
+    assert session.state.waiting[0].overrides == (own,)
+    released = session.apply_steps(CancelTurn()).opened_state.open
+    assert released is not None
+    assert (released.turn, released.user, released.overrides) == (2, "ann", (own,))
 
 
 def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:

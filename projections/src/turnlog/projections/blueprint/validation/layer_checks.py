@@ -114,16 +114,19 @@ def check_override_files(blueprint: Blueprint, places: Iterable[str]) -> Bluepri
         _, profile, *folders = place.split("/")
         category = folders.pop().removesuffix(".md") if folders else ""
         named = OverridePlace(category, profile, "/".join(folders) or None)
-        if fault := find_override_fault(blueprint, named):
+        if fault := find_override_fault(blueprint, named, place):
             yield fault
 
 
-def find_override_fault(blueprint: Blueprint, named: OverridePlace) -> BlueprintFinding | None:
+def find_override_fault(
+    blueprint: Blueprint, named: OverridePlace, place: str
+) -> BlueprintFinding | None:
     """Return why no session would ever use an override, a file or a user's text; None if one may.
 
-    The path of the finding begins with `profiles` or `layers`.
+    `place` is its path as people know it. The path of the finding begins with `profiles` or
+    `layers`.
     """
-    place, profile = named.path, named.profile
+    profile = named.profile
     layers = (each for each in blueprint.layers.values() if isinstance(each, OverrideLayer))
     categories: dict[str, OverrideSpec] = {each.override.category: each.override for each in layers}
     override, owner = categories.get(named.category), blueprint.profiles.get(profile or "")

@@ -45,4 +45,4 @@ async def send_removal(
     query = urlencode({name: value for name, value in fields.items() if value is not None})
     path = "?".join(filter(None, (build_override_path(*place), query)))
     done = await send_command(target, "DELETE", path, {}, OverrideRemovalResult)
-    print_answer(done, render_override_removal(done), output)
+    print_answer(done, render_override_removal(), output)

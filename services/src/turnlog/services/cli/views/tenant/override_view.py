@@ -9,7 +9,6 @@ from rich.text import Text
 
 from turnlog.services.api.tenant.override_payloads import (
     OverridePage,
-    OverrideRemovalResult,
     OverrideTextView,
 )
 from turnlog.services.cli.views.text_format import escape_controls, format_date_time
@@ -41,9 +40,9 @@ def render_override_change(view: OverrideTextView) -> RenderableType:
     return Group(title.append(f"  version {view.version}", MUTED), *_list_notes(view))
 
 
-def render_override_removal(done: OverrideRemovalResult) -> Text:
+def render_override_removal() -> Text:
     """Render that an override was removed."""
-    return Text("✓ ", GOOD).append("removed", "default").append(f"  {done.sequence}", MUTED)
+    return Text("✓ ", GOOD).append("removed", "default")
 
 
 def _list_notes(view: OverrideTextView) -> Iterator[Text]:

@@ -176,7 +176,7 @@ def _check_override_text(text: str) -> str:
 
 
 def _check_place(blueprint: Blueprint, place: OverridePlace) -> None:
-    fault = find_override_fault(blueprint, place)
+    fault = find_override_fault(blueprint, place, place.path)
     if fault is not None:
         field = "profile" if fault.path[0] == "profiles" else "category"
         raise Refused("invalid", fault.what, field=field, fix=fault.fix)

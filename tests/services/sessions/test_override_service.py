@@ -1,0 +1,167 @@
+"""Users' own prompts: the history of a tenant, its texts, and what a turn takes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+
+import pytest
+
+from turnlog.events.codec import EventBatch
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.model.tenant.override_events import OVERRIDE_FAMILY
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
+from turnlog.events.store.ports import AppendOutcome, LogUnreachable
+from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
+from turnlog.projections.library.user_overrides import MAX_OVERRIDES
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, read_folder
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.sessions.tenant.override_service import NONE_AGE, OverrideService
+
+UDERIA = read_folder(SHIPPED_BLUEPRINTS / "uderia")
+
+BASE = OverridePlace("master_system")
+
+BY = CommandMetadata("client")
+
+
+@dataclass
+class WatchedLog(MemoryLog):
+    """A log of the library that can be cut off, and that counts its reads."""
+
+    is_cut_off: bool = False
+    reads: int = 0
+
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        if self.is_cut_off:
+            return LogUnreachable("cut off", ambiguous=True)
+        return await super().append_batch(batch)
+
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        self.reads += 1
+        return await super().read_last_event(tenant, session, leader=leader)
+
+
+@dataclass
+class FullBlobStore(MemoryBlobStore):
+    """A store that takes nothing while it is full."""
+
+    is_full: bool = False
+
+    async def put_blob(self, tenant: str, content: bytes) -> Digest:
+        if self.is_full:
+            raise Unavailable("blobs", "the store is full")
+        return await super().put_blob(tenant, content)
+
+
+@dataclass
+class OverrideHarness:
+    """Processes that share a log and a blob store, on a clock that stands still."""
+
+    log: WatchedLog = field(default_factory=lambda: WatchedLog(kind=LIBRARY_HISTORY))
+    blobs: FullBlobStore = field(default_factory=FullBlobStore)
+    seconds: float = 100.0
+    ids: count[int] = field(default_factory=count)
+
+    def build_service(self) -> OverrideService:
+        """Build the service of one process."""
+        return OverrideService(
+            self.log,
+            self.blobs,
+            lambda: datetime(2026, 11, 23, tzinfo=UTC),
+            lambda: f"id-{next(self.ids)}",
+            "/test",
+            lambda: self.seconds,
+        )
+
+
+async def set_base(service: OverrideService, text: str, user: str = "ann") -> None:
+    await service.set_override("a", user, "uderia", BASE, text, BY)
+
+
+async def list_versions(service: OverrideService, user: str = "ann") -> list[tuple[int, Digest]]:
+    found = (await service.load_overrides("a")).list_overrides(user, "uderia")
+    return [(each.override.version, each.override.digest) for each in found]
+
+
+async def test_no_event_names_a_text_that_is_not_stored() -> None:
+    harness = OverrideHarness()
+    service = harness.build_service()
+    harness.blobs.is_full = True
+    with pytest.raises(Unavailable):
+        await set_base(service, "One.")
+    assert await harness.log.read_last_event("a", OVERRIDE_FAMILY) is None
+    harness.blobs.is_full = False
+    await set_base(service, "One.")
+    assert await list_versions(service) == [(1, compute_digest("One."))]
+
+
+async def test_a_process_that_ends_between_the_text_and_its_event_has_set_nothing() -> None:
+    harness = OverrideHarness()
+    harness.log.is_cut_off = True
+    with pytest.raises(Unavailable):
+        await set_base(harness.build_service(), "One.")
+    assert ("a", compute_digest("One.")) in harness.blobs.blobs
+    harness.log.is_cut_off = False
+    later = harness.build_service()
+    assert await list_versions(later) == []
+    assert await later.list_turn_overrides("a", "ann", UDERIA) == ()
+    await set_base(later, "One.")
+    assert await list_versions(later) == [(1, compute_digest("One."))]
+
+
+async def test_processes_that_edit_at_the_same_time_make_a_version_each() -> None:
+    harness = OverrideHarness()
+    services = [harness.build_service() for _ in range(4)]
+    texts = [f"Text {number}." for number in range(4)]
+    await asyncio.gather(*(map(set_base, services, texts)))
+    found = [await list_versions(each) for each in services]
+    assert found == [found[0]] * 4
+    assert found[0][0][0] == 4
+
+
+async def test_a_user_without_overrides_costs_a_read_a_second_at_most() -> None:
+    harness = OverrideHarness()
+    here, elsewhere = harness.build_service(), harness.build_service()
+    assert await here.list_turn_overrides("a", "ann", UDERIA) == ()
+    await set_base(elsewhere, "One.")
+    reads = harness.log.reads
+    for user in ("ann", "ben", None):
+        assert await here.list_turn_overrides("a", user, UDERIA) == ()
+    assert harness.log.reads == reads
+    harness.seconds += NONE_AGE
+    (own,) = await here.list_turn_overrides("a", "ann", UDERIA)
+    assert own.digest == compute_digest("One.")
+    await set_base(elsewhere, "Two.")
+    (own,) = await here.list_turn_overrides("a", "ann", UDERIA)
+    assert (own.version, own.digest) == (2, compute_digest("Two.")), "who has one is read each time"
+
+
+async def test_a_blueprint_without_categories_costs_no_read() -> None:
+    harness = OverrideHarness()
+    assistant = read_folder(SHIPPED_BLUEPRINTS / "assistant")
+    service = harness.build_service()
+    assert await service.list_turn_overrides("a", "ann", assistant) == ()
+    assert await service.list_turn_overrides("a", None, UDERIA) == ()
+    assert harness.log.reads == 0
+
+
+async def test_a_user_has_so_many_overrides_for_a_blueprint_and_no_more() -> None:
+    service = OverrideHarness().build_service()
+    places = [OverridePlace("master_system", provider=f"p{n}") for n in range(MAX_OVERRIDES + 1)]
+    for place in places[:-1]:
+        await service.set_override("a", "ann", "uderia", place, "One.", BY)
+    with pytest.raises(Refused) as refused:
+        await service.set_override("a", "ann", "uderia", places[-1], "One.", BY)
+    assert refused.value.code == "too-many-overrides"
+    await service.set_override("a", "ann", "uderia", places[0], "Two.", BY)
+    await service.remove_override("a", "ann", "uderia", places[0], BY)
+    await service.set_override("a", "ann", "uderia", places[-1], "One.", BY)
+    await service.set_override("a", "ben", "uderia", places[0], "One.", BY)
