@@ -42,6 +42,7 @@ WAITED_FOR = (
     *("turn-submitted", "turn-submitted-system", "turn-released", "approval-decided"),
     "turn-submitted-user",
     "child-ended",
+    "turn-submitted-override",
     "child-settled",
 )
 GOLDEN = [encode_event(event) for event in build_samples().values()]

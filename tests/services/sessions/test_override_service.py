@@ -55,10 +55,10 @@ class FullBlobStore(MemoryBlobStore):
 
     is_full: bool = False
 
-    async def put_blob(self, tenant: str, content: bytes) -> Digest:
+    async def put_blob(self, tenant: str, data: bytes) -> Digest:
         if self.is_full:
             raise Unavailable("blobs", "the store is full")
-        return await super().put_blob(tenant, content)
+        return await super().put_blob(tenant, data)
 
 
 @dataclass

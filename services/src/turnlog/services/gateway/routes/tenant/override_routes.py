@@ -183,7 +183,7 @@ def _check_place(blueprint: Blueprint, place: OverridePlace) -> None:
 
 
 def _create_view(user: str, blueprint: str, stored: StoredOverride) -> UserOverrideView:
-    return UserOverrideView(**_collect_fields(user, blueprint, stored))
+    return UserOverrideView.model_validate(_collect_fields(user, blueprint, stored))
 
 
 def _collect_fields(user: str, blueprint: str, stored: StoredOverride) -> dict[str, object]:
