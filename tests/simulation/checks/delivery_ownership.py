@@ -79,7 +79,11 @@ def _iterate_turns(
     turns: dict[int, TurnDeliveries] = {}
     for recorded in events:
         match recorded.event:
-            case TurnSubmitted(turn=number) | TurnReleased(turn=number):
+            case (
+                TurnSubmitted(turn=number)
+                | TurnReleased(turn=number)
+                | ChildEnded(turn=number)  # Of a turn that may have been in the queue
+            ):
                 turn = TurnDeliveries(f"turn {number} of {recorded.session}")
                 if number in ends:
                     end = events[ends[number][0] - 1].stream_sequence
@@ -95,9 +99,7 @@ def _iterate_turns(
                 turn.waited.append((at, turn.waited[-1][1] - 1))
                 turn.child_messages[recorded.stream_sequence] = at
                 yield recorded.stream_sequence, turn
-            case (
-                ApprovalDecided(turn=number) | ChildEnded(turn=number)
-            ):  # Delivered as a turn that was released is.
+            case ApprovalDecided(turn=number):  # Delivered as a turn that was released is.
                 yield recorded.stream_sequence, turns[number]
             case AttemptStarted(turn=number):
                 place = recorded.stream_sequence
