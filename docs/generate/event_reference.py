@@ -67,6 +67,8 @@ EXAMPLES: tuple[tuple[str, TurnStreamPayload], ...] = (
     (
         "3.1.0",
         ApprovalPayload(
+            session="s-1",
+            turn=3,
             approval=1,
             call="3.1",
             id="call_7",

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import TypeAdapter
@@ -19,6 +19,9 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
+from tests.agent_programs.children.child_harness import build_team_blueprint
+from tests.agent_programs.children.test_child_turns import build_guarded_team
+from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.client import (
     ApprovalEvent,
     ApprovalNeeded,
@@ -26,6 +29,7 @@ from turnlog.client import (
     DoneEvent,
     ReplyDone,
 )
+from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.tool_events import ApprovalRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
@@ -225,6 +229,59 @@ async def test_a_program_that_runs_a_turn_is_told_at_once_that_it_waits_for_a_pe
     assert isinstance(end, DoneEvent)
     assert isinstance(end.data, ReplyDone)
     assert (end.data.turn, end.data.finish) == (1, "stop")
+
+
+def answer_as_team(body: dict[str, object]) -> ModelAnswer:
+    """Answer as a coordinator that asks for a hammer, and as its child, which pays for it."""
+    messages = cast("list[dict[str, Any]]", body["messages"])
+    is_child = "shop_pay" in str(body["tools"])
+    if messages[-1]["role"] == "tool":
+        return answer_with_text("Bought." if is_child else "It is yours.")
+    return PAY if is_child else answer_with_tool_calls(("thinker", {"query": "Buy a hammer."}))
+
+
+async def open_team(platform: AgentService) -> str:
+    platform.provider.choose_behaviour = answer_as_team
+    return await platform.open_session(build_team_blueprint(**build_guarded_team("wait")))
+
+
+async def test_a_submit_that_waits_returns_when_a_child_of_its_turn_waits_for_a_person(
+    platform: AgentService,
+) -> None:
+    session = await open_team(platform)
+    path, key = f"/v1/sessions/{session}/turns?wait=300", {"Idempotency-Key": "once"}
+    answer = await platform.http.post(path, json={"text": "A hammer!"}, headers=key)
+    assert (answer.status_code, answer.json()["status"]) == (202, "waiting-for-approval")
+    (asked,) = answer.json()["approvals"]
+    (requested,) = await platform.load_events(session, ChildRequested)
+    assert (asked["session"], asked["turn"]) == (requested.session, 1)
+    assert (asked["tool"], asked["arguments"]) == ("shop_pay", '{"what": "hammer"}')
+    await platform.http.post(asked["decide"], json={"decision": "approve"})
+    settled = await platform.http.post(path, json={"text": "A hammer!"}, headers=key)
+    assert (settled.status_code, settled.json()["reply"]) == (200, "It is yours.")
+    assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
+
+
+async def test_watchers_are_told_of_what_a_child_waits_for_also_when_they_come_later(
+    platform: AgentService,
+) -> None:
+    session = await open_team(platform)
+    async with AsyncTurnlogClient(platform.gateway.address) as turnlog:
+        client = turnlog.use_session(session)
+        with pytest.raises(ApprovalNeeded) as needed:
+            await client.run_turn("A hammer, please.")
+        (asked,) = needed.value.approvals
+        told = list[Any]()
+        async with aclosing(client.watch_turn(1)) as events:
+            async for event in events:
+                told += [event] if isinstance(event, ApprovalEvent | DoneEvent) else []
+                if isinstance(event, ApprovalEvent) and event.decision is None:
+                    child = turnlog.use_session(event.session)
+                    await child.decide_approval(event.turn, event.approval, "refuse")
+    assert [(each.session, each.turn) for each in told[:-1]] == [(asked.session, asked.turn)] * 2
+    assert [each.decision for each in told[:-1]] == [None, "refuse"]
+    assert isinstance(told[-1], DoneEvent)
+    assert platform.shop.tool_calls == []
 
 
 async def test_each_prompt_says_when_its_turn_began_or_went_on_after_an_approval(

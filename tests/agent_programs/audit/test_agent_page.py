@@ -16,6 +16,7 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
+from tests.agent_programs.approvals.test_approval_service import open_team
 from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
 from tests.agent_programs.phases.test_phases import build_four_phase_blueprint, enter_phase
 from tests.e2e.axe_checks import AXE_SCRIPT, list_violations, load_axe
@@ -119,6 +120,9 @@ async def test_the_page_shows_plans_tools_and_phases_and_leads_to_hidden_calls(
     await browser.wait_for(f"{build_texts_script('.work .use .faint')}.join() === 'is under way'")
 
 
+PAID = '{"what": "hammer"}'
+
+
 async def test_the_page_asks_for_approvals_and_shows_what_was_decided(
     platform: AgentService, browser: Browser
 ) -> None:
@@ -138,6 +142,22 @@ async def test_the_page_asks_for_approvals_and_shows_what_was_decided(
     await browser.wait_for(build_click_script("dialog button", "Approve"))
     await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
     assert await browser.run_script(build_texts_script(".work .use button")) == []
+    assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
+
+
+async def test_the_page_asks_in_the_turn_of_a_coordinator_for_what_its_child_waits_for(
+    platform: AgentService, browser: Browser
+) -> None:
+    session = await open_team(platform)
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}")
+    await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "A hammer."})
+    await browser.wait_for(f"{build_texts_script('.question pre')}.join() === '{PAID}'")
+    await browser.wait_for(build_click_script(".question button", "Approve"))
+    await browser.wait_for("document.querySelector('dialog[open]') !== null")
+    assert platform.shop.tool_calls == []
+    await browser.wait_for(build_click_script("dialog button", "Approve"))
+    await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
+    assert await browser.run_script(build_texts_script(".question")) == []
     assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
 
 

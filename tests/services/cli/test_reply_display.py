@@ -24,7 +24,7 @@ async def iterate_frames(*events: Said) -> AsyncGenerator[SseMessage]:
 
 async def render_stream(*events: Said, width: int = 60) -> list[str]:
     console = Console(width=width, file=StringIO(), highlight=False)
-    await ReplyDisplay(console, "s1").show_turn(iterate_frames(*events))
+    await ReplyDisplay(console).show_turn(iterate_frames(*events))
     file = console.file
     assert isinstance(file, StringIO)
     return [" ".join(line.replace("▌", "").split()) for line in file.getvalue().splitlines()]
@@ -55,7 +55,7 @@ async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
             yield frame
             console.print(end="")  # as the spinner's own thread does, ten times a second
 
-    await ReplyDisplay(console, "s1").show_turn(slowly())
+    await ReplyDisplay(console).show_turn(slowly())
     file = console.file
     assert isinstance(file, StringIO)
     places = [file.getvalue().find(what) for what in ("planning", "running shop_look", "Hello.")]
@@ -74,7 +74,7 @@ async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> No
         "text": "One two three four five six seven eight nine ten eleven twelve. "
     }
     redact: Said = ("redact", {"replacement": "(No.)"})
-    await ReplyDisplay(console, "s1").show_turn(iterate_frames(("token", three_lines), redact))
+    await ReplyDisplay(console).show_turn(iterate_frames(("token", three_lines), redact))
     file = console.file
     assert isinstance(file, StringIO)
     assert render_terminal(file.getvalue()) == ["  withheld ▌ (No.)"]
@@ -114,6 +114,8 @@ async def test_nothing_is_void_where_nothing_was_said() -> None:
 APPROVAL: Said = (
     "approval",
     {
+        "session": "s1",
+        "turn": 1,
         "approval": 1,
         "call": "1.1",
         "id": "call_7",
@@ -140,10 +142,22 @@ async def test_where_nobody_can_be_asked_it_is_said_how_to_decide() -> None:
     ]
 
 
+async def test_what_a_child_waits_for_is_decided_in_its_session() -> None:
+    of_child: Said = ("approval", {**APPROVAL[1], "session": "child-1", "turn": 4})
+    shown = await render_stream(of_child, HELLO, ("done", {"finish": "stop"}), width=90)
+    assert (
+        "decide with `turnlog approve child-1 4 1` (--refuse --reason TEXT), or on the page"
+        in shown
+    )
+
+
 async def test_a_person_is_asked_about_each_approval_once() -> None:
     console = Console(width=60, file=StringIO(), highlight=False)
-    display = ReplyDisplay(console, "s1", asked=set())
+    display = ReplyDisplay(console, asked=set())
     asked = await display.show_turn(iterate_frames(APPROVAL, HELLO))
     assert asked
     assert (asked.approval, asked.cursor) == (1, "1.1.0")
-    assert await display.show_turn(iterate_frames(APPROVAL, HELLO, ("done", {}))) is None
+    of_child: Said = ("approval", {**APPROVAL[1], "session": "child-1"})
+    assert await display.show_turn(iterate_frames(APPROVAL, of_child, HELLO)) is not None
+    ended = iterate_frames(APPROVAL, of_child, HELLO, ("done", {}))
+    assert await display.show_turn(ended) is None

@@ -45,6 +45,10 @@ class SubmitAnswer(Answer):
 class PendingApprovalAnswer(Answer):
     """A tool that waits for a person's approval."""
 
+    session: str
+    """The session to decide it in: that of the turn, or a child session that it asked."""
+    turn: int
+    """The number of the turn in that session."""
     approval: int
     """The number to decide it by."""
     tool: str

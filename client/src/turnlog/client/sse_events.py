@@ -108,6 +108,10 @@ class ApprovalEvent:
     decision: str | None
     """`approve` or `refuse`; None while the tool waits."""
     cursor: str
+    session: str
+    """The session to decide it in: that of the turn, or a child session that it asked."""
+    turn: int
+    """The number of the turn in that session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +224,10 @@ def parse_turn_event(message: SseMessage) -> TurnEvent:
         case "approval":
             approval, tool, arguments = data["approval"], data["tool"], data["arguments"]
             deadline, decision = data["deadline"], data["decision"]
-            return ApprovalEvent(approval, tool, arguments, deadline, decision, cursor)
+            session, turn = data["session"], data["turn"]
+            return ApprovalEvent(
+                approval, tool, arguments, deadline, decision, cursor, session, turn
+            )
         case "done":
             return DoneEvent(_parse_done_data(data), cursor)
         case "redact":

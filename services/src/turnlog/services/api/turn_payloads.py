@@ -33,6 +33,10 @@ class SubmittedTurn(ResponseModel):
 class RequestedApproval(ResponseModel):
     """A tool that waits for a person, with what the person has to know."""
 
+    session: str
+    """The session in which it is decided: that of the turn, or one of its child sessions."""
+    turn: int
+    """The number of the turn in that session."""
     approval: int
     """The number of the approval within the turn."""
     call: str

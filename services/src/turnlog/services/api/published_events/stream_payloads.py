@@ -61,6 +61,10 @@ class ApprovalPayload(StreamPayload):
 
     event: ClassVar[Literal["approval"]] = "approval"
 
+    session: str
+    """The session in which it is decided: that of the turn, or one of its child sessions."""
+    turn: int
+    """The number of the turn in that session."""
     approval: int
     """The number of the approval within the turn."""
     call: str

@@ -73,10 +73,9 @@ def render_request(event: ApprovalEvent) -> Group:
     return Group(head, *lines)
 
 
-def describe_decision(session: str, event: ApprovalEvent) -> Text:
+def describe_decision(event: ApprovalEvent) -> Text:
     """Return how somebody decides who is not asked here."""
-    turn = event.cursor.partition(".")[0]
-    command = f"turnlog approve {session} {turn} {event.approval}"
+    command = f"turnlog approve {event.session} {event.turn} {event.approval}"
     return Text(f"decide with `{command}` (--refuse --reason TEXT), or on the page", MUTED)
 
 

@@ -33,7 +33,7 @@ from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.approval_questions import describe_decision, request_decision
-from turnlog.services.cli.conversation.reply_display import ReplyDisplay
+from turnlog.services.cli.conversation.reply_display import AskedApproval, ReplyDisplay
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     find_follow_up_turn,
@@ -113,15 +113,15 @@ class ChatTerminal:
         turn: SubmittedTurn | None = self.runner.run(self.conversation.submit_turn(text))
         while turn is not None:
             can_ask = self.console.is_terminal and sys.stdin.isatty()
-            asked = set[int]() if can_ask else None
-            display, cursor = ReplyDisplay(self.console, self.conversation.session, asked), ""
+            asked = set[AskedApproval]() if can_ask else None
+            display, cursor = ReplyDisplay(self.console, asked), ""
             while True:
                 try:
                     waiting = self.runner.run(self._show_turn(display, turn, cursor))
                     if waiting is None:
                         break
                     cursor = waiting.cursor
-                    self._decide_approval(turn.turn, waiting)
+                    self._decide_approval(waiting)
                 except KeyboardInterrupt:  # At the question, or just before or after it.
                     self.console.print()
                     self.runner.run(self._cancel_turn())
@@ -142,16 +142,12 @@ class ChatTerminal:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*cancelling)
 
-    def _decide_approval(self, turn: int, waiting: ApprovalEvent) -> None:
+    def _decide_approval(self, waiting: ApprovalEvent) -> None:
         found = request_decision(waiting, self.console)
         if found.decision is None:
-            self.console.print(
-                describe_decision(self.conversation.session, waiting), soft_wrap=True
-            )
+            self.console.print(describe_decision(waiting), soft_wrap=True)
             return
-        deciding = self.conversation.decide_approval(
-            turn, waiting.approval, found.decision, found.reason
-        )
+        deciding = self.conversation.decide_approval(waiting, found.decision, found.reason)
         try:
             self.runner.run(deciding)
         except Refused as refused:  # Somebody else was faster, or the deadline was.

@@ -27,6 +27,9 @@ from turnlog.services.cli.views.theme import BAD, MUTED, WARNING
 
 _WORD_PIECES: Final = re.compile(r"\n|[^\S\n]+|\S+")
 
+AskedApproval = tuple[str, int, int]
+"""Session, turn and number of an approval."""
+
 _MARGIN_COLUMNS: Final = 5
 """Columns taken by the blanks and the stroke."""
 
@@ -116,8 +119,7 @@ class ReplyDisplay:
     """Shows the stream of one turn on a terminal."""
 
     console: Console
-    session: str
-    asked: set[int] | None = None
+    asked: set[AskedApproval] | None = None
     """The approvals that a person was asked about; None where nobody can be asked."""
     _writer: LabelledTextWriter = field(init=False)
 
@@ -145,9 +147,10 @@ class ReplyDisplay:
         return None
 
     def _must_ask(self, event: ApprovalEvent) -> bool:
-        if event.decision is not None or self.asked is None or event.approval in self.asked:
+        asked = (event.session, event.turn, event.approval)
+        if event.decision is not None or self.asked is None or asked in self.asked:
             return False
-        self.asked.add(event.approval)
+        self.asked.add(asked)
         return True
 
     def _handle_frame(self, name: str, data: Mapping[str, Any]) -> None:
@@ -175,7 +178,7 @@ class ReplyDisplay:
             self.console.print(Text(line, MUTED))
         elif self.asked is None:
             self.console.print(render_request(event))
-            self.console.print(describe_decision(self.session, event), soft_wrap=True)
+            self.console.print(describe_decision(event), soft_wrap=True)
 
     def _replace_reply(self, replacement: str) -> None:
         self._writer.erase_text()

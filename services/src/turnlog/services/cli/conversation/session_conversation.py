@@ -14,7 +14,7 @@ from typing import Final
 import httpx
 from pydantic import JsonValue
 
-from turnlog.client.sse_events import SseMessage
+from turnlog.client.sse_events import ApprovalEvent, SseMessage
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
@@ -48,10 +48,10 @@ class SessionConversation:
         await send_client_command(self.client, "POST", path, {}, CommandResult)
 
     async def decide_approval(
-        self, turn: int, approval: int, decision: ApprovalDecision, reason: str = ""
+        self, event: ApprovalEvent, decision: ApprovalDecision, reason: str = ""
     ) -> None:
-        """Approve or refuse a tool that waits for it."""
-        path = f"/v1/sessions/{self.session}/turns/{turn}/approvals/{approval}"
+        """Approve or refuse a tool that waits for it, here or in a child session."""
+        path = f"/v1/sessions/{event.session}/turns/{event.turn}/approvals/{event.approval}"
         body: dict[str, JsonValue] = {"decision": decision, "reason": reason}
         await send_client_command(self.client, "POST", path, body, CommandResult)
 

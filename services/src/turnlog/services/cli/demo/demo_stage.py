@@ -63,9 +63,7 @@ class DemoStage:
 
     async def show_reply(self, conversation: SessionConversation, turn: SubmittedTurn) -> None:
         """Show the reply of a turn as it is streamed."""
-        await ReplyDisplay(self.console, conversation.session).show_turn(
-            conversation.watch_turn(turn)
-        )
+        await ReplyDisplay(self.console).show_turn(conversation.watch_turn(turn))
 
     async def show_events(self, session: str) -> int:
         """Show all events of a session; return the sequence of the last one."""

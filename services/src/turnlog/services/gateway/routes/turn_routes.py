@@ -66,9 +66,9 @@ from turnlog.services.gateway.http.headers import (
 from turnlog.services.gateway.http.request_checks import AtSequence, TurnPath
 from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
 from turnlog.services.gateway.routes.session_routes import find_or_open_session
+from turnlog.services.gateway.streaming.approval_watch import load_turn_events
 from turnlog.services.gateway.streaming.turn_cursor import create_cursor_refusal
 from turnlog.services.gateway.streaming.turn_stream import (
-    load_turn_events,
     open_new_turn_stream,
     open_turn_stream,
 )
@@ -95,7 +95,7 @@ WaitQuery = Annotated[
         gt=0,
         le=MAX_WAIT_SECONDS,
         description="Seconds to wait for the reply; the status is 202 when there is none by then, "
-        "or when the turn begins to wait for an approval",
+        "or when the turn or a child of it begins to wait for an approval",
     ),
 ]
 
@@ -239,22 +239,23 @@ def _create_accepted_response(submitted: SubmittedTurn) -> Response:
 
 
 def _create_undecided_response(submitted: SubmittedTurn, undecided: UndecidedTurn) -> Response:
-    path = f"/v1/sessions/{submitted.session}/turns/{submitted.turn}/approvals"
     view = UndecidedTurnView(
         **submitted.model_dump(),
         status="waiting-for-approval",
         approvals=tuple(
             RequestedApproval(
+                session=each.session,
+                turn=each.turn,
                 approval=approval.approval,
-                call=use.call,
-                id=use.id,
-                tool=use.tool,
-                arguments=use.arguments,
+                call=each.use.call,
+                id=each.use.id,
+                tool=each.use.tool,
+                arguments=each.use.arguments,
                 deadline=approval.deadline,
-                decide=f"{path}/{approval.approval}",
+                decide=f"/v1/sessions/{each.session}/turns/{each.turn}/approvals/{approval.approval}",
             )
-            for use in undecided.uses
-            if (approval := use.approval)
+            for each in undecided.tools
+            if (approval := each.use.approval)
         ),
     )
     headers = {"ETag": format_etag(undecided.sequence), "Location": submitted.stream}

@@ -25,20 +25,15 @@ from turnlog.events.log_token_join import (
     is_ahead_of_tokens,
     restore_received_text,
 )
-from turnlog.events.model.tool_events import ApprovalDecided, ApprovalRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.ports import TokenStream
-from turnlog.projections.read_models.turn_activity import (
-    NO_ACTIVITY,
-    ActivityByTurn,
-    collect_activity,
-    is_undecided,
-    update_activity,
-)
-from turnlog.projections.session.fold.settled_turns import find_settled_turn
-from turnlog.projections.session.state import SessionState, SettledTurnRef
-from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.state import SessionState
 from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.streaming.approval_watch import (
+    GuardedTool,
+    load_turn_events,
+    open_approval_watch,
+)
 from turnlog.services.gateway.streaming.sse import SseResponse, encode_frame, get_stream_timeouts
 from turnlog.services.gateway.streaming.turn_cursor import (
     TurnCursor,
@@ -89,31 +84,6 @@ def open_new_turn_stream(deps: GatewayDependencies, done: CommandOutcome, turn: 
     return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
 
-def _find_turn_text(state: SessionState, turn: int) -> TextRef | None:
-    """Return the reference to a turn's text, which is in its first event; None when unknown."""
-    opened = [each for each in (state.open, *state.waiting) if each and each.turn == turn]
-    if opened:
-        return opened[0].text
-    settled = find_settled_turn(state, turn)
-    if settled is None:
-        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
-    return settled.text if isinstance(settled, SettledTurnRef) else None
-
-
-async def load_turn_events(
-    deps: GatewayDependencies, state: SessionState, turn: int
-) -> Sequence[RecordedEvent]:
-    """Return the session's events from the turn's text to the head; all if it has no text.
-
-    Raises `Refused` if there is no such turn.
-    """
-    turn_text = _find_turn_text(state, turn)
-    places = [state.head.stream_sequence, *([turn_text.place] if turn_text else [])]
-    last, *first = await deps.log.read_events_at(state.tenant, places)
-    before = first[0].head if first else None
-    return (*first, *await deps.log.read_range(state.tenant, state.session, before, last))
-
-
 async def _check_cursor_reached(
     tokens: TokenStream, state: SessionState, at: TurnCursor, record: ReplyRecord
 ) -> None:
@@ -162,15 +132,12 @@ async def _iterate_turn_frames(
         yield _encode_turn_event(each)
     if at.end:
         return
-    last, activity = past[-1], collect_activity(past)
+    last, wake = past[-1], asyncio.Event()
+    tenant, session = last.tenant, last.session
     # A client that reconnects is told of what waits again, since its cursor does not say.
-    for use in activity.get(at.turn, NO_ACTIVITY).uses:
-        waiting = build_approval_event(at, use) if is_undecided(use) else None
-        if waiting is not None:
-            yield _encode_turn_event(waiting)
-    tenant, session, wake = last.tenant, last.session, asyncio.Event()
     async with (
-        deps.log.open_session_watch(tenant, session, last.sequence, wake) as log,
+        deps.log.open_session_watch(tenant, session, last.sequence, wake) as own,
+        open_approval_watch(deps, own, (tenant, session), at.turn, wake, past) as log,
         deps.tokens.open_turn_watch(tenant, session, at.turn, wake, is_new=is_new) as tokens,
         aclosing(merge_watches(wake, tokens, log)) as items,
     ):
@@ -179,28 +146,14 @@ async def _iterate_turn_frames(
                 deps.command_handler.apply_observed_event(item)
                 record = apply_log_events(record, (item,))
                 at, events = advance_by_record(at, record)
-                if changed := _find_approval_change(at, activity, item):
-                    events = (*events, changed)
+            elif isinstance(item, GuardedTool):
+                events = (build_approval_event(at, item),)
             else:
                 at, events = advance_by_token(at, item)
             for each in events:
                 yield _encode_turn_event(each)
             if at.end:
                 return
-
-
-def _find_approval_change(
-    at: TurnCursor, activity: ActivityByTurn, recorded: RecordedEvent
-) -> TurnStreamEvent | None:
-    """Apply an event to the activity; return what it says of an approval of the turn."""
-    update_activity(activity, recorded)
-    match recorded.event:
-        case ApprovalRequested() | ApprovalDecided() as event if event.turn == at.turn:
-            uses = activity.get(at.turn, NO_ACTIVITY).uses
-            named = (use for use in uses if (use.call, use.id) == (event.call, event.id))
-            return next((build_approval_event(at, use) for use in named), None)
-        case _:
-            return None
 
 
 def _encode_turn_event(event: TurnStreamEvent) -> bytes:

@@ -23,7 +23,6 @@ from turnlog.events.log_token_join import (
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnEndEvent, TurnFailed
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
-from turnlog.projections.read_models.turn_activity import TurnToolUse
 from turnlog.services.api.published_events.stream_payloads import (
     ApprovalPayload,
     AttemptResetPayload,
@@ -38,6 +37,7 @@ from turnlog.services.api.published_events.stream_payloads import (
     TurnEndPayload,
     TurnStreamPayload,
 )
+from turnlog.services.gateway.streaming.approval_watch import GuardedTool
 from turnlog.services.gateway.streaming.turn_cursor import (
     StreamEnd,
     TurnCursor,
@@ -127,12 +127,14 @@ def advance_by_record(at: TurnCursor, record: ReplyRecord) -> StreamStep:
     return at, (*events, TurnStreamEvent(payload, at))
 
 
-def build_approval_event(at: TurnCursor, use: TurnToolUse) -> TurnStreamEvent | None:
+def build_approval_event(at: TurnCursor, tool: GuardedTool) -> TurnStreamEvent:
     """Return the event about a tool that needs approval; it leaves the cursor where it is."""
-    approval = use.approval
+    use, approval = tool.use, tool.use.approval
     if approval is None:
-        return None
+        raise AssertionError("it needs approval")
     payload = ApprovalPayload(
+        session=tool.session,
+        turn=tool.turn,
         approval=approval.approval,
         call=use.call,
         id=use.id,

@@ -1,4 +1,4 @@
-"""Waiting for a turn: until it is settled, or until it waits for a person itself."""
+"""Waiting for a turn: until it is settled, or until it or a child of it waits for a person."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from dataclasses import dataclass
 
 from starlette.types import Receive
 
-from turnlog.events.async_tasks import run_tasks
+from turnlog.events.async_tasks import run_tasks, stream_watch
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.tool_events import ApprovalRequested
 from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
-from turnlog.projections.read_models.turn_activity import (
-    NO_ACTIVITY,
-    TurnToolUse,
-    collect_activity,
-    is_undecided,
-)
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.streaming.approval_watch import (
+    GuardedTool,
+    list_undecided,
+    open_approval_watch,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,8 @@ class SettledTurn:
 class UndecidedTurn:
     """A turn that goes on when a person has decided about its tools."""
 
-    uses: tuple[TurnToolUse, ...]
-    """The tools that wait for approval."""
+    tools: tuple[GuardedTool, ...]
+    """The tools that wait for approval, of the turn or of one of its children."""
     sequence: int
     """The sequence up to which nobody had decided."""
 
@@ -69,29 +67,24 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 async def _watch_until_outcome(
     deps: GatewayDependencies, tenant: str, submitted: SubmittedTurn
 ) -> SettledTurn | UndecidedTurn:
+    session, turn, wake = submitted.session, submitted.turn, asyncio.Event()
     seen: list[RecordedEvent] = []
-    turn, before = submitted.turn, submitted.sequence - 1
-    asked_upto: int | None = None
-    async with aclosing(deps.log.watch_session(tenant, submitted.session, before)) as events:
-        async for recorded in events:
-            seen.append(recorded)
-            deps.command_handler.apply_observed_event(recorded)
-            if is_end_of_turn(recorded.event, turn):
-                (settled_turn,) = (each for each in build_history(seen) if each.turn == turn)
-                return SettledTurn(settled_turn, recorded.sequence)
-            match recorded.event:
-                case ApprovalRequested(turn=asked) if asked == turn:
-                    # Other requests of the same answer, and the decisions about one that this
-                    # watch meets late, are on the log already.
-                    last = await deps.command_handler.load_last_event(
-                        tenant, submitted.session, recorded.sequence
-                    )
-                    asked_upto = last.sequence
-                case _:
-                    pass
-            if asked_upto is not None and recorded.sequence >= asked_upto:
-                uses = collect_activity(seen).get(turn, NO_ACTIVITY).uses
-                if undecided := tuple(use for use in uses if is_undecided(use)):
-                    return UndecidedTurn(undecided, recorded.sequence)
-                asked_upto = None
+    async with (
+        deps.log.open_session_watch(tenant, session, submitted.sequence - 1, wake) as own,
+        open_approval_watch(deps, own, (tenant, session), turn, wake) as log,
+        aclosing(stream_watch(wake, log)) as items,
+    ):
+        async for item in items:
+            if isinstance(item, RecordedEvent):
+                seen.append(item)
+                deps.command_handler.apply_observed_event(item)
+                if is_end_of_turn(item.event, turn):
+                    (settled_turn,) = (each for each in build_history(seen) if each.turn == turn)
+                    return SettledTurn(settled_turn, item.sequence)
+                continue
+            # Other requests of the same answer, and the decisions about one that this watch meets
+            # late, are on the log already.
+            undecided = await list_undecided(deps, tenant, item.session, item.turn)
+            if undecided:
+                return UndecidedTurn(undecided, seen[-1].sequence)
     raise AssertionError("a watch ends only with its reader")

@@ -2,17 +2,30 @@
 // repeated, and each text is only appended. A newly opened stream starts from the beginning, and so does
 // the text.
 
-import { createElement } from "../app/dom.js";
+import { renderApprovalActions } from "../actions/turn_actions.js";
+import { createElement, setChildren } from "../app/dom.js";
 import { openEventSource } from "../app/event_source.js";
 import { buildSessionPath } from "../app/http_client.js";
+import { linkToSession } from "../app/links.js";
 
 const PROGRESS_TEXTS = { plan: "plans …", act: "takes a step …", summarise: "summarises …" };
 const END_EVENTS = ["done", "redact", "failed", "cancelled"];
 
+// A tool of a child session that waits; a tool of the session itself has its buttons in the turn.
+function renderQuestion({ session, turn, approval, call, id, tool, arguments: given }) {
+  const use = { call, id, tool, arguments: given, approval: { approval } };
+  return createElement("div", { class: "use open question" },
+    createElement("p", {}, createElement("b", {}, tool), " waits for approval in ", createElement("a", { href: linkToSession(session) }, `turn ${turn} of a child session`)),
+    createElement("pre", {}, given),
+    renderApprovalActions(session, turn, use));
+}
+
 export function watchTurn(session, turn, onText) {
   const text = document.createTextNode("");
   const progress = createElement("span", { class: "faint" });
-  const element = createElement("div", { class: "bubble reply live" }, text, progress, createElement("span", { class: "caret" }));
+  const questions = createElement("div", { class: "work" });
+  const element = createElement("div", { class: "bubble reply live" }, text, progress, createElement("span", { class: "caret" }), questions);
+  const waiting = new Map();
   const clearText = () => { text.data = ""; };
   const source = openEventSource(() => {
     clearText();
@@ -28,6 +41,15 @@ export function watchTurn(session, turn, onText) {
       progress.textContent = update.tool ? `${update.tool} …` : PROGRESS_TEXTS[update.doing] ?? "";
     },
     "attempt-reset": clearText,
+    approval: (event) => {
+      const data = JSON.parse(event.data);
+      if (data.session === session) return;
+      const key = `${data.session} ${data.turn} ${data.approval}`;
+      if (data.decision) waiting.delete(key);
+      else waiting.set(key, data);
+      setChildren(questions, [...waiting.values()].map(renderQuestion));
+      onText();
+    },
     ...Object.fromEntries(END_EVENTS.map((end) => [end, () => source.close()])),
   });
   return { element, close: source.close };
