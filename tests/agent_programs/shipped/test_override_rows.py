@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -33,7 +34,8 @@ from tests.agent_programs.shipped.test_prompt_rows import (
 )
 from tests.services.gateway.gateway_service import start_service
 from tests.support.knowledge.fixed_search import FixedSearch, build_found
-from turnlog.events.model.turn_events import TurnSubmitted
+from tests.support.servers.model_behaviours import ModelAnswer
+from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.services.bundle import verifier
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -269,16 +271,15 @@ REFUSALS: Mapping[str, tuple[str, dict[str, str], int, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
 async def test_u17_what_a_prompt_file_is_refused_for_a_users_text_is_refused_for(
-    platform: AgentService, case: str
+    platform: AgentService,
 ) -> None:
-    category, form, status, field, fix = REFUSALS[case]
-    refused = await send_override(platform, "jon", category, form.pop("text", "Hm."), **form)
-    problem = refused.json()
-    assert refused.status_code == status, problem
-    assert field in problem.get("field", "")
-    assert fix in problem.get("fix", ""), problem
+    for case, (category, form, status, field, fix) in REFUSALS.items():
+        refused = await send_override(platform, "jon", category, **{"text": "Hm."} | form)
+        problem = refused.json()
+        assert refused.status_code == status, (case, problem)
+        assert field in problem.get("field", ""), (case, problem)
+        assert fix in problem.get("fix", ""), (case, problem)
     assert (await platform.fetch_json("/v1/overrides", user="jon"))["overrides"] == []
 
 
@@ -351,6 +352,30 @@ async def test_u18_a_users_words_reach_no_other_user_no_other_tenant_and_no_prev
         )
         assert preview.status_code == 200
         assert secret not in preview.text
+
+
+async def test_u17_a_turn_that_waits_has_the_words_its_user_had_when_it_was_submitted(
+    platform: AgentService,
+) -> None:
+    await set_override(platform, "tom", "master_system", "Tom, first.")
+    session = await open_chat(platform)
+    held, path = asyncio.Event(), f"/v1/sessions/{session}/turns"
+    first = ModelAnswer(("One.",), gates={0: held})
+    platform.provider.queue_behaviours(first, answer_with_text("Two."))
+    for text in ("One?", "Two?"):
+        answer = await platform.http.post(path, json={"text": text, "user": "tom"})
+        assert answer.status_code == 202, answer.text
+    await set_override(platform, "tom", "master_system", "Tom, second.")
+    held.set()
+    await platform.http.get(f"{path}/2/stream", headers={"Accept": "text/event-stream"})
+    (waited,) = await platform.load_events(session, TurnQueued)
+    assert [each.version for each in waited.overrides] == [1]
+    for call in ("1.1", "2.1"):
+        (system, *_) = await read_messages(platform, session, call)
+        assert system[1] == join_layers("Tom, first.", TALK)
+    platform.provider.queue_behaviours(answer_with_text("Three."))
+    await platform.complete_turn(session, text="Three?", user="tom")
+    assert (await find_source(platform, session, "3.1"))["version"] == 2
 
 
 async def test_u17_a_fork_a_bundle_and_a_redaction_keep_a_users_words_for_their_prompts(
