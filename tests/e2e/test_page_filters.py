@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 import pytest
 
 from tests.e2e.browser import CHROMIUM, Browser, build_input_script, build_texts_script
 from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.events.model.call_events import AttemptEnded
 from turnlog.services.worker.model.model_types import ModelFailure
 
 pytestmark = [
@@ -106,6 +108,15 @@ async def test_events_are_filtered_and_opened_among_the_filtered(
     assert await browser.run_script(EVENTS) == ["turn-submitted"]
 
 
+async def wait_for_cost(stand: RunningGateway, session: str) -> int:
+    """Wait until the worker of a cancelled turn says what it cost; return that sequence."""
+    async with aclosing(stand.backend.log.watch_session(stand.tenant, session)) as events:
+        async for each in events:
+            if isinstance(each.event, AttemptEnded) and each.event.outcome == "cancelled":
+                return each.sequence
+    raise AssertionError("a watch has no end")
+
+
 async def test_usage_is_grouped_and_narrowed_by_the_address(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -118,10 +129,12 @@ async def test_usage_is_grouped_and_narrowed_by_the_address(
     stand.model.scripts.append([ModelFailure("bad_request", "the provider refused it")])
     failing = {"text": "Another.", "user": "spender"}
     await stand.http.post(f"/v1/sessions/{session}/turns?wait=30", json=failing)
-    stand.model.scripts.append(["Half an ", asyncio.Event()])
+    asked = asyncio.Event()
+    stand.model.scripts.append(["Half an ", asked.set, asyncio.Event()])
     await stand.http.post(f"/v1/sessions/{session}/turns", json=failing)
+    await asked.wait()
     await stand.http.post(f"/v1/sessions/{session}/cancel")
-    last = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    last = await wait_for_cost(stand, session)
     await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=last)
     await browser.open_page(stand.address)
     await browser.trigger_click("#usage-link")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
 
 from tests.events.log_sessions import append_one_by_one, append_texts, take_items
 from tests.support.servers.fault_proxy import run_fault_proxy
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.live_feed import (
+    CHECK_SECONDS,
     MESSAGE_OVERHEAD_BYTES,
     QUEUE_BYTES,
     RECENT_BYTES,
@@ -169,6 +171,21 @@ def test_what_others_stored_before_is_put_before_what_this_process_stored() -> N
         assert [message.stream_sequence for message in queue.messages] == [7, 8]
 
 
+@asynccontextmanager
+async def lose_frames(reader: JetStreamClient) -> AsyncGenerator[None]:
+    """Lose what is republished to a client while the body runs."""
+    parser = vars(reader.connection.nc)["_ps"]
+    assert isinstance(parser, RawParser)
+    handlers = parser.handlers
+    kept, lost_frames = dict(handlers), list[RawFrame]()
+    for number in handlers:
+        handlers[number] = lost_frames.append
+    yield
+    await reader.connection.nc.flush()
+    assert lost_frames
+    handlers.update(kept)
+
+
 async def test_a_gap_in_a_session_is_read_from_the_log(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
@@ -178,17 +195,48 @@ async def test_a_gap_in_a_session_is_read_from_the_log(
         aclosing(reader.log.watch_session(fresh_tenant, "s")) as watched,
     ):
         assert await anext(watched) == first
-        parser = vars(reader.connection.nc)["_ps"]
-        assert isinstance(parser, RawParser)
-        handlers = parser.handlers
-        kept, lost_frames = dict(handlers), list[RawFrame]()
-        for number in handlers:
-            handlers[number] = lost_frames.append
-        lost = await append_one_by_one(jetstream.log, fresh_tenant, "s", 3, first.head)
-        await reader.connection.nc.flush()
-        handlers.update(kept)
+        async with lose_frames(reader):
+            lost = await append_one_by_one(jetstream.log, fresh_tenant, "s", 3, first.head)
         (last,) = await append_texts(jetstream.log, fresh_tenant, "s", "5", after=lost[-1].head)
         assert await take_items(watched, 4, within=60) == [*lost, last]
+
+
+async def test_a_gap_right_after_the_beginning_of_a_watch_is_read_from_the_log(
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
+) -> None:
+    (first,) = await append_texts(jetstream.log, fresh_tenant, "s", "one")
+    wake = asyncio.Event()
+    async with (
+        open_client(nats_url, StreamOptions()) as reader,
+        aclosing(reader.log.watch_session(fresh_tenant, "s")) as watched,
+    ):
+        assert await anext(watched) == first
+        (second,) = await append_texts(jetstream.log, fresh_tenant, "s", "2", after=first.head)
+        assert await anext(watched) == second
+        async with reader.log.open_session_watch(fresh_tenant, "s", 2, wake) as watch:
+            assert not watch.queue.has_missed
+            async with lose_frames(reader):
+                (lost,) = await append_texts(
+                    jetstream.log, fresh_tenant, "s", "3", after=second.head
+                )
+            (last,) = await append_texts(jetstream.log, fresh_tenant, "s", "4", after=lost.head)
+            await wake.wait()
+            assert [await watch.take_next(), await watch.take_next()] == [lost, last]
+
+
+async def test_a_lost_last_message_is_found_by_looking_from_time_to_time(
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
+) -> None:
+    (first,) = await append_texts(jetstream.log, fresh_tenant, "s", "one")
+    async with (
+        open_client(nats_url, StreamOptions()) as reader,
+        reader.log.open_session_watch(fresh_tenant, "s", 0, asyncio.Event()) as watch,
+    ):
+        assert await watch.take_next() == first
+        async with lose_frames(reader):
+            (last,) = await append_texts(jetstream.log, fresh_tenant, "s", "2", after=first.head)
+        watch.checked_at -= CHECK_SECONDS
+        assert await watch.take_next() == last
 
 
 async def test_what_a_cut_connection_lost_is_read_by_every_watcher(

@@ -196,6 +196,7 @@ async def test_u16_rag_focused_answers_from_documents_alone_within_2000_tokens(
     system = platform.get_request_texts(0)[0]
     assert "# Retrieved for the latest message\n[1] doc-0\nBerth 0." in system
     assert "\n[2] doc-1\nBerth 1." in system
+    assert system.count("# Retrieved for the latest message") == 1
     assert "doc-2" not in system
     prompt = await platform.fetch_prompt(session, "1.1")
     assert [each["content"] for each in prompt["messages"]] == platform.get_request_texts(0)

@@ -42,19 +42,21 @@ def test_adding_stops_at_the_first_entry_without_room_even_if_a_later_one_is_sho
 
 
 def test_what_a_setting_forbids_takes_no_place_of_what_is_allowed() -> None:
-    limits = RetrievalLimits(k=1, min_score=0.5, min_efficiency=0.5, feedback="not_negative")
+    limits = RetrievalLimits(k=2, min_score=0.5, min_efficiency=0.5, feedback="not_negative")
     hits = (
         build_found("slow", "a", 0.9, efficiency=0.49),
         build_found("unknown", "b", 0.8),
-        build_found("spare", "c", 0.7, efficiency=0.5),
-        build_found("disliked", "d", 0.6, feedback=-1),
+        build_found("disliked", "d", 0.7, feedback=-1),
+        build_found("least", "c", 0.5, efficiency=0.5),
+        build_found("spare", "c", 0.5),
         build_found("far", "e", 0.4999),
     )
     assert list_outcomes(limits, *hits) == [
         ("slow", "efficiency"),
         ("unknown", "taken"),
-        ("spare", "rank"),
         ("disliked", "feedback"),
+        ("least", "taken"),
+        ("spare", "rank"),
         ("far", "score"),
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import insert
@@ -17,6 +17,7 @@ from tests.projections.store.session_histories import (
     build_submitted,
 )
 from turnlog.events.content import PlainText
+from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
@@ -79,12 +80,16 @@ async def test_saved_is_what_a_guided_turn_took_less_than_the_turn_before_it(
     await story.append_events(build_opened())
     for turn, output in enumerate((100, 70, 90, 60, 50), 1):
         await story.append_events(*build_turn(turn, "ann", output))
+    system = TurnSubmitted(turn=6, text=PlainText(text="note"), role="system")
+    await story.append_events(system, TurnCompleted(turn=6, text=PlainText(text="")))
+    await story.append_events(*build_turn(7, "ann", 45))
     await fold_log(store, story.log)
-    await mark_retrieval(store, 2, 3, 5)
+    await mark_retrieval(store, 2, 3, 5, 7)
     (total,) = (await read_usage(store)).values()
-    assert (total.turns, total.guided) == (5, 3)
-    # Turn 2 took 30 less and turn 5 ten less; turn 3 took more, and turn 4 retrieved nothing.
-    assert (total.saved_tokens, total.saving_turns) == (40, 2)
+    assert (total.turns, total.guided) == (6, 4)
+    # Turn 2 took 30 less and turn 5 ten less; turn 3 took more, and turn 4 retrieved nothing. Turn
+    # 7 took five less than turn 5: what an application records is no turn to compare with.
+    assert (total.saved_tokens, total.saving_turns) == (45, 3)
 
 
 async def test_turns_are_counted_by_user_and_by_how_they_ended(
@@ -125,6 +130,31 @@ async def test_turns_are_put_together_by_what_they_have_in_common(
     assert await read_usage(store, by, later) == {}
     earlier = UsageFilter(until=datetime(2027, 1, 1, tzinfo=UTC))
     assert list(await read_usage(store, by, earlier)) == [group]
+
+
+async def test_a_time_is_the_first_that_counts_or_the_first_that_does_not(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), *build_turn(1, "ann", 40))
+    await fold_log(store, story.log)
+    submitted = story.at
+    assert await read_usage(store, "user", UsageFilter(since=submitted))
+    assert not await read_usage(store, "user", UsageFilter(until=submitted))
+    later = submitted + timedelta(microseconds=1)
+    assert not await read_usage(store, "user", UsageFilter(since=later))
+    assert await read_usage(store, "user", UsageFilter(until=later))
+
+
+async def test_a_cost_is_a_guess_if_that_of_one_attempt_is(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    guess = AttemptCost(micro_dollars=5, price="fallback", table="t1")
+    ended = build_ended(2, 1, tokens=9, micro_dollars=5).model_copy(update={"cost": guess})
+    await story.append_events(build_opened(), *build_turn(1, "ann", 40))
+    await story.append_events(build_submitted(2, "one"), build_started(2, 1), ended)
+    await fold_log(store, story.log)
+    users = await read_usage(store, "user")
+    assert [users[name].cost.guessed for name in ("ann", None)] == [False, True]
 
 
 async def test_a_cancelled_turn_is_neither_completed_nor_failed(
