@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,21 @@ from tests.agent_programs.agent_service import (
 )
 from tests.agent_programs.shipped.test_summary_steps import copy_uderia
 from tests.support.knowledge.fixed_search import FixedSearch, build_found
+from tests.support.knowledge.indexed_knowledge import SHIPPED_EMBEDDER
+from tests.support.knowledge.letter_embedder import LetterEmbedder
 from turnlog.events.errors import Unavailable
 from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
 from turnlog.projections.knowledge.default_reranker import FUSION_NAME
+from turnlog.projections.knowledge.search_port import IndexPositions, SearchRequest, SearchResult
+from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.bundle import verifier
 from turnlog.services.cli.actions.tenant.knowledge_actions import build_import_body
 from turnlog.services.cli.knowledge_import.knowledge_files import read_knowledge_files
+from turnlog.services.knowledge.embedders import CheckedEmbedder
+from turnlog.services.knowledge.index_service import IndexedKnowledge
+from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -274,6 +283,88 @@ async def test_an_old_prompt_reproduces_after_its_case_was_edited_and_removed(
     assert HEADER not in await run_planned_turn(platform, session, "And now?")
     assert await platform.fetch_prompt(session, "1.1") == before
     assert await platform.find_unreproducible_calls() == []
+
+
+async def test_an_old_prompt_reproduces_after_its_case_was_embedded_again_by_another_embedder(
+    platform: AgentService, tmp_path: Path
+) -> None:
+    await import_shipped_knowledge(platform)
+    letters = LetterEmbedder()
+    letters.may_embed.set()
+    store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
+    session = await open_working_session(platform)
+    prompts = list[dict[str, Any]]()
+    # In a database of its own: the projector of this service keeps its own embedder.
+    for embedder in (SHIPPED_EMBEDDER, CheckedEmbedder("letters", _created=letters)):
+        signal, library = ProjectionSignal(), platform.backend.library
+        projector = KnowledgeProjector(
+            library, platform.backend.blobs, store, platform.gateway.tenant, signal, embedder
+        )
+        await projector.rebuild_index()
+        index = IndexedKnowledge(store, signal, embedder)
+        platform.worker.knowledge = SearchWithoutVotes(index)
+        await run_planned_turn(platform, session, "Which sailings left late yesterday?")
+        prompts.append(await platform.fetch_prompt(session, f"{len(prompts) + 1}.1"))
+        assert await platform.fetch_prompt(session, "1.1") == prompts[0]
+    await store.close()
+    made = await platform.load_events(session, KnowledgeRetrieved)
+    assert [each.embedder for each in made] == [SHIPPED_EMBEDDER.name, "letters-1"]
+    first, second = ({each.entry: each.confidence for each in one.candidates} for one in made)
+    assert first["late-sailings"] != second["late-sailings"]
+    assert "late-sailings" in str(prompts[0]["manifest"])
+    assert await platform.find_unreproducible_calls() == []
+
+
+@dataclass
+class SearchWithoutVotes:
+    """Searches an index whose database has no sessions, and so no votes."""
+
+    index: IndexedKnowledge
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        return await self.index.search(replace(request, min_positions=IndexPositions()))
+
+
+async def test_what_if_keeps_the_recorded_hits_and_invents_none(platform: AgentService) -> None:
+    know(
+        platform,
+        build_found("yields", "First list the ships.", 0.9),
+        build_found("berths", "First list the berths.", 0.7),
+    )
+    session = await open_working_session(platform)
+    await run_planned_turn(platform, session)
+    choosy = (
+        "{collections: champion, min_score: 0.6,",
+        "{collections: other, k: 1, min_score: 0.8,",
+    )
+    (begun, found, _) = await request_what_if(platform, session, "choosy", choosy)
+    assert (found["calls"], found["same"], found["refused"]) == (2, 2, [])
+    assert "the knowledge that each turn had retrieved" in begun["exact"]
+    told = ("[hydration, cases]", "[hydration, cases, documents]")
+    (_, found, _) = await request_what_if(platform, session, "told", told)
+    assert (found["calls"], found["again"]) == (2, 1)
+    (refused,) = found["refused"]
+    assert (refused["code"], refused["field"]) == ("not-recorded", "layers.documents")
+    assert "never searched for the retrieval knowledge" in refused["detail"]
+
+
+async def request_what_if(
+    platform: AgentService, session: str, folder: str, change: tuple[str, str]
+) -> list[dict[str, Any]]:
+    """Request what a changed `uderia` would have meant for a session; return the lines."""
+    copies = platform.folder.parent / "what-if"
+    copy_uderia(copies, folder, change)
+    file = copies / folder / "blueprint.yaml"
+    file.write_text(file.read_text().replace(f"blueprint: {folder}", "blueprint: uderia"))
+    files = {
+        str(each.relative_to(copies / folder)): each.read_text()
+        for each in sorted((copies / folder).rglob("*"))
+        if each.is_file()
+    }
+    form = {"sessions": [session], "blueprint": {"blueprint": "uderia", "files": files}}
+    answer = await platform.http.post("/v1/what-if", json=form)
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
 
 
 async def test_a_vote_is_recorded_and_counts_from_the_next_retrieval_on(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 import pytest
 from sqlalchemy import func, select
 
 from tests.services.knowledge.test_knowledge_index import CASES, build_index
 from tests.support.knowledge.indexed_knowledge import SHIPPED_EMBEDDER, IndexHarness
+from tests.support.knowledge.letter_embedder import LetterEmbedder
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput
@@ -24,20 +21,6 @@ from turnlog.projections.store.schema.read_model_tables import (
 from turnlog.services.knowledge.embedders import CheckedEmbedder
 
 QUESTION = "Which vessels are late in the harbour?"
-
-
-@dataclass
-class LetterEmbedder:
-    """Counts letters. It waits before it embeds entries, so that a test sees the time between."""
-
-    name: str = "letters-1"
-    may_embed: asyncio.Event = field(default_factory=asyncio.Event)
-    is_asked: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def embed_texts(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        self.is_asked.set()
-        await self.may_embed.wait()
-        return [[1.0, *(float(each.count(letter)) for letter in "aeiou")] for each in texts]
 
 
 def change_embedder(index: IndexHarness, letters: LetterEmbedder) -> IndexHarness:

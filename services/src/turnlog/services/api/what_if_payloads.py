@@ -18,8 +18,9 @@ FolderPath = Annotated[str, Field(min_length=1, max_length=300)]
 
 EXACTNESS_NOTE = (
     "Exact for context, not for behaviour: it shows what each recorded call would have been sent, "
-    "with the messages of users and models as they were recorded. What a model would have answered "
-    "instead, and what users would have written then, is unknown."
+    "with the messages of users and models as they were recorded, and the knowledge that each turn "
+    "had retrieved. What a model would have answered instead, what users would have written then, "
+    "and what another search would have found, is unknown."
 )
 
 

@@ -1,8 +1,9 @@
 """A hypothetical change to recorded calls: another blueprint, budget or model.
 
 It determines what a recorded call would have been assembled from. Files are read from the changed
-blueprint's own folder and not from what a session pinned. If the changed call would need something
-that the record does not contain, it is refused.
+blueprint's own folder and not from what a session pinned. What a turn retrieved stays as recorded,
+whatever settings the changed blueprint has for it: the index of that time is gone. If the changed
+call would need something that the record does not contain, it is refused.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.loading.memory_policy_source import LoadedMemoryPolicy
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import CallSpec
-from turnlog.projections.blueprint.schema.layer_specs import FileLayer, SourceLayer
+from turnlog.projections.blueprint.schema.layer_specs import FileLayer, RetrievalLayer, SourceLayer
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.validation.input_values import check_recorded_values
 from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
 from turnlog.projections.prompt.hypothetical_turn import replace_budget
+from turnlog.projections.prompt.sources.layer_sources import is_condition_met
 from turnlog.projections.prompt.sources.segment_layers import (
     list_locales,
     list_segment_requests,
@@ -38,6 +40,7 @@ from turnlog.projections.prompt.sources.session_material import (
 )
 from turnlog.projections.session import frozen_copies
 from turnlog.projections.session.pinned_prompts import find_pinned_files
+from turnlog.projections.session.rules.steps.retrieval_rules import find_retrieval
 from turnlog.projections.session.rules.upgrade_rules import build_misfit, require_allowed_model
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import InputsRef
@@ -142,6 +145,7 @@ class ChangeApplier:
             assembler=recorded.assembler,
             output_request=self._choose_output_request(recorded_call, material, kind, model),
         )
+        _require_recorded_retrievals(recorded_call, material, state, call)
         call = self._recall_segments(recorded_call, material, state, call)
         return HypotheticalCall(material, _replace_inputs(state, inputs), call)
 
@@ -305,6 +309,36 @@ def _collect_source_prompts(
         if not isinstance(known, SourceLayer) or known.source != layer.source:
             raise _build_refusal(f"source {layer.source!r} was never asked", f"layers.{name}")
     return {name: pinned[name] for name in layers if name in pinned}
+
+
+def _require_recorded_retrievals(
+    recorded_call: RecordedCallInputs,
+    material: SessionMaterial,
+    state: SessionState,
+    call: PromptCall,
+) -> None:
+    """Raise `Refused` for a retrieval that only the changed call shows and the turn never made."""
+    shown = _list_retrieval_layers(
+        recorded_call.material, recorded_call.state, recorded_call.call_request
+    )
+    for layer, name in _list_retrieval_layers(material, state, call).items():
+        if name not in shown.values() and find_retrieval(state.open, name) is None:
+            detail = f"the turn never searched for the retrieval {name}"
+            raise _build_refusal(detail, f"layers.{layer}")
+
+
+def _list_retrieval_layers(
+    material: SessionMaterial, state: SessionState, call: PromptCall
+) -> dict[str, str]:
+    """Return the layers of a call that show a retrieval, with its name."""
+    blueprint = material.blueprint
+    specs = {name: blueprint.layers.get(name) for name in blueprint.calls[call.kind].layers}
+    return {
+        name: spec.retrieval
+        for name, spec in specs.items()
+        if isinstance(spec, RetrievalLayer)
+        and (spec.when is None or is_condition_met(spec.when, material, state, call))
+    }
 
 
 def _build_refusal(detail: str, field: str) -> Refused:
