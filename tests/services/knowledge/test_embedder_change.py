@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from tests.services.knowledge.test_knowledge_index import CASES, build_index
 from tests.support.knowledge.indexed_knowledge import SHIPPED_EMBEDDER, IndexHarness
-from tests.support.knowledge.letter_embedder import LetterEmbedder
+from tests.support.knowledge.letter_embedder import LetterEmbedder, PausedEmbedder
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput
@@ -58,6 +58,27 @@ async def test_searches_go_on_with_the_former_embedder_until_the_index_of_the_ne
         for table, count in kept.items():
             rows = select(func.count()).select_from(table)
             assert await connection.scalar(rows) == count, table
+
+
+async def test_a_question_that_the_former_embedder_answered_too_late_is_embedded_by_the_new_one(
+    store: ReadModelStore,
+) -> None:
+    former = await build_index(store)
+    letters, paused = LetterEmbedder(), PausedEmbedder(SHIPPED_EMBEDDER)
+    letters.may_embed.set()
+    both = CheckedEmbedder(
+        "letters",
+        _created=letters,
+        _former={SHIPPED_EMBEDDER.setting: CheckedEmbedder(_created=paused)},
+    )
+    index = IndexHarness(store, former.knowledge, both)
+    async with run_tasks(index.search(QUESTION, "cases")) as (search,):
+        await paused.is_asked.wait()
+        await index.rebuild()
+        paused.may_embed.set()
+        found = await search
+    assert found.embedder == "letters-1"
+    assert found.hits[0].confidence > 0.999
 
 
 async def test_two_projectors_fill_the_index_of_a_new_embedder_together(
