@@ -15,6 +15,7 @@ import statistics
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,9 @@ OWN_CLONE: Final = Path(__file__).resolve().parents[1]
 
 SPEECH: Final = ModelSpeech(tokens=10, pace=0)
 """What the model's server answers where the direct adapter is asked."""
+
+QUESTION: Final = "How risky is LOGT11?"
+"""A question whose turn is one that later turns inherit from."""
 
 
 async def main() -> None:
@@ -41,10 +45,13 @@ async def main() -> None:
         ]
         for sessions in options.sessions:
             turns = max(2, options.turns // sessions)
+            measure = partial(measure_load, sessions=sessions)
+            if options.question:
+                measure = partial(measure, blueprint="araquem", text=QUESTION)
             for service in services:
-                await measure_load(service, sessions, 2)
+                await measure(service, turns=2)
             found = [
-                tuple([await measure_load(service, sessions, turns) for service in services])
+                tuple([await measure(service, turns=turns) for service in services])
                 for _ in range(options.blocks)
             ]
             print(_describe_blocks(sessions, found), flush=True)
@@ -108,6 +115,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--turns", type=int, default=60, help="of a block, in all its sessions")
     parser.add_argument("--blocks", type=int, default=6, help="of each clone")
     parser.add_argument("--direct", action="store_true", help="ask a server by the direct adapter")
+    parser.add_argument("--question", action="store_true", help="ask what later turns inherit")
     return parser.parse_args()
 
 

@@ -118,17 +118,25 @@ def _build_figures(
     )
 
 
-async def measure_load(service: ServiceUnderLoad, sessions: int, turns: int) -> MeasuredLoad:
-    """Run turns in new sessions at once, so many in each."""
-    names = [await _open_session(service.http) for _ in range(sessions)]
+async def measure_load(
+    service: ServiceUnderLoad,
+    sessions: int,
+    turns: int,
+    *,
+    blueprint: str = "assistant",
+    text: str | None = None,
+) -> MeasuredLoad:
+    """Run turns in new sessions at once, so many in each, with random texts unless there is one."""
+    names = [await _open_session(service.http, blueprint) for _ in range(sessions)]
     prose = RandomProse()
+    texts = [[text or prose.generate_text(CHARACTERS) for _ in range(turns)] for _ in names]
     async with AsyncExitStack() as stack:
         callers = [await stack.enter_async_context(connect_caller(service.http)) for _ in names]
         before, began = read_processor_seconds(service.pid), time.perf_counter()
         taken = await asyncio.gather(
             *(
-                _run_turns(caller, name, prose, turns)
-                for caller, name in zip(callers, names, strict=True)
+                _run_turns(caller, name, own)
+                for caller, name, own in zip(callers, names, texts, strict=True)
             )
         )
         took = time.perf_counter() - began
@@ -138,19 +146,16 @@ async def measure_load(service: ServiceUnderLoad, sessions: int, turns: int) -> 
     return MeasuredLoad(statistics.median(times) * 1000, count / took, processor / count * 1000)
 
 
-async def _open_session(http: str) -> str:
+async def _open_session(http: str, blueprint: str) -> str:
     async with connect_caller(http) as caller:
-        opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": "assistant"})
+        opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": blueprint})
     return str(opened["session"])
 
 
-async def _run_turns(
-    caller: HttpCaller, session: str, prose: RandomProse, turns: int
-) -> Sequence[float]:
+async def _run_turns(caller: HttpCaller, session: str, texts: Sequence[str]) -> Sequence[float]:
     """Run turns one after another and return the seconds of each."""
     taken: list[float] = []
-    for _ in range(turns):
-        text = prose.generate_text(CHARACTERS)
+    for text in texts:
         began = time.perf_counter()
         await caller.run_turn(session, text)
         taken.append(time.perf_counter() - began)
