@@ -28,9 +28,16 @@ from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.store.read.row_types import SessionRow
-from turnlog.services.api.session_payloads import SessionView
+from turnlog.services.api.call_payloads import CallList
+from turnlog.services.api.session_payloads import SessionPage, SessionView
+from turnlog.services.api.turn_payloads import HistoryView
 from turnlog.services.bundle import verifier
-from turnlog.services.cli.views.session_view import render_session_facts
+from turnlog.services.cli.views.session_view import (
+    render_session,
+    render_session_facts,
+    render_sessions,
+)
+from turnlog.services.cli.views.text_format import format_cost
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -288,6 +295,38 @@ async def test_what_children_cost_stands_beside_their_parent_and_is_counted_once
         if each["session"] == session
     ]
     assert own["usage"]["input_tokens"] == sum(call["input_tokens"] for call in calls[session])
+    assert own["children_usage"]["input_tokens"] == sum(totals.values())
+    summed = own["usage"]["input_tokens"] + sum(totals.values())
+    assert own["total_usage"]["input_tokens"] == summed
+    answer = await platform.fetch_json(f"/v1/sessions/{session}/calls")
+    (asked,) = answer["turns"]
+    assert (asked["turn"], asked["usage"]) == (1, own["usage"])
+    assert (asked["children_usage"], asked["total_usage"]) == (
+        own["children_usage"],
+        own["total_usage"],
+    )
+    printed = Console(record=True, width=200, file=StringIO())
+    page = await platform.fetch_json("/v1/sessions", q=session)
+    printed.print(render_sessions(SessionPage.model_validate(page)))
+    history = await platform.fetch_json(f"/v1/sessions/{session}/history")
+    view = SessionView.model_validate(await platform.fetch_json(f"/v1/sessions/{session}"))
+    read = (HistoryView.model_validate(history), CallList.model_validate(answer))
+    printed.print(render_session(view, *read))
+    row = TypeAdapter(SessionRow).validate_python(own)
+    assert row.children_usage
+    assert row.total_usage
+    costs = [row.usage.cost, row.children_usage.cost, row.total_usage.cost]
+    first, theirs, both = map(format_cost, costs)
+    lines = printed.export_text()
+    assert f"{first} + {theirs}" in lines
+    assert f"turn 1 {first} · its children {theirs} · with them {both}" in lines
+    head = (await platform.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    forked = await platform.http.post(f"/v1/sessions/{session}/fork", json={"at": head})
+    fork = forked.json()["session"]
+    platform.opened_sessions.append(fork)
+    await platform.list_calls(fork)
+    (copy,) = (await platform.fetch_json("/v1/sessions", q=fork))["sessions"]
+    assert (copy["usage"]["input_tokens"], copy["children_usage"]) == (0, None), "not paid again"
     shown = SessionView.model_validate(await platform.fetch_json(f"/v1/sessions/{session}"))
     rows = TypeAdapter(tuple[SessionRow, ...]).validate_python(listed)
     console = Console(record=True, width=160, file=StringIO())

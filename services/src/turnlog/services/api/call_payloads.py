@@ -9,7 +9,7 @@ from typing import Literal
 
 from turnlog.events.content import Digest
 from turnlog.projections.read_models.call_costs import CostSum
-from turnlog.projections.store.read.row_types import CallRow, SessionUsage
+from turnlog.projections.store.read.row_types import CallRow, SessionUsage, TurnUsage
 from turnlog.services.api.payload_models import ResponseModel
 
 
@@ -29,6 +29,8 @@ class CallList(ResponseModel):
     """The calls in order."""
     usage: SessionUsage = SessionUsage()
     """What the attempts of the session took and cost."""
+    turns: tuple[TurnUsage, ...] = ()
+    """What the turns took that asked children, and what these took for them."""
 
 
 class ToolResultView(ResponseModel):

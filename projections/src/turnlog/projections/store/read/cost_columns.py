@@ -1,14 +1,16 @@
-"""The columns of a query over attempts from which a `CostSum` is built."""
+"""The columns of a query over attempts from which a `CostSum` or a `SessionUsage` is built."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Final
 
 from sqlalchemy import ColumnElement, and_, distinct, func
 
 from turnlog.projections.read_models.call_costs import GUESSED_PRICES, CostSum
 from turnlog.projections.store.read.row_filters import sum_column
+from turnlog.projections.store.read.row_types import SessionUsage
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS
 
 _COLUMNS: Final = ATTEMPTS.c
@@ -34,3 +36,20 @@ def build_cost_sum(figures: Mapping[str, int]) -> CostSum:
         figures["guessed_attempts"] > 0,
         figures["unpriced_calls"],
     )
+
+
+USAGE_COLUMNS: Final[Mapping[str, ColumnElement[int]]] = {
+    "input_tokens": sum_column(_COLUMNS.input_tokens),
+    "output_tokens": sum_column(_COLUMNS.output_tokens),
+    "total_tokens": sum_column(_COLUMNS.input_tokens) + sum_column(_COLUMNS.output_tokens),
+    "unknown_attempts": func.count().filter(
+        and_(_COLUMNS.ended_at.is_not(None), _COLUMNS.input_tokens.is_(None))
+    ),
+    **COST_COLUMNS,
+}
+
+
+def build_usage(figures: Mapping[str, int]) -> SessionUsage:
+    """Build what a group of attempts took from its `USAGE_COLUMNS`."""
+    known = {each.name: figures[each.name] for each in fields(SessionUsage) if each.name in figures}
+    return SessionUsage(**known, cost=build_cost_sum(figures))

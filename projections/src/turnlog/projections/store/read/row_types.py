@@ -81,6 +81,24 @@ class SessionRow:
     """The tokens and the cost of all its calls so far."""
     origin: OriginRow | None = None
     """The session it came from."""
+    children_usage: SessionUsage | None = None
+    """The same of the children that its turns asked, and of theirs; None if none was asked."""
+    total_usage: SessionUsage | None = None
+    """Both together; None if no child was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnUsage:
+    """What a turn that asked children took, and they for it."""
+
+    turn: int
+    """The turn number."""
+    usage: SessionUsage
+    """The tokens and the cost of its own calls."""
+    children_usage: SessionUsage
+    """Those of its children's turns, and of the turns that these asked for."""
+    total_usage: SessionUsage
+    """Both together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from sqlalchemy import (
     ColumnElement,
     RowMapping,
     Table,
-    and_,
     exists,
     func,
     select,
@@ -31,11 +30,12 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.projections.audit.verify.verification_report import SessionTotals
 from turnlog.projections.read_models.call_costs import sum_call_cost
 from turnlog.projections.read_models.call_times import compute_call_times, compute_waiting_times
+from turnlog.projections.store.read.child_usage import add_usage, sum_child_usage
 from turnlog.projections.store.read.cost_columns import (
-    COST_COLUMNS,
     IS_GUESSED,
     IS_UNPRICED,
-    build_cost_sum,
+    USAGE_COLUMNS,
+    build_usage,
 )
 from turnlog.projections.store.read.pinned_versions import match_pinned_text
 from turnlog.projections.store.read.row_filters import (
@@ -137,28 +137,25 @@ async def find_session(connection: AsyncConnection, tenant: str, session: str) -
     return _build_session_row(row, await _sum_usage(connection, tenant, [session]))
 
 
+@dataclass(frozen=True, slots=True)
+class _UsageSums:
+    """What sessions took, and the children that their turns asked."""
+
+    own: Mapping[str, SessionUsage]
+    children: Mapping[str, SessionUsage]
+
+
 async def _sum_usage(
     connection: AsyncConnection, tenant: str, sessions: Sequence[str]
-) -> Mapping[str, SessionUsage]:
-    """Return the usage of the sessions that have made an attempt."""
-    attempts = ATTEMPTS.c
-    unknown = and_(attempts.ended_at.is_not(None), attempts.input_tokens.is_(None))
-    figures: TotalColumns = {
-        "input_tokens": sum_column(attempts.input_tokens),
-        "output_tokens": sum_column(attempts.output_tokens),
-        "total_tokens": sum_column(attempts.input_tokens) + sum_column(attempts.output_tokens),
-        "unknown_attempts": func.count().filter(unknown),
-        **COST_COLUMNS,
-    }
+) -> _UsageSums:
     found = await _query_by_session(
-        connection, ATTEMPTS, tenant, sessions, figures, attempts.copied.is_(False)
+        connection, ATTEMPTS, tenant, sessions, dict(USAGE_COLUMNS), ATTEMPTS.c.copied.is_(False)
     )
-    return {session: _build_usage(usage) for session, usage in found.items()}
-
-
-def _build_usage(sums: Mapping[str, int]) -> SessionUsage:
-    known = {each.name: sums[each.name] for each in fields(SessionUsage) if each.name in sums}
-    return SessionUsage(**known, cost=build_cost_sum(sums))
+    asked = await sum_child_usage(connection, tenant, sessions)
+    return _UsageSums(
+        {session: build_usage(usage) for session, usage in found.items()},
+        {session: add_usage(turns.values()) for session, turns in asked.items()},
+    )
 
 
 def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
@@ -225,11 +222,18 @@ def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
     )
 
 
-def _build_session_row(row: RowMapping, usage: Mapping[str, SessionUsage]) -> SessionRow:
+def _build_session_row(row: RowMapping, usage: _UsageSums) -> SessionRow:
     columns = {field.name: row[field.name] for field in fields(SessionRow) if field.name in row}
     columns["attributes"] = json.loads(row["attributes"])
-    spent = usage.get(row["session"], SessionUsage())
-    return SessionRow(**columns, usage=spent, origin=_build_origin_row(row))
+    own = usage.own.get(row["session"], SessionUsage())
+    theirs = usage.children.get(row["session"])
+    return SessionRow(
+        **columns,
+        usage=own,
+        origin=_build_origin_row(row),
+        children_usage=theirs,
+        total_usage=add_usage((own, theirs)) if theirs else None,
+    )
 
 
 def _build_origin_row(row: RowMapping) -> OriginRow | None:

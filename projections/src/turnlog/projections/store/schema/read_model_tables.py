@@ -261,6 +261,15 @@ RETRIEVED_ENTRIES: Final = _build_row_table(
 )
 """One row per entry of knowledge that a turn's prompts included."""
 
+CHILD_TURNS: Final = _build_row_table(
+    "child_turns",
+    {"child_session": Text, "child_turn": BigInteger},
+    _build_number_column("turn", null=False),
+)
+"""One row per turn of a child session that a coordinator asked for, with the turn that asked. What
+a fork copied has none: the children belong to the turn that was copied.
+"""
+
 TURN_VOTES: Final = _build_row_table(
     "turn_votes", {"turn": BigInteger}, _build_number_column("vote", null=False)
 )
@@ -286,6 +295,7 @@ ROW_TABLES: Final = (
     PHASES,
     COMMANDS,
     RETRIEVED_ENTRIES,
+    CHILD_TURNS,
     TURN_VOTES,
     QUARANTINE,
     SESSIONS,

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from turnlog.events.errors import LaterRelease
 from turnlog.projections.store.engine import ReadModelStore
 
-SCHEMA_REVISION: Final = "0010"
+SCHEMA_REVISION: Final = "0011"
 """The latest revision; a test compares it with the migrations."""
 
 _MIGRATION_SCRIPTS: Final = "turnlog.projections.store:migrations"

@@ -72,6 +72,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
     CALLS,
+    CHILD_TURNS,
     COMMANDS,
     PHASES,
     PROMPTS,
@@ -270,7 +271,9 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             return
         case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
             return
-        case ApprovalRequested() | ApprovalDecided() | ChildRequested() | ChildSettled():
+        case ChildRequested() as event:
+            yield from _build_child_turn(recorded, event)
+        case ApprovalRequested() | ApprovalDecided() | ChildSettled():
             return
         case ChildEnded() | TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return
@@ -282,6 +285,12 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             return
         case _ as never:
             assert_never(never)
+
+
+def _build_child_turn(recorded: RecordedEvent, event: ChildRequested) -> Iterator[RowChange]:
+    if recorded.envelope.copyof is None:
+        key = (recorded.tenant, recorded.session, event.session, event.child_turn)
+        yield PutRow(CHILD_TURNS, key, {"turn": event.turn})
 
 
 _VOTE_VALUES: Final = {"up": 1, "none": 0, "down": -1}

@@ -12,7 +12,7 @@ from rich.text import Text
 from turnlog.projections.read_models.call_times import CallTimes
 from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.turn_activity import TurnToolUse, describe_unfinished_use
-from turnlog.projections.store.read.row_types import CallRow, SessionRow
+from turnlog.projections.store.read.row_types import CallRow, SessionRow, TurnUsage
 from turnlog.services.api.call_payloads import CallList
 from turnlog.services.api.session_payloads import OpenTurnView, SessionPage, SessionView
 from turnlog.services.api.turn_payloads import HistoryView, TurnView
@@ -196,7 +196,7 @@ def _render_session_table(page: SessionPage) -> Table:
             opened,
             blueprint,
             str(session.turns),
-            format_cost(session.usage.cost),
+            _format_session_cost(session),
             _render_session_title(session),
         )
     return table
@@ -225,9 +225,26 @@ def render_session(
     ]
     phases = headings if history.stays else ()
     cost = format_cost_sum(calls.usage.cost) if calls.calls else ""
-    total = [Text(f"together {cost}", MUTED)] if cost else []
+    lines = [f"together {cost}"] if cost else []
+    lines += map(_format_turn_cost, calls.turns)
+    total = [Text(line, MUTED) for line in lines]
     facts = render_session_facts(session, forks)
     return Group(facts, *phases, Text(), turns, Text(), made, *total)
+
+
+def _format_turn_cost(turn: TurnUsage) -> str:
+    """Format what a turn and its children cost."""
+    own, theirs, both = (
+        format_cost_sum(usage.cost) for usage in (turn.usage, turn.children_usage, turn.total_usage)
+    )
+    return f"turn {turn.turn} {own} · its children {theirs} · with them {both}"
+
+
+def _format_session_cost(session: SessionRow) -> str:
+    """Format what a session cost, and after a plus what the children did that it asked."""
+    theirs = session.children_usage
+    added = [format_cost(theirs.cost)] if theirs else []
+    return " + ".join(filter(None, (format_cost(session.usage.cost), *added)))
 
 
 def render_session_facts(session: SessionView, forks: Sequence[SessionRow] = ()) -> Table:

@@ -21,6 +21,7 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.store.read.child_usage import list_turn_usage
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth, SessionUsage
 from turnlog.projections.store.read.session_queries import find_session, list_calls
 from turnlog.projections.store.read.token_ledger import (
@@ -63,6 +64,7 @@ async def list_session_calls(
     async with deps.store.open_reader() as connection:
         row = await find_session(connection, tenant, session)
         calls = await list_calls(connection, tenant, session)
+        turns = await list_turn_usage(connection, tenant, session)
     sequence = row.sequence if row else 0
     set_etag(response, sequence)
     return CallList(
@@ -72,6 +74,7 @@ async def list_session_calls(
         profiles=tuple(dict.fromkeys(call.profile for call in calls if call.profile)),
         calls=calls,
         usage=row.usage if row else SessionUsage(),
+        turns=turns,
     )
 
 

@@ -56,6 +56,11 @@ export function formatCostSum(cost) {
   return [formatCost(cost), lacking].filter(Boolean).join(" · ");
 }
 
+// What a session cost, and after a plus what the children did that its turns asked.
+export function formatSessionCost({ usage, children_usage: theirs }) {
+  return [usage, theirs].map((part) => (part ? formatCostSum(part.cost) : "")).filter(Boolean).join(" + ");
+}
+
 // `sha256:` and twelve digits; an event of a withheld text has the word `withheld` in place of a digest.
 export const formatDigest = (digest) => digest.replace(/^([^:]*:.{12}).*$/u, "$1");
 

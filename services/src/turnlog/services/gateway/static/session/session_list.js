@@ -1,7 +1,7 @@
 // The session list: newest first, searched while the user types, refreshed every few seconds.
 
 import { createElement, setChildren } from "../app/dom.js";
-import { formatAge, formatCostSum, formatCount, formatDateTime, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
+import { formatAge, formatSessionCost, formatCount, formatDateTime, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
 import { describeProblem, fetchJson } from "../app/http_client.js";
 import { linkTo, linkToSession, readLocation } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
@@ -75,7 +75,7 @@ export function createSessionList() {
       createElement("td", { class: "number", "data-label": session.turns === 1 ? "turn" : "turns" }, formatNumber(session.turns)),
       createElement("td", { title: formatDateTime(session.last_at) }, formatAge(session.last_at)),
       createElement("td", { class: "number", "data-label": "tokens" }, formatTokenSum(session.usage)),
-      createElement("td", { class: "number", "data-label": "cost" }, formatCostSum(session.usage.cost)));
+      createElement("td", { class: "number", "data-label": "cost", title: session.children_usage ? "Its own calls + those of the children that it asked" : null }, formatSessionCost(session)));
   }
 
   const timer = setInterval(() => document.hidden || refresh(), REFRESH_MS);

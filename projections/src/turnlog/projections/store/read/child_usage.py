@@ -1,0 +1,105 @@
+"""What the children of a coordinator's turns took, beside what the turns took themselves.
+
+Each attempt counts in the session that made it, and in no sum over sessions a second time. Here it
+is found from the turn that asked for it, through as many coordinators as there are between them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from sqlalchemy import and_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from turnlog.projections.read_models.call_costs import add_costs
+from turnlog.projections.store.read.cost_columns import USAGE_COLUMNS, build_usage
+from turnlog.projections.store.read.row_filters import match_tenant
+from turnlog.projections.store.read.row_types import SessionUsage, TurnUsage
+from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, CHILD_TURNS
+
+
+def add_usage(parts: Iterable[SessionUsage]) -> SessionUsage:
+    """Return what all of these took together."""
+    found = tuple(parts)
+    return SessionUsage(
+        sum(each.input_tokens for each in found),
+        sum(each.output_tokens for each in found),
+        sum(each.total_tokens for each in found),
+        sum(each.micro_dollars for each in found),
+        sum(each.unknown_attempts for each in found),
+        add_costs(each.cost for each in found),
+    )
+
+
+async def sum_child_usage(
+    connection: AsyncConnection, tenant: str, sessions: Sequence[str]
+) -> Mapping[str, Mapping[int, SessionUsage]]:
+    """Return what the children of these sessions took, by session and turn that asked them."""
+    columns = CHILD_TURNS.c
+    asked = (
+        select(
+            columns.session.label("parent"),
+            columns.turn.label("parent_turn"),
+            columns.child_session,
+            columns.child_turn,
+        )
+        .where(match_tenant(CHILD_TURNS, tenant), columns.session.in_(sessions))
+        .cte("asked", recursive=True)
+    )
+    # Without duplicates, so that even rows which name each other in a circle come to an end.
+    asked = asked.union(
+        select(
+            asked.c.parent, asked.c.parent_turn, columns.child_session, columns.child_turn
+        ).where(
+            match_tenant(CHILD_TURNS, tenant),
+            columns.session == asked.c.child_session,
+            columns.turn == asked.c.child_turn,
+        )
+    )
+    made = and_(
+        match_tenant(ATTEMPTS, tenant),
+        ATTEMPTS.c.session == asked.c.child_session,
+        ATTEMPTS.c.turn == asked.c.child_turn,
+        ATTEMPTS.c.copied.is_(False),
+    )
+    figures = [column.label(name) for name, column in USAGE_COLUMNS.items()]
+    query = (
+        select(asked.c.parent, asked.c.parent_turn, *figures)
+        .select_from(asked)
+        .join(ATTEMPTS, made)
+        .group_by(asked.c.parent, asked.c.parent_turn)
+        .order_by(asked.c.parent, asked.c.parent_turn)
+    )
+    found: defaultdict[str, dict[int, SessionUsage]] = defaultdict(dict)
+    for row in (await connection.execute(query)).mappings():
+        found[row["parent"]][row["parent_turn"]] = build_usage(
+            {name: row[name] for name in USAGE_COLUMNS}
+        )
+    return found
+
+
+async def list_turn_usage(
+    connection: AsyncConnection, tenant: str, session: str
+) -> tuple[TurnUsage, ...]:
+    """Return what each turn of a session took that asked children, in order."""
+    children = (await sum_child_usage(connection, tenant, [session])).get(session, {})
+    figures = [column.label(name) for name, column in USAGE_COLUMNS.items()]
+    columns = ATTEMPTS.c
+    query = (
+        select(columns.turn, *figures)
+        .where(
+            match_tenant(ATTEMPTS, tenant),
+            columns.session == session,
+            columns.turn.in_(children),
+            columns.copied.is_(False),
+        )
+        .group_by(columns.turn)
+    )
+    rows = (await connection.execute(query)).mappings()
+    own = {row["turn"]: build_usage({name: row[name] for name in USAGE_COLUMNS}) for row in rows}
+    return tuple(
+        TurnUsage(turn, own[turn], theirs, add_usage((own[turn], theirs)))
+        for turn, theirs in children.items()
+        if turn in own
+    )
