@@ -10,7 +10,8 @@ import os
 import resource
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -47,7 +48,7 @@ class ProcessStart:
 
 
 async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
-    """Start each process alone beside a server, and each command, once in each run."""
+    """Start each process beside a server, and each command, once in each run."""
     runs: dict[str, list[ProcessStart]] = {name: [] for name in COMMAND_WORDS}
     commands: dict[str, list[float]] = {command: [] for command in READERS}
     for run in range(terms.runs):
@@ -98,6 +99,39 @@ def _build_figures(name: str, taken: Sequence[ProcessStart]) -> tuple[Figure, ..
 
 
 async def _measure_start(folder: Path, server: NatsServer, name: str) -> ProcessStart:
+    if name != "worker":
+        return await _measure_process(folder, server, name)
+    # A worker asks a gateway or a projector how far the rows are, and waits for an answer.
+    async with _run_process(folder, server, "projector") as projector:
+        await projector.wait_until_ready()
+        return await _measure_process(folder, server, name)
+
+
+async def _measure_process(folder: Path, server: NatsServer, name: str) -> ProcessStart:
+    began = time.perf_counter()
+    async with _run_process(folder, server, name) as started:
+        await started.wait_until_ready()
+        seconds, used = time.perf_counter() - began, _read_processor_seconds(started.process.pid)
+        await asyncio.sleep(SETTLE_SECONDS)
+        memory = _read_megabytes(started.process.pid)
+    return ProcessStart(seconds, used, memory["Rss"], memory["Pss"])
+
+
+@dataclass(frozen=True, slots=True)
+class _StartedProcess:
+    process: asyncio.subprocess.Process
+    address: str
+
+    async def wait_until_ready(self) -> None:
+        while not await _is_ready(self.address):
+            assert self.process.returncode is None, "the process ended"
+            await asyncio.sleep(READY_POLL_INTERVAL)
+
+
+@asynccontextmanager
+async def _run_process(
+    folder: Path, server: NatsServer, name: str
+) -> AsyncGenerator[_StartedProcess]:
     address = f"127.0.0.1:{find_free_port()}"
     variables = {
         "TURNLOG_DATA_DIR": str(folder / "data"),
@@ -110,7 +144,6 @@ async def _measure_start(folder: Path, server: NatsServer, name: str) -> Process
             "TURNLOG_DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'rows.db'}",
             "TURNLOG_HEALTH": address,
         }
-    began = time.perf_counter()
     # Executed, and not forked as the processes of tests are: what they import is what is measured.
     with (folder / f"{name}.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
@@ -121,16 +154,10 @@ async def _measure_start(folder: Path, server: NatsServer, name: str) -> Process
             stderr=log,
         )
     try:
-        while not await _is_ready(address):
-            assert process.returncode is None, f"{name} ended"
-            await asyncio.sleep(READY_POLL_INTERVAL)
-        seconds, used = time.perf_counter() - began, _read_processor_seconds(process.pid)
-        await asyncio.sleep(SETTLE_SECONDS)
-        memory = _read_megabytes(process.pid)
+        yield _StartedProcess(process, address)
     finally:
         process.terminate()
         await process.wait()
-    return ProcessStart(seconds, used, memory["Rss"], memory["Pss"])
 
 
 def _build_environment(folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
