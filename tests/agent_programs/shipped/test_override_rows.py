@@ -323,6 +323,11 @@ async def test_u17_the_same_request_twice_is_one_version(platform: AgentService)
     same = await platform.http.put(path, json=body)
     versions = [each.json()["version"] for each in (*answers, same)]
     assert versions == [1, 1, 1]
+    await set_override(platform, "nia", "master_system", "Nia, edited.")
+    assert (await remove_override(platform, "nia", "master_system")).status_code == 200
+    again = await platform.http.put(path, json=body, headers={"Idempotency-Key": "o-1"})
+    assert (again.status_code, again.json()["text"]) == (200, "Nia."), "the same answer for good"
+    assert (await platform.fetch_json("/v1/overrides", user="nia"))["overrides"] == []
     other = await platform.http.put(path, json={"text": "N."}, headers={"Idempotency-Key": "o-1"})
     assert (other.status_code, other.json()["code"]) == (409, "key-reused")
 

@@ -43,6 +43,8 @@ class OverrideCommandRecord:
     """An edit that was carried out; the same key with the same body gets the same answer."""
 
     hash: Digest
+    stored: StoredOverride | None = None
+    """What it set; None if it removed something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def fold_overrides(events: Iterable[RecordedEvent], before: TenantOverrides) -> 
     commands, head = dict(before.commands_by_key), before.head
     for recorded in events:
         event, head = decode_library_event(recorded), recorded.head
+        made: StoredOverride | None = None
         if isinstance(event, OverrideSet | OverrideRemoved):
             place = get_override_place(event.override)
             owner = (event.user, event.blueprint)
@@ -138,12 +141,12 @@ def fold_overrides(events: Iterable[RecordedEvent], before: TenantOverrides) -> 
             kept.pop(place, None)
             if isinstance(event, OverrideSet):
                 at = recorded.envelope.time
-                kept[place] = StoredOverride(event.override, event.characters, at)
+                kept[place] = made = StoredOverride(event.override, event.characters, at)
             if kept:
                 stored[owner] = tuple(kept[each] for each in sorted(kept, key=_get_path))
         key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
         if key is not None and digest is not None:
-            commands[key] = OverrideCommandRecord(digest)
+            commands[key] = OverrideCommandRecord(digest, made)
     return TenantOverrides(before.tenant, head, stored, versions, commands)
 
 

@@ -23,6 +23,7 @@ from turnlog.projections.blueprint.schema.layer_specs import OverrideLayer
 from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
 from turnlog.projections.library.user_overrides import (
     OverrideCommandRecord,
+    StoredOverride,
     TenantOverrides,
     decide_override,
     decide_removal,
@@ -31,7 +32,6 @@ from turnlog.projections.library.user_overrides import (
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.sessions.idempotent_commands import (
     CommandMetadata,
-    DecideEvents,
     IdempotentCommandHandler,
 )
 
@@ -128,8 +128,11 @@ class OverrideService:
         text: str,
         metadata: CommandMetadata,
         key: codec.CommandRef | None = None,
-    ) -> TenantOverrides:
-        """Set a text that was checked; see `IdempotentCommandHandler.handle`."""
+    ) -> tuple[TenantOverrides, StoredOverride | None]:
+        """Set a text that was checked; see `IdempotentCommandHandler.handle`.
+
+        Returns the overrides after it, and the one that this command set, also if it is repeated.
+        """
 
         async def decide(state: TenantOverrides | None) -> Sequence[LibraryEvent]:
             event = decide_override(state or TenantOverrides(tenant), user, blueprint, place, text)
@@ -138,7 +141,11 @@ class OverrideService:
             await self.blobs.put_blob(tenant, text.encode())
             return (event,)
 
-        return await self._handle(tenant, decide, metadata, key)
+        handled = await self._handler.handle(tenant, OVERRIDE_FAMILY, decide, metadata, key)
+        overrides = handled.state or TenantOverrides(tenant)
+        if handled.record is not None:
+            return overrides, handled.record.stored
+        return overrides, overrides.find_override(user, blueprint, place)
 
     async def remove_override(
         self,
@@ -154,14 +161,5 @@ class OverrideService:
         async def decide(state: TenantOverrides | None) -> Sequence[LibraryEvent]:
             return (decide_removal(state or TenantOverrides(tenant), user, blueprint, place),)
 
-        return await self._handle(tenant, decide, metadata, key)
-
-    async def _handle(
-        self,
-        tenant: str,
-        decide: DecideEvents[TenantOverrides],
-        metadata: CommandMetadata,
-        key: codec.CommandRef | None,
-    ) -> TenantOverrides:
         handled = await self._handler.handle(tenant, OVERRIDE_FAMILY, decide, metadata, key)
         return handled.state or TenantOverrides(tenant)

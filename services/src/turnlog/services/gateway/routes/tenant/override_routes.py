@@ -105,7 +105,11 @@ async def show_override(
     place = OverridePlace(category, profile, provider)
     found = await deps.overrides.load_overrides(caller.tenant)
     set_etag(response, found.sequence)
-    return await _create_text_view(deps, found, user, check_text(blueprint, "blueprint"), place)
+    name = check_text(blueprint, "blueprint")
+    stored = found.find_override(user, name, place)
+    if stored is None:
+        raise build_unknown_override(user, name, place)
+    return await _create_text_view(deps, found, user, name, stored)
 
 
 @router.put(_OVERRIDE, summary="Set a prompt override")
@@ -126,12 +130,14 @@ async def set_override(
     spec = deps.blueprint_folders.load_offered_blueprint(check_text(blueprint, "blueprint"))
     place, text = create_override_place(category, form), _check_override_text(form.text)
     _check_place(spec, place)
-    found = await deps.overrides.set_override(
+    found, stored = await deps.overrides.set_override(
         *(caller.tenant, user, spec.blueprint, place, text),
         *(caller.author, caller.create_command_key(form)),
     )
     set_etag(response, found.sequence)
-    return await _create_text_view(deps, found, user, spec.blueprint, place)
+    if stored is None:
+        raise build_unknown_override(user, spec.blueprint, place)
+    return await _create_text_view(deps, found, user, spec.blueprint, stored)
 
 
 @router.delete(_OVERRIDE, summary="Remove a prompt override")
@@ -204,11 +210,8 @@ async def _create_text_view(
     found: TenantOverrides,
     user: str,
     blueprint: str,
-    place: OverridePlace,
+    stored: StoredOverride,
 ) -> OverrideTextView:
-    stored = found.find_override(user, blueprint, place)
-    if stored is None:
-        raise build_unknown_override(user, blueprint, place)
     digest = stored.override.digest
     text = (await deps.command_handler.texts.read_blobs(found.tenant, (digest,)))[digest]
     names, layers = list_include_names(text), _list_layer_names(deps, blueprint)
