@@ -7,7 +7,8 @@ import json
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import cast
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from tests.support.processes.rebuild_checks import load_and_fold_states, read_ro
 from tests.support.processes.separate_roles import SeparateRoles
 from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -224,6 +226,73 @@ async def test_an_approval_outlives_restarts_of_everything(working: SeparateRole
     assert await read_recorded_reply(working.service, session) == "Noon."
     found = await working.service.get_json(f"/v1/sessions/{session}/verify")
     assert found["findings"] == []
+
+
+@dataclass
+class TeamAnswers:
+    """The answers of a coordinator and its children: the thinker's and the last one hang once."""
+
+    hanging: set[str] = field(default_factory=lambda: {"Think.", "reply"})
+
+    def choose_answer(self, body: dict[str, object]) -> ModelAnswer:
+        """Answer by the prompt, since children are asked at the same time."""
+        messages = cast("list[dict[str, object]]", body["messages"])
+        asked = str(messages[-1]["content"])
+        if not body.get("tools"):
+            return self._answer_once_late(asked, f"Done: {asked}")
+        if messages[-1]["role"] == "tool":
+            return self._answer_once_late("reply", "It is done.")
+        calls = (("thinker", '{"query": "Think."}'), ("seeker", '{"query": "Seek."}'))
+        return ModelAnswer((), finish="tool_calls", tool_calls=calls)
+
+    def _answer_once_late(self, what: str, text: str) -> ModelAnswer:
+        if what not in self.hanging:
+            return ModelAnswer((text,))
+        self.hanging.remove(what)
+        return ModelAnswer(("Never ", "heard."), gates={1: asyncio.Event()})
+
+
+async def kill_worker_of(working: SeparateRoles, session: str, attempt: int = 1) -> None:
+    """Kill the worker whose model has begun to answer an attempt, and start another."""
+    async with working.service.watch_turn(session) as watched:
+        await read_first_token(watched.iterate_events())
+    started = await working.service.wait_for_event(
+        session, AttemptStarted, such=lambda each: each.attempt >= attempt
+    )
+    os.kill(int(started.worker.rpartition("-")[2]), signal.SIGKILL)
+    await working.start_worker()
+
+
+async def test_a_coordinator_outlives_the_workers_of_its_children_and_its_own_and_nats(
+    working: SeparateRoles,
+) -> None:
+    service = working.service
+    await working.start_worker()
+    working.provider.choose_behaviour = TeamAnswers().choose_answer
+    session = await service.open_session("team")
+    await service.submit_turn(session, "Do it.")
+    thinker = await service.wait_for_event(
+        session, ChildRequested, such=lambda each: each.profile == "thinker"
+    )
+    await service.wait_for_event(thinker.session, TurnSubmitted)
+    await kill_worker_of(working, thinker.session)
+    await working.restart_nats()
+    await service.wait_until_ready(working.gateway)
+    await service.wait_for_event(session, ChildSettled, such=lambda each: each.profile == "thinker")
+    await kill_worker_of(working, session, attempt=2)
+    await service.wait_for_event(session, TurnCompleted)
+    working.provider.choose_behaviour = None
+    assert await read_recorded_reply(service, session) == "It is done."
+    settled = await service.list_events_of_type(session, ChildSettled)
+    assert sorted((each.profile, each.outcome) for each in settled) == [
+        *(("seeker", "answered"), ("thinker", "answered"))
+    ]
+    assert len(await service.list_events_of_type(session, ChildRequested)) == 2
+    for each in settled:
+        for kind in (TurnSubmitted, TurnCompleted):
+            assert len(await service.list_events_of_type(each.session, kind)) == 1
+    found = await service.get_json(f"/v1/sessions/{session}/verify")
+    assert (found["verified"], len(found["children"])) == (True, 2)
 
 
 @pytest.mark.promise("P9", "P10")
