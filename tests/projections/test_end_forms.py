@@ -8,10 +8,16 @@ import pytest
 
 from turnlog.events.content import PlainText
 from turnlog.events.log_token_join import ReplyRecord, apply_log_events
-from turnlog.events.model.call_events import AttemptEnded, CallCompleted
+from turnlog.events.model.attempt_figures import AttemptUsage, SafetyRating
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    CallCompleted,
+    find_attempt_end,
+    find_call_answer,
+)
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
-from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.model.turn_events import ReplyAnswer, TurnCompleted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.audit.verify.verification_report import compute_totals
@@ -207,6 +213,23 @@ def collect_figures(session: SessionScenario) -> dict[object, object]:
                     if not column.endswith(("_at", "_in", "sequence")):
                         found[change.table.name, change.key, column] = value
     return found
+
+
+def test_the_parts_of_a_reply_say_all_of_what_was_written_and_spent() -> None:
+    rating = SafetyRating(category="hate", probability="low", blocked=False)
+    spent = SAMPLE_SPENT.model_copy(update={"response_id": "r-1", "ratings": (rating,)})
+    raw, repairs = PlainText(text=RAW), ("a comma",)
+    answer = ReplyAnswer(attempt=2, spent=spent, text=raw, repairs=repairs)
+    reply = PlainText(text='{"answer": 7}')
+    completed = TurnCompleted(turn=1, call="1.1", text=reply, finish="stop", answer=answer)
+    answered = find_call_answer(completed)
+    assert answered
+    assert (answered.text, answered.digest, answered.repairs) == (raw, raw.digest, repairs)
+    for event in (completed, answered):
+        ended = find_attempt_end(event)
+        assert ended
+        fields = {name: getattr(ended, name) for name in AttemptUsage.model_fields}
+        assert fields == dict(spent)
 
 
 @PARAMETERS

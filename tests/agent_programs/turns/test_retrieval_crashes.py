@@ -8,12 +8,16 @@ import pytest
 
 from tests.agent_programs.agent_harness import AgentHarness, build_agent_blueprint
 from tests.agent_programs.turns.test_turn_crashes import WHEN, run_crashing_turn
+from tests.support.generators.event_samples import build_samples
 from tests.support.knowledge.fixed_search import FixedSearch, build_found
 from tests.support.sessions.puppet_model import PuppetModel
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.session.commands import RecordRetrieval
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.testing import claim_turn, get_attempt, given, open_session, submit_turn
 
 APPENDS = 4
 """The claim, the retrieval, the prompt and the reply."""
@@ -76,3 +80,16 @@ async def test_a_turn_that_refuses_without_documents_fails_once_whoever_takes_it
     assert len(harness.list_events(KnowledgeRetrieved)) == 1
     assert len(search.requests) == (2 if when == "before" else 1)
     assert harness.list_events(ContextAssembled) == []
+
+
+def test_a_retrieval_that_is_recorded_again_changes_nothing() -> None:
+    sample = build_samples()["knowledge-retrieved"]
+    assert isinstance(sample, KnowledgeRetrieved)
+    retrieved = sample.model_copy(update={"turn": 1, "call": "1.1"})
+
+    def record(state: SessionState) -> RecordRetrieval:
+        return RecordRetrieval(get_attempt(state), retrieved)
+
+    claimed = given(open_session(), submit_turn("Which berth?"), claim_turn())
+    claimed.when(record).then_names("knowledge-retrieved")
+    claimed.apply_steps(record).when(record).then_names()

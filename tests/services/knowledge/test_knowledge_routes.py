@@ -82,6 +82,10 @@ async def test_collections_and_entries_are_listed_page_by_page(gateway: RunningG
     listed = await gateway.fetch_json("/v1/knowledge/collections", **reached)
     (row,) = (each for each in listed["collections"] if each["collection"] == "pages")
     assert (row["cases"], row["documents"]) == (1, 5)
+    ahead = {"min_sequence": done["sequence"] + 1_000}
+    for path in ("/v1/knowledge/collections", build_path("pages"), build_path("pages", "z")):
+        early = await gateway.http.get(path, params=ahead)
+        assert read_problem(early) == (422, "not-there-yet", "min_sequence")
     page = await gateway.fetch_json(build_path("pages"), limit=4)
     assert ([each["id"] for each in page["entries"]], page["next"]) == (
         ["e0", "e1", "e2", "e3"],
