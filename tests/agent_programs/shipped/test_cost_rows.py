@@ -107,6 +107,13 @@ async def test_u24_turns_tokens_cost_models_and_profiles_are_counted_for_each_us
     for group_by in ("user", "day", "hour", "blueprint", "profile"):
         groups = (await fetch_usage(platform, other, user="ada", group_by=group_by))["groups"]
         assert sum(each["turns"] for each in groups) == 3, group_by
+    for bounds, turns in (
+        ({"since": "2100-01-01T00:00:00Z"}, 0),
+        ({"until": "2001-01-01T00:00:00Z"}, 0),
+        ({"since": "2001-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}, 3),
+    ):
+        narrowed = await fetch_usage(platform, other, user="ada", **bounds)
+        assert (narrowed["total"]["turns"], narrowed["groups"]) == (turns, [])
     users = (await fetch_usage(platform, other, group_by="user"))["groups"]
     assert {each["group"]: each["turns"] for each in users if each["group"]} == {
         "ada": 3,

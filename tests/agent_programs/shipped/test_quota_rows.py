@@ -125,6 +125,20 @@ async def test_u23_requests_are_counted_by_hour_and_by_day(
     assert (refused.status_code, refused.json()["quota"]["name"]) == (429, limit)
 
 
+async def test_u23_an_edit_is_carried_out_once_under_its_key(platform: AgentService) -> None:
+    async def edit(limit: int) -> httpx.Response:
+        key = {"Idempotency-Key": "edit-1"}
+        body = {"requests_per_day": limit}
+        return await platform.http.put("/v1/quotas/eve", json=body, headers=key)
+
+    first = await edit(5)
+    await set_quota(platform, "eve", requests_per_day=6)
+    again = await edit(5)
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.json()["limits"]["requests_per_day"] == 6, "it is not set a second time"
+    assert (await edit(7)).status_code == 409
+
+
 async def test_u23_quotas_are_listed_and_a_user_may_have_any_printable_name(
     platform: AgentService,
 ) -> None:

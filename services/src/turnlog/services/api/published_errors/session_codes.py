@@ -371,5 +371,10 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.NOT_FOUND,
         contains=("field",),
     ),
+    "withdrawn": ErrorCode(
+        "What a summary tells of was taken back before its model was asked.",
+        "nothing: a worker is told so, and gives the summary up",
+        status=None,
+    ),
 }
 """The codes of refusals for reasons of a session, a blueprint or the library."""

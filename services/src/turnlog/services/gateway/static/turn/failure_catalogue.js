@@ -101,5 +101,6 @@ export const FAILURE_TEXTS = {
   "unknown-tool-use": ["The turn has no such tool use.", "see `tools` of the turn in `/history`"],
   "unknown-turn": ["The session has no such turn.", "see `/history` for the turns of the session"],
   "unknown_model": ["the provider has no such model", "correct the model of the profile, or `TURNLOG_MODEL`"],
+  "withdrawn": ["What a summary tells of was taken back before its model was asked.", "nothing: a worker is told so, and gives the summary up"],
   "withheld": ["a guard withheld the text of a summary", "look at the rule that the cause names"],
 };
