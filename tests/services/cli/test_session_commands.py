@@ -442,3 +442,41 @@ def remove_timings(ran: CommandResult) -> list[Any]:
         if answer.get("kind") == "summary":
             del answer["seconds"]
     return answers
+
+
+def test_limits_of_a_user_are_set_all_at_once_and_shown(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    given = {"input-tokens": 5, "output-tokens": 6, "requests-per-hour": 7, "requests-per-day": 8}
+    options = [part for name, limit in given.items() for part in (f"--{name}", str(limit))]
+    view = turnlog("quota", "set", "ann", *options, "-o", "json", *played.here).json
+    limits = {name.replace("-", "_"): limit for name, limit in given.items()}
+    assert view["limits"] == {"user": "ann", **limits}
+    listed = turnlog("quota", "show", *played.here).out
+    assert listed.splitlines()[1].split() == ["ann", "5", "6", "7", "8"]
+    refused = turnlog("quota", "set", "ann", "--input-tokens", "0", *played.here).out
+    month, *_, message = refused.replace("\n", " ").partition("input tokens  0")
+    assert month.startswith(f"ann {view['period']}")
+    assert "nothing is left of 0 input tokens per month: 0 used" in message
+    assert turnlog("quota", "set", "ann", *played.here).code == 0
+    assert "every turn is allowed" in turnlog("quota", "show", "ann", *played.here).out
+
+
+def test_usage_is_grouped_and_narrowed(turnlog: RunCommand, played: RecordedSession) -> None:
+    def count_turns(*options: str) -> tuple[int, list[str]]:
+        report = turnlog("usage", *options, "-o", "json", *played.here).json
+        return report["total"]["turns"], [each["group"] for each in report["groups"]]
+
+    path = f"{played.up.http}/v1/sessions/{played.session}"
+    head = httpx.get(path, timeout=100).json()["sequence"]
+    httpx.get(f"{path}/calls", params={"min_sequence": head}, timeout=100).raise_for_status()
+    turns, groups = count_turns("--by", "profile")
+    assert turns >= 3
+    assert "chat" in groups
+    assert count_turns("--since", "2001-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")[0] >= 3
+    for narrowed in (
+        ("--since", "2100-01-01T00:00:00Z"),
+        ("--until", "2001-01-01T00:00:00Z"),
+        ("--user", "nobody"),
+    ):
+        assert count_turns(*narrowed) == (0, [])
