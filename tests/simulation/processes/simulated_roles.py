@@ -35,6 +35,7 @@ from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+from turnlog.services.sessions.tenant.override_service import OverrideService
 from turnlog.services.worker import app
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
@@ -94,6 +95,12 @@ def build_role(
     return SimulatedRole(process, wire, on, sessions, BlueprintStore(on.blobs))
 
 
+def build_override_service(made: SimulatedRole) -> OverrideService:
+    """Give what a submit asks for the own prompts of its user; no client here names one."""
+    handler, on = made.sessions, made.client
+    return OverrideService(on.log, on.blobs, handler.clock, handler.create_id, handler.source)
+
+
 def build_dependencies(made: SimulatedRole, sessions: CommandHandler) -> GatewayDependencies:
     """Give what the gateway's handlers work with; read models and the library are left out."""
     parts: dict[str, Any] = {each.name: None for each in fields(GatewayDependencies)}
@@ -103,6 +110,7 @@ def build_dependencies(made: SimulatedRole, sessions: CommandHandler) -> Gateway
         "tokens": made.client.tokens,
         "command_handler": sessions,
         "blueprints": made.blueprints,
+        "overrides": build_override_service(made),
         "shutdown_event": asyncio.Event(),
     }
     return GatewayDependencies(**parts)
