@@ -22,7 +22,7 @@ def test_the_demo_of_questions_shows_what_was_meant_and_who_answered(tmp_path: P
     assert "you Sing me a song. reply (nothing: unroutable)" in text
     for line in ("· ticker LOGT11", "the resolver: rate_limited", "in turn 3"):
         assert line in text
-    assert "verified · 1 session, 28 events, 3 prompts" in screen
+    assert "verified · 1 session, 25 events, 3 prompts" in screen
     assert_plain_screen(screen, tmp_path / "data")
 
 

@@ -230,12 +230,12 @@ KINDS: Final[Mapping[str, TurnKind]] = {
         cartridge=LESSON,
     ),
     "remembered": TurnKind(
-        (CLAIM, "turn-resolved", PROMPT, "turn-completed reference-updated"),
+        (CLAIM, "turn-resolved", PROMPT, "turn-completed"),
         build_answerer(),
         texts=(RISK,),
     ),
     "fallen back": TurnKind(
-        (CLAIM, "turn-resolved", PROMPT, "attempt-ended turn-completed reference-updated"),
+        (CLAIM, "turn-resolved", PROMPT, "attempt-ended turn-completed"),
         build_answerer(),
         {RISK: [[FAILURE]]},
         (RISK,),

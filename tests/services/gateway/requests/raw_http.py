@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,10 +31,11 @@ class RawConnection:
     writer: asyncio.StreamWriter
 
     async def send_bytes(self, *pieces: bytes) -> None:
-        """Send bytes, flushing after each piece."""
-        for piece in pieces:
-            self.writer.write(piece)
-            await self.writer.drain()
+        """Send bytes, flushing after each piece; a peer that has closed takes no more."""
+        with suppress(ConnectionError):
+            for piece in pieces:
+                self.writer.write(piece)
+                await self.writer.drain()
 
     async def send_head(self, method: str, path: str, headers: Mapping[str, str]) -> None:
         """Send the head of a request."""
@@ -56,10 +57,24 @@ class RawConnection:
         return await self.reader.read() == b""
 
 
+class _ResponseProtocol(asyncio.StreamReaderProtocol):
+    """Keeps the response that came before the peer reset the connection.
+
+    A peer that answers and closes before the whole request has come resets the connection.
+    """
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the stream without an error, which would hide what is not read yet."""
+        super().connection_lost(None)
+
+
 @asynccontextmanager
 async def open_raw_connection(address: str) -> AsyncGenerator[RawConnection]:
-    place = urlsplit(address)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    place, loop = urlsplit(address), asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    protocol = _ResponseProtocol(reader)
+    transport, _ = await loop.create_connection(lambda: protocol, place.hostname, place.port)
+    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
     try:
         yield RawConnection(reader, writer)
     finally:

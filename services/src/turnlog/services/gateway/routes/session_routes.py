@@ -29,7 +29,7 @@ from turnlog.projections.blueprint.validation.input_values import (
     check_values,
     compute_session_id,
 )
-from turnlog.projections.prompt.budget.fixed_limits import check_attribute_texts
+from turnlog.projections.prompt.budget.admission_limits import check_attribute_texts
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.next_call import list_undecided_tools

@@ -22,7 +22,7 @@ from turnlog.events.model.turn_events import TurnResolved
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
-from turnlog.projections.prompt.budget.fixed_limits import check_turn_text
+from turnlog.projections.prompt.budget.admission_limits import check_turn_text
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.quotas.turn_bound import compute_turn_bound
 from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits

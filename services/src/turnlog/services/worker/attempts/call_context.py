@@ -33,7 +33,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptCall,
     parse_provider,
 )
-from turnlog.projections.prompt.budget.fixed_limits import keep_fixed_parts
+from turnlog.projections.prompt.budget.admission_limits import keep_fixed_parts
 from turnlog.projections.prompt.budget.trim_ladder import UnfittedPrompt
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results

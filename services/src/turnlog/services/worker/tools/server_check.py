@@ -13,7 +13,7 @@ from typing import Literal
 from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS, ToolsSpec
 from turnlog.projections.blueprint.token_counters import build_call_counter
-from turnlog.projections.prompt.budget.fixed_limits import find_definition_limit
+from turnlog.projections.prompt.budget.admission_limits import find_definition_limit
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.tools.tool_catalog import (
     DefinitionLimit,

@@ -33,7 +33,7 @@ from turnlog.events.store.ports import BlobStore
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
-from turnlog.projections.prompt.budget.fixed_limits import find_definition_limit
+from turnlog.projections.prompt.budget.admission_limits import find_definition_limit
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import has_tools
 from turnlog.projections.session.commands import AttemptRef, ReturnTool, SnapshotTools, StartTool
