@@ -63,7 +63,7 @@ class _ResponseProtocol(asyncio.StreamReaderProtocol):
     A peer that answers and closes before the whole request has come resets the connection.
     """
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of asyncio
         """End the stream without an error, which would hide what is not read yet."""
         super().connection_lost(None)
 
