@@ -73,7 +73,9 @@ async def open_raw_connection(address: str) -> AsyncGenerator[RawConnection]:
     place, loop = urlsplit(address), asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     protocol = _ResponseProtocol(reader)
-    transport, _ = await loop.create_connection(lambda: protocol, place.hostname, place.port)
+    transport, _ = await loop.create_connection(
+        lambda: protocol, place.hostname or "", place.port or 0
+    )
     writer = asyncio.StreamWriter(transport, protocol, reader, loop)
     try:
         yield RawConnection(reader, writer)
