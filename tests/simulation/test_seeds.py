@@ -17,8 +17,10 @@ from tests.simulation.simulation import Simulation
 SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "150"))
 """More of them under `make simulate`."""
 
-FAULTY_SEEDS = (1715, 2786, 2826, 3630, 3637)
-"""Seeds that found a fault: a turn was taken over while its tools were pinned."""
+FAULTY_SEEDS = (1715, 1806, 2777, 2786, 2826, 3630, 3637)
+"""Seeds that found a fault: a turn was taken over while its tools were pinned, or while it waited
+for children (1806); a summary had nothing left to summarise (2777).
+"""
 
 
 @pytest.mark.timeout(1800)

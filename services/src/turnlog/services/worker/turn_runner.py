@@ -150,6 +150,8 @@ class TurnRunner:
         if not claimed.open.running:
             return DeliveryDeferred(0)
         verdict = await self._run_calls(delivery, claimed, claimed.open, material, by)
+        if isinstance(verdict, DeliverySuperseded):
+            return verdict  # Whoever took the turn over asks the children that it requested since.
         reached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
         if reached is None or not list_pending_children(reached.open):
             return verdict
