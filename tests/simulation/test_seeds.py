@@ -14,8 +14,8 @@ from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.seed_runner import SeedResult, run_seeds
 from tests.simulation.simulation import Simulation
 
-SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "150"))
-"""More of them under `make simulate`."""
+SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "100"))
+"""`make test-long` runs ten thousand."""
 
 FAULTY_SEEDS = (1715, 1806, 2777, 2786, 2826, 3630, 3637)
 """Seeds that found a fault: a turn was taken over while its tools were pinned, or while it waited
