@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from types import ModuleType
-from typing import Any, Required, get_origin, get_type_hints
+from typing import Any, Required, get_args, get_origin, get_type_hints
 
 import httpx
 import pytest
@@ -49,6 +49,11 @@ from turnlog.client.tenant_answers import (
     KnowledgeChangeAnswer,
     KnowledgeSearchAnswer,
     LimitUseAnswer,
+    OverrideAnswer,
+    OverrideEntry,
+    OverrideListAnswer,
+    OverrideRemovalAnswer,
+    PromptCategory,
     QuotaAnswer,
     QuotaListAnswer,
     UsageAnswer,
@@ -56,9 +61,9 @@ from turnlog.client.tenant_answers import (
     UserLimitsAnswer,
 )
 
-SCHEMAS: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text())[
-    "components"
-]["schemas"]
+DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text())
+
+SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 
 AGREEMENTS = (
     (CommandAnswer, "CommandResult"),
@@ -90,6 +95,10 @@ AGREEMENTS = (
     (EntryListAnswer, "EntryPage"),
     (HitAnswer, "HitView"),
     (KnowledgeSearchAnswer, "KnowledgeSearchResult"),
+    (OverrideEntry, "UserOverrideView"),
+    (OverrideAnswer, "OverrideTextView"),
+    (OverrideListAnswer, "OverridePage"),
+    (OverrideRemovalAnswer, "OverrideRemovalResult"),
     (UserLimitsAnswer, "UserLimitsView"),
     (LimitUseAnswer, "LimitUseView"),
     (QuotaAnswer, "QuotaView"),
@@ -138,6 +147,12 @@ def test_each_field_of_a_form_is_one_that_the_service_takes(form: type, name: st
     assert fields.keys() == SCHEMAS[name]["properties"].keys()
     required = {field for field, kind in fields.items() if get_origin(kind) is Required}
     assert required | {"id"} & fields.keys() == set(SCHEMAS[name]["required"])
+
+
+def test_the_categories_of_prompts_are_those_of_the_service() -> None:
+    route = DOCUMENT["paths"]["/v1/overrides/{blueprint}/{category}/{user}"]["put"]
+    (category,) = [each for each in route["parameters"] if each["name"] == "category"]
+    assert list(get_args(PromptCategory)) == category["schema"]["enum"]
 
 
 def load_generator() -> ModuleType:

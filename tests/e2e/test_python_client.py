@@ -24,6 +24,7 @@ from turnlog.client import (
     ImportedEntryForm,
     InvalidRequest,
     NotFound,
+    PromptCategory,
     RequestConflict,
     ServiceUnavailable,
     SessionClient,
@@ -98,6 +99,11 @@ async def test_the_blocking_client_does_the_same(up: TurnlogUp, provider: OpenAI
             assert turnlog.list_entries("blocking", min_sequence=added.sequence).next is None
             assert turnlog.search_knowledge("entry", collections=["blocking"]).hits
             assert turnlog.remove_collection("blocking").removed == 1
+            turnlog.set_override("blocking-ben", "uderia", "visualization", "No charts.")
+            (own,) = turnlog.list_overrides("blocking-ben").overrides
+            assert turnlog.fetch_override(own.user, "uderia", "visualization").text == "No charts."
+            turnlog.remove_override(own.user, "uderia", "visualization")
+            assert turnlog.list_overrides(own.user).overrides == ()
             assert turnlog.fetch_usage(user="nobody").total.turns == 0
             names = list[str]()
             for event in session.watch_events():
@@ -237,6 +243,54 @@ async def test_knowledge_is_added_found_and_removed(turnlog: AsyncTurnlogClient)
     assert (await turnlog.remove_collection(collection)).removed == 1
     with pytest.raises(NotFound, match="unknown-collection"):
         await turnlog.search_knowledge("Anything?", collections=[collection])
+
+
+async def test_a_user_has_their_own_prompts(
+    turnlog: AsyncTurnlogClient, provider: OpenAIServer
+) -> None:
+    user, blueprint = "client/eve", "uderia"
+    category: PromptCategory = "conversation_execution"
+    text = "Answer Eve in one sentence. {base} {weather}"
+    own = await turnlog.set_override(user, blueprint, category, text)
+    assert (own.user, own.path, own.version) == (user, "conversation_execution.md", 1)
+    assert (own.includes, own.unknown_names) == (("base",), ("weather",))
+    assert (await turnlog.set_override(user, blueprint, category, "In one sentence.")).version == 2
+    narrow = await turnlog.set_override(user, blueprint, category, "In a word.", profile="llm_only")
+    assert (narrow.profile, narrow.provider, narrow.version) == ("llm_only", None, 1)
+    nearest = await turnlog.set_override(
+        user, blueprint, "master_system", "You work for Eve.", profile="llm_only", provider="openai"
+    )
+    assert (nearest.profile, nearest.provider) == ("llm_only", "openai")
+    listed = await turnlog.list_overrides(user, blueprint=blueprint)
+    assert [(each.path, each.version) for each in listed.overrides] == [
+        ("conversation_execution.md", 2),
+        ("overrides/llm_only/conversation_execution.md", 1),
+        (nearest.path, 1),
+    ]
+    assert (await turnlog.list_overrides(user, blueprint="assistant")).overrides == ()
+    session = await turnlog.open_session(blueprint, profile="llm_only")
+
+    async def read_prompt() -> str:
+        """Return what the model is sent of a turn of this user."""
+        seen = len(provider.exchanges)
+        provider.queue_behaviours(ModelAnswer(("Yes.",)))
+        await session.run_turn("Hello", user=user)
+        (exchange,) = provider.exchanges[seen:]
+        return exchange.raw.decode()
+
+    first = await read_prompt()
+    assert "You work for Eve." in first
+    assert "In a word." in first
+    removed = await turnlog.remove_override(user, blueprint, category, profile="llm_only")
+    assert removed.sequence == listed.sequence + 1
+    assert (await turnlog.fetch_override(user, blueprint, category)).text == "In one sentence."
+    with pytest.raises(NotFound):
+        await turnlog.fetch_override(user, blueprint, category, profile="llm_only")
+    second = await read_prompt()
+    assert "In one sentence." in second
+    assert "In a word." not in second
+    with pytest.raises(InvalidRequest, match="the text is empty"):
+        await turnlog.set_override(user, blueprint, category, "")
 
 
 async def test_a_user_has_a_quota_and_usage_and_judges_replies(

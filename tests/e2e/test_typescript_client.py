@@ -179,6 +179,20 @@ async def test_knowledge_quotas_and_usage_of_a_user(
     ]
 
 
+async def test_a_user_has_their_own_prompts(up: TurnlogUp, program: Path) -> None:
+    async with run_consumer(program, "override", str(up.service.http.base_url)) as process:
+        printed = await read_lines(process)
+    text = "Answer Eve. {charting} {weather}"
+    assert printed == [
+        ["typescript/eve", "master_system.md", 1, ["charting"], ["weather"]],
+        "llm_only",
+        [[None, None], ["llm_only", "openai"]],
+        [text, "In a word."],
+        [None],
+        True,
+    ]
+
+
 async def test_a_service_that_does_not_answer_is_named_with_the_reason(program: Path) -> None:
     async with run_consumer(program, "explain", "http://127.0.0.1:9") as process:
         ((code, message),) = await read_lines(process)

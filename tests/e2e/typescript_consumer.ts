@@ -109,6 +109,22 @@ async function share(): Promise<void> {
   print([refused.code, refused.problem.quota?.name]);
 }
 
+async function override(): Promise<void> {
+  const place = ["typescript/eve", "uderia", "master_system"] as const;
+  const own = await turnlog.setOverride(...place, "Answer Eve. {charting} {weather}");
+  print([own.user, own.path, own.version, own.includes, own.unknown_names]);
+  const narrow = { profile: "llm_only", provider: "openai" };
+  print((await turnlog.setOverride(...place, "In a word.", narrow)).profile);
+  const { overrides } = await turnlog.listOverrides({ user: own.user, blueprint: "uderia" });
+  print(overrides.map((each) => [each.profile, each.provider]));
+  print([(await turnlog.fetchOverride(...place)).text, (await turnlog.fetchOverride(...place, narrow)).text]);
+  const { sequence } = await turnlog.removeOverride(...place, narrow);
+  print((await turnlog.listOverrides({ user: own.user })).overrides.map((each) => each.profile));
+  const removed = await turnlog.fetchOverride(...place, narrow).catch((error: unknown) => error);
+  if (!(removed instanceof NotFound)) throw removed;
+  print((await turnlog.fetchOverride(...place)).sequence === sequence);
+}
+
 async function explain(): Promise<void> {
   const failure = new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
   const error = await createError(new URL("/v1/sessions?q=Ada", url), null, failure);
@@ -123,6 +139,7 @@ const parts: Record<string, () => Promise<void>> = {
   approve,
   abort,
   share,
+  override,
   explain,
 };
 await parts[mode]?.();

@@ -1,6 +1,6 @@
 /** The client of a service and of its sessions. */
 
-import type { components } from "./api.js";
+import type { components, paths } from "./api.js";
 import { ApprovalNeeded, createError, TurnUnsettled } from "./errors.js";
 import { decodeMessages, END_EVENTS } from "./events.js";
 import type { SessionEvent, SseMessage, TurnEvent } from "./events.js";
@@ -23,6 +23,19 @@ export type CollectionListAnswer = Schemas["CollectionList"];
 export type EntryAnswer = Schemas["EntryRow"];
 export type EntryListAnswer = Schemas["EntryPage"];
 export type KnowledgeSearchAnswer = Schemas["KnowledgeSearchResult"];
+
+/** A user's own text in place of a prompt file. */
+export type OverrideAnswer = Schemas["OverrideTextView"];
+export type OverrideListAnswer = Schemas["OverridePage"];
+export type OverrideRemovalAnswer = Schemas["OverrideRemovalResult"];
+/** The kind of prompt file that a user may replace for their own turns. */
+export type PromptCategory =
+  paths["/v1/overrides/{blueprint}/{category}/{user}"]["get"]["parameters"]["path"]["category"];
+/** The only profile and the only provider that an own text is for; by default it is for all. */
+export interface OverridePlace {
+  profile?: string;
+  provider?: string;
+}
 
 /** The limits of a user; what is left out is unlimited. */
 export type QuotaLimits = Schemas["QuotaRequest"];
@@ -122,13 +135,17 @@ function buildCommand(path: string, body: Record<string, unknown> = {}, method =
   return { method, path, body, key: crypto.randomUUID() };
 }
 
-function buildRemoval(path: string): Operation {
-  return { method: "DELETE", path, key: crypto.randomUUID() };
+function buildRemoval(path: string, query: NonNullable<Operation["query"]> = {}): Operation {
+  return { method: "DELETE", path, query, key: crypto.randomUUID() };
 }
 
 function formatCollectionPath(collection: string, entry?: string): string {
   const path = `/v1/knowledge/collections/${encodeURIComponent(collection)}`;
   return entry === undefined ? path : `${path}/entries/${encodeURIComponent(entry)}`;
+}
+
+function formatOverridePath(user: string, blueprint: string, category: PromptCategory): string {
+  return `/v1/overrides/${[blueprint, category, user].map(encodeURIComponent).join("/")}`;
 }
 
 const formatQuotaPath = (user: string): string => `/v1/quotas/${encodeURIComponent(user)}`;
@@ -228,6 +245,44 @@ export class TurnlogClient {
   /** Remove all entries of a collection. */
   removeCollection(collection: string): Promise<KnowledgeChangeAnswer> {
     return this.send(buildRemoval(formatCollectionPath(collection)));
+  }
+
+  /** Set a user's own text of a category, from the user's next turn on. */
+  setOverride(
+    user: string,
+    blueprint: string,
+    category: PromptCategory,
+    text: string,
+    place: OverridePlace = {},
+  ): Promise<OverrideAnswer> {
+    const path = formatOverridePath(user, blueprint, category);
+    return this.send(buildCommand(path, { text, ...place }, "PUT"));
+  }
+
+  /** Return a user's own text that was set for exactly this profile and provider. */
+  fetchOverride(
+    user: string,
+    blueprint: string,
+    category: PromptCategory,
+    place: OverridePlace = {},
+  ): Promise<OverrideAnswer> {
+    const path = formatOverridePath(user, blueprint, category);
+    return this.send({ method: "GET", path, query: { ...place } });
+  }
+
+  /** Return the own texts of a user, by default of the one whom a trusted proxy names. */
+  listOverrides(query: { user?: string; blueprint?: string } = {}): Promise<OverrideListAnswer> {
+    return this.send({ method: "GET", path: "/v1/overrides", query });
+  }
+
+  /** Remove a user's own text that was set for exactly this profile and provider. */
+  removeOverride(
+    user: string,
+    blueprint: string,
+    category: PromptCategory,
+    place: OverridePlace = {},
+  ): Promise<OverrideRemovalAnswer> {
+    return this.send(buildRemoval(formatOverridePath(user, blueprint, category), { ...place }));
   }
 
   /** Set all limits of a user; one that is left out is unlimited from then on. */

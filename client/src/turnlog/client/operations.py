@@ -95,19 +95,30 @@ def compute_retry_delay(tries: int, response: httpx.Response | None) -> float | 
 
 
 def build_command(
-    path: str, body: Mapping[str, Any] | None, answer: type[AnswerT], method: str = "POST"
+    path: str,
+    body: Mapping[str, Any] | None,
+    answer: type[AnswerT],
+    method: str = "POST",
+    query: Mapping[str, object] = {},
 ) -> ClientOperation[AnswerT]:
-    """Return a command with an idempotency key of its own; fields that are None are left out."""
+    """Return a command with an idempotency key of its own.
+
+    Fields and parameters that are None are left out.
+    """
     fields = None if body is None else {k: value for k, value in body.items() if value is not None}
-    return ClientOperation(method, path, answer, fields, headers={"Idempotency-Key": uuid4().hex})
+    headers = {"Idempotency-Key": uuid4().hex}
+    return ClientOperation(method, path, answer, fields, _format_query(query), headers)
 
 
 def build_read(
     path: str, answer: type[AnswerT], query: Mapping[str, object] = {}
 ) -> ClientOperation[AnswerT]:
     """Return a read; parameters that are None are left out."""
-    given = {name: str(value) for name, value in query.items() if value is not None}
-    return ClientOperation("GET", path, answer, query=given)
+    return ClientOperation("GET", path, answer, query=_format_query(query))
+
+
+def _format_query(query: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in query.items() if value is not None}
 
 
 def format_session_path(session: str) -> str:

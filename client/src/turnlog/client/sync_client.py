@@ -43,6 +43,10 @@ from turnlog.client.tenant_answers import (
     ImportedEntryForm,
     KnowledgeChangeAnswer,
     KnowledgeSearchAnswer,
+    OverrideAnswer,
+    OverrideListAnswer,
+    OverrideRemovalAnswer,
+    PromptCategory,
     QuotaAnswer,
     QuotaListAnswer,
     UsageGrouping,
@@ -185,6 +189,57 @@ class TurnlogClient:
     def remove_collection(self, collection: str) -> KnowledgeChangeAnswer:
         """Remove all entries of a collection."""
         return self.send(tenant_operations.remove_collection(collection))
+
+    def set_override(
+        self,
+        user: str,
+        blueprint: str,
+        category: PromptCategory,
+        text: str,
+        *,
+        profile: str | None = None,
+        provider: str | None = None,
+    ) -> OverrideAnswer:
+        """Set a user's own text of a category, from the user's next turn on.
+
+        With `profile` or `provider` it is for that one only, and stands before one for all.
+        """
+        form = {"text": text, "profile": profile, "provider": provider}
+        return self.send(tenant_operations.set_override(user, blueprint, category, form))
+
+    def fetch_override(
+        self,
+        user: str,
+        blueprint: str,
+        category: PromptCategory,
+        *,
+        profile: str | None = None,
+        provider: str | None = None,
+    ) -> OverrideAnswer:
+        """Return a user's own text that was set for exactly this profile and provider."""
+        return self.send(
+            tenant_operations.fetch_override(user, blueprint, category, profile, provider)
+        )
+
+    def list_overrides(
+        self, user: str | None = None, *, blueprint: str | None = None
+    ) -> OverrideListAnswer:
+        """Return the own texts of a user, by default of the one whom a trusted proxy names."""
+        return self.send(tenant_operations.list_overrides(user, blueprint))
+
+    def remove_override(
+        self,
+        user: str,
+        blueprint: str,
+        category: PromptCategory,
+        *,
+        profile: str | None = None,
+        provider: str | None = None,
+    ) -> OverrideRemovalAnswer:
+        """Remove a user's own text that was set for exactly this profile and provider."""
+        return self.send(
+            tenant_operations.remove_override(user, blueprint, category, profile, provider)
+        )
 
     def set_quota(
         self,

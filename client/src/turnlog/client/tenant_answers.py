@@ -1,6 +1,7 @@
-"""What is sent and answered about what all sessions of a tenant share: knowledge, quotas, usage.
+"""What is sent and answered about what the sessions of a tenant share.
 
-The answers follow the same rules as those about sessions, and the same test compares them.
+That is knowledge, users' own prompts, quotas and usage. The answers follow the same rules as those
+about sessions, and the same test compares them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,17 @@ from turnlog.client.answers import Answer, CostAnswer
 
 EntryKind = Literal["case", "document"]
 """A case to be adapted, or a part of a document."""
+
+PromptCategory = Literal[
+    "master_system",
+    "visualization",
+    "workflow_classification",
+    "error_recovery",
+    "conversation_execution",
+    "genie_coordination",
+    "rag_focused_execution",
+]
+"""The kind of prompt file that a user may replace for their own turns."""
 
 UsageGrouping = Literal["all", "user", "profile", "blueprint", "model", "day", "hour"]
 """What the turns of a group have in common."""
@@ -149,6 +161,60 @@ class KnowledgeSearchAnswer(Answer):
     """The hits."""
     sequence: int
     """The sequence of the knowledge that was searched."""
+
+
+class OverrideEntry(Answer):
+    """A user's own text in place of a prompt file, in a list."""
+
+    user: str
+    """The user's name."""
+    blueprint: str
+    """The name of the blueprint."""
+    category: str
+    """The category of the prompt file."""
+    profile: str | None = None
+    """The only profile it is for; None if it is for all."""
+    provider: str | None = None
+    """The only provider it is for; None if it is for all."""
+    path: str
+    """The file that it stands for, in the folder of the blueprint; manifests have it too."""
+    version: int
+    """The version, from 1; manifests have it too."""
+    digest: str
+    """Digest of the text."""
+    characters: int
+    """Length of the text in code points."""
+    at: str
+    """When it was set."""
+
+
+class OverrideAnswer(OverrideEntry):
+    """A user's own text."""
+
+    sequence: int
+    """The sequence of the last edit of any user."""
+    text: str
+    """The text."""
+    includes: tuple[str, ...]
+    """Names in braces that are layers of the blueprint: included there, as in a prompt file."""
+    unknown_names: tuple[str, ...]
+    """Names in braces that are no layers; they stay in the prompt as they are."""
+
+
+class OverrideListAnswer(Answer):
+    """The own texts of a user."""
+
+    sequence: int
+    """The sequence of the last edit of any user; 0 before the first."""
+    overrides: tuple[OverrideEntry, ...]
+    """By blueprint and path."""
+
+
+class OverrideRemovalAnswer(Answer):
+    """A user's own text was removed."""
+
+    sequence: int
+    """The sequence of the removal."""
 
 
 class UserLimitsAnswer(Answer):

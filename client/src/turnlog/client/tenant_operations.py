@@ -1,4 +1,4 @@
-"""The requests about knowledge, quotas and usage, as values."""
+"""The requests about knowledge, prompt overrides, quotas and usage, as values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from turnlog.client.tenant_answers import (
     ImportedEntryForm,
     KnowledgeChangeAnswer,
     KnowledgeSearchAnswer,
+    OverrideAnswer,
+    OverrideListAnswer,
+    OverrideRemovalAnswer,
     QuotaAnswer,
     QuotaListAnswer,
     UsageReportAnswer,
 )
 
 _COLLECTIONS: Final = "/v1/knowledge/collections"
+
+_OVERRIDES: Final = "/v1/overrides"
 
 
 def _format_collection_path(collection: str) -> str:
@@ -88,6 +93,40 @@ def search_knowledge(form: Mapping[str, Any]) -> ClientOperation[KnowledgeSearch
     """Search collections; it records nothing, and so has no idempotency key."""
     body = {name: value for name, value in form.items() if value is not None}
     return ClientOperation("POST", "/v1/knowledge/search", KnowledgeSearchAnswer, body)
+
+
+def set_override(
+    user: str, blueprint: str, category: str, form: Mapping[str, str | None]
+) -> ClientOperation[OverrideAnswer]:
+    """Set a user's own text of a category."""
+    path = _format_override_path(user, blueprint, category)
+    return build_command(path, form, OverrideAnswer, "PUT")
+
+
+def fetch_override(
+    user: str, blueprint: str, category: str, profile: str | None, provider: str | None
+) -> ClientOperation[OverrideAnswer]:
+    """Fetch a user's own text for exactly this profile and provider."""
+    path = _format_override_path(user, blueprint, category)
+    return build_read(path, OverrideAnswer, {"profile": profile, "provider": provider})
+
+
+def remove_override(
+    user: str, blueprint: str, category: str, profile: str | None, provider: str | None
+) -> ClientOperation[OverrideRemovalAnswer]:
+    """Remove a user's own text."""
+    path = _format_override_path(user, blueprint, category)
+    place = {"profile": profile, "provider": provider}
+    return build_command(path, None, OverrideRemovalAnswer, "DELETE", place)
+
+
+def list_overrides(user: str | None, blueprint: str | None) -> ClientOperation[OverrideListAnswer]:
+    """List the own texts of a user."""
+    return build_read(_OVERRIDES, OverrideListAnswer, {"user": user, "blueprint": blueprint})
+
+
+def _format_override_path(user: str, blueprint: str, category: str) -> str:
+    return "/".join((_OVERRIDES, *(quote(each, safe="") for each in (blueprint, category, user))))
 
 
 def set_quota(user: str, limits: Mapping[str, int | None]) -> ClientOperation[QuotaAnswer]:
