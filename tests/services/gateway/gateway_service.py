@@ -47,12 +47,12 @@ from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.main import build_projector
 from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.quota_service import QuotaService
-from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
 from turnlog.services.sessions.tenant.override_service import OverrideService
+from turnlog.services.sessions.tenant.quota_service import QuotaService
+from turnlog.services.sessions.tenant.segment_service import SegmentService
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder

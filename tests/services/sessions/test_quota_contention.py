@@ -28,7 +28,7 @@ from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import create_id
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.quota_service import QuotaService
+from turnlog.services.sessions.tenant.quota_service import QuotaService
 
 GATEWAYS: Final = 50
 

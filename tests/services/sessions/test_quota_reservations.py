@@ -22,7 +22,7 @@ from turnlog.projections.quotas.quota_decisions import QuotaExceeded, TurnBound
 from turnlog.projections.session.commands import CancelTurn, SubmitTurn
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.quota_reservations import REPORT_GRACE, SUBMIT_GRACE
-from turnlog.services.sessions.quota_service import LIMITS_AGE
+from turnlog.services.sessions.tenant.quota_service import LIMITS_AGE
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import ModelFailure
 

@@ -36,8 +36,8 @@ from turnlog.services.sessions.command_handler import CommandHandler, CommandOut
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.quota_service import QuotaService
-from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.tenant.quota_service import QuotaService
+from turnlog.services.sessions.tenant.segment_service import SegmentService
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder

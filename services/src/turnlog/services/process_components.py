@@ -37,12 +37,12 @@ from turnlog.services.platform.process_settings import ProcessSettings
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.quota_service import QuotaService
-from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
 from turnlog.services.sessions.tenant.override_service import OverrideService
+from turnlog.services.sessions.tenant.quota_service import QuotaService
+from turnlog.services.sessions.tenant.segment_service import SegmentService
 
 _log = structlog.get_logger("turnlog.process")
 

@@ -33,11 +33,11 @@ from turnlog.services.platform.process_health import HealthCheck, HealthChecks
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.knowledge_service import KnowledgeService
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
 from turnlog.services.sessions.tenant.override_service import OverrideService
+from turnlog.services.sessions.tenant.segment_service import SegmentService
 from turnlog.services.sessions.time_travel import TimeTravel
 
 MAX_LOG_SCANS: Final = 2

@@ -39,7 +39,7 @@ from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import OpenTurn, SessionState, WaitingTurn
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
-from turnlog.services.sessions.quota_service import QuotaService
+from turnlog.services.sessions.tenant.quota_service import QuotaService
 
 SUBMIT_GRACE: Final = timedelta(seconds=60)
 """How long a reservation without a turn counts: its gateway may be about to submit the turn."""

@@ -34,7 +34,7 @@ from turnlog.services.gateway.dependencies import Dependencies, GatewayDependenc
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import wait_for_rows
 from turnlog.services.gateway.http.request_identity import CallerIdentity
-from turnlog.services.sessions.segment_service import LibraryCommandOutcome
+from turnlog.services.sessions.tenant.segment_service import LibraryCommandOutcome
 
 router = APIRouter()
 
