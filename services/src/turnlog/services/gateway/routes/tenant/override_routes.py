@@ -14,7 +14,10 @@ from turnlog.events.errors import Refused, TooLarge
 from turnlog.events.ids import USER_NAME_PATTERN
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.layer_specs import PromptCategory
-from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
+from turnlog.projections.blueprint.schema.prompt_overrides import (
+    OverridePlace,
+    get_override_place,
+)
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.blueprint.validation.layer_checks import find_override_fault
 from turnlog.projections.library.user_overrides import (
@@ -193,13 +196,11 @@ def _create_view(user: str, blueprint: str, stored: StoredOverride) -> UserOverr
 
 
 def _collect_fields(user: str, blueprint: str, stored: StoredOverride) -> dict[str, object]:
-    override = stored.override
-    place = OverridePlace(override.category, override.profile, override.provider)
     return {
         "user": user,
         "blueprint": blueprint,
-        **override.model_dump(),
-        "path": place.path,
+        **stored.override.model_dump(),
+        "path": get_override_place(stored.override).path,
         "characters": stored.characters,
         "at": stored.at,
     }
