@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.projections.read_models.call_costs import add_costs
 from turnlog.projections.store.read.cost_columns import USAGE_COLUMNS, build_usage
-from turnlog.projections.store.read.row_filters import match_tenant
+from turnlog.projections.store.read.row_filters import label_columns, match_tenant, read_figures
 from turnlog.projections.store.read.row_types import SessionUsage, TurnUsage
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, CHILD_TURNS
 
@@ -63,9 +63,8 @@ async def sum_child_usage(
         ATTEMPTS.c.turn == asked.c.child_turn,
         ATTEMPTS.c.copied.is_(False),
     )
-    figures = [column.label(name) for name, column in USAGE_COLUMNS.items()]
     query = (
-        select(asked.c.parent, asked.c.parent_turn, *figures)
+        select(asked.c.parent, asked.c.parent_turn, *label_columns(USAGE_COLUMNS))
         .select_from(asked)
         .join(ATTEMPTS, made)
         .group_by(asked.c.parent, asked.c.parent_turn)
@@ -73,9 +72,8 @@ async def sum_child_usage(
     )
     found: defaultdict[str, dict[int, SessionUsage]] = defaultdict(dict)
     for row in (await connection.execute(query)).mappings():
-        found[row["parent"]][row["parent_turn"]] = build_usage(
-            {name: row[name] for name in USAGE_COLUMNS}
-        )
+        figures = read_figures(row, USAGE_COLUMNS)
+        found[row["parent"]][row["parent_turn"]] = build_usage(figures)
     return found
 
 
@@ -84,10 +82,9 @@ async def list_turn_usage(
 ) -> tuple[TurnUsage, ...]:
     """Return what each turn of a session took that asked children, in order."""
     children = (await sum_child_usage(connection, tenant, [session])).get(session, {})
-    figures = [column.label(name) for name, column in USAGE_COLUMNS.items()]
     columns = ATTEMPTS.c
     query = (
-        select(columns.turn, *figures)
+        select(columns.turn, *label_columns(USAGE_COLUMNS))
         .where(
             match_tenant(ATTEMPTS, tenant),
             columns.session == session,
@@ -97,7 +94,7 @@ async def list_turn_usage(
         .group_by(columns.turn)
     )
     rows = (await connection.execute(query)).mappings()
-    own = {row["turn"]: build_usage({name: row[name] for name in USAGE_COLUMNS}) for row in rows}
+    own = {row["turn"]: build_usage(read_figures(row, USAGE_COLUMNS)) for row in rows}
     return tuple(
         TurnUsage(turn, own[turn], theirs, add_usage((own[turn], theirs)))
         for turn, theirs in children.items()

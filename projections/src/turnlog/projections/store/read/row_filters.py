@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     FromClause,
+    Label,
+    RowMapping,
     Table,
     and_,
     cast,
@@ -48,3 +51,13 @@ def sum_column(column: ColumnElement[int]) -> ColumnElement[int]:
     """Sum the known figures of a column of integers; 0 if there is none."""
     # Postgres returns a decimal sum.
     return cast(func.coalesce(func.sum(column), 0), BigInteger)
+
+
+def label_columns(columns: Mapping[str, ColumnElement[int]]) -> list[Label[int]]:
+    """Label columns by the names that `read_figures` finds them under."""
+    return [column.label(name) for name, column in columns.items()]
+
+
+def read_figures(row: RowMapping, names: Iterable[str]) -> dict[str, int]:
+    """Return the figures of these names from a row."""
+    return {name: row[name] for name in names}

@@ -39,8 +39,10 @@ from turnlog.projections.store.read.cost_columns import (
 )
 from turnlog.projections.store.read.pinned_versions import match_pinned_text
 from turnlog.projections.store.read.row_filters import (
+    label_columns,
     match_session,
     match_tenant,
+    read_figures,
     select_columns,
     sum_column,
 )
@@ -364,11 +366,10 @@ async def _query_by_session(
     totals: TotalColumns,
     *conditions: ColumnElement[bool],
 ) -> dict[str, dict[str, int]]:
-    columns = [figure.label(name) for name, figure in totals.items()]
     found = (
-        select(table.c.session, *columns)
+        select(table.c.session, *label_columns(totals))
         .where(match_tenant(table, tenant), table.c.session.in_(sessions), *conditions)
         .group_by(table.c.session)
     )
     rows = (await connection.execute(found)).mappings()
-    return {row["session"]: {name: row[name] for name in totals} for row in rows}
+    return {row["session"]: read_figures(row, totals) for row in rows}

@@ -20,8 +20,10 @@ from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.read_models.call_costs import NO_COST, CostSum
 from turnlog.projections.store.read.cost_columns import COST_COLUMNS, build_cost_sum
 from turnlog.projections.store.read.row_filters import (
+    label_columns,
     match_session,
     match_tenant,
+    read_figures,
     select_columns,
     sum_column,
 )
@@ -155,14 +157,14 @@ async def _sum_group_costs(
     conditions: Iterable[ColumnElement[bool]],
 ) -> Mapping[str | None, CostSum]:
     costs = (
-        select(group, *(column.label(name) for name, column in COST_COLUMNS.items()))
+        select(group, *label_columns(COST_COLUMNS))
         .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
         .join(ATTEMPTS, _ATTEMPTS_OF_CALL)
         .where(*conditions)
         .group_by(group)
     )
     return {
-        row["group"]: build_cost_sum({name: row[name] for name in COST_COLUMNS})
+        row["group"]: build_cost_sum(read_figures(row, COST_COLUMNS))
         for row in (await connection.execute(costs)).mappings()
     }
 

@@ -29,7 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.read_models.call_costs import CostSum, add_costs
 from turnlog.projections.store.read.cost_columns import IS_GUESSED, IS_UNPRICED
-from turnlog.projections.store.read.row_filters import match_tenant, sum_column
+from turnlog.projections.store.read.row_filters import match_tenant, read_figures, sum_column
 from turnlog.projections.store.read.row_types import UsageFigures, UsageRow
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
@@ -238,7 +238,7 @@ def _build_row(row: RowMapping) -> UsageRow:
         row["guessed_attempts"] > 0,
         row["unpriced_attempts"],
     )
-    figures = UsageFigures(**{name: row[name] for name in _COUNTED}, cost=cost)
+    figures = UsageFigures(**read_figures(row, _COUNTED), cost=cost)
     return UsageRow(row["group"], row["model"], row["profile"], figures)
 
 
