@@ -408,8 +408,7 @@ def _iterate_source_causes(
     source = own.part.source or other.part.source
     match source:
         case _ if _is_users_own(own) or _is_users_own(other):
-            submissions = (side.submission, pair_side.other_call.submission)
-            if submissions[0].overrides != submissions[1].overrides:
+            if side.submission.overrides != pair_side.other_call.submission.overrides:
                 yield "override", side.milestones.begun
         case EventTextSource(field=field) if field.startswith("attributes."):
             name = field.removeprefix("attributes.")

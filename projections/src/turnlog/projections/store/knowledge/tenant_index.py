@@ -1,10 +1,9 @@
 """The index of a tenant in memory: the words and vectors of its entries, all of which are compared.
 
-All vectors are compared with that of the query, and all entries scored that have
-a word of it: exact answers, which depend neither on the order in which entries came nor on the
-database. 100,000 entries of 300 characters take 100 MB for vectors of 256 numbers and 30 MB for
-words. The index is brought up to date before each search, from the same snapshot of the database as
-the rest of it.
+All vectors are compared with that of the query, and all entries scored that have a word of it:
+exact answers, which depend neither on the order in which entries came nor on the database. 100,000
+entries of 300 characters take 100 MB for vectors of 256 numbers and 30 MB for words. The index is
+brought up to date before each search, from the same snapshot of the database as the rest of it.
 """
 
 from __future__ import annotations
