@@ -9,44 +9,24 @@ from itertools import count
 
 import pytest
 
-from turnlog.events.codec import EventBatch
+from tests.support.sessions.unreachable_log import UnreachableLog
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.tenant.override_events import OVERRIDE_FAMILY
-from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
-from turnlog.events.store.ports import AppendOutcome, LogUnreachable
+from turnlog.events.store.memory_log import MemoryBlobStore
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
 from turnlog.projections.library.user_overrides import MAX_OVERRIDES
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, read_folder
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
-from turnlog.services.sessions.tenant.override_service import NONE_AGE, OverrideService
+from turnlog.services.sessions.tenant.override_service import OverrideService
+from turnlog.services.sessions.tenant.tenant_states import RECENT_AGE
 
 UDERIA = read_folder(SHIPPED_BLUEPRINTS / "uderia")
 
 BASE = OverridePlace("master_system")
 
 BY = CommandMetadata("client")
-
-
-@dataclass
-class WatchedLog(MemoryLog):
-    """A log of the library that can be cut off, and that counts its reads."""
-
-    is_cut_off: bool = False
-    reads: int = 0
-
-    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
-        if self.is_cut_off:
-            return LogUnreachable("cut off", ambiguous=True)
-        return await super().append_batch(batch)
-
-    async def read_last_event(
-        self, tenant: str, session: str, *, leader: bool = False
-    ) -> RecordedEvent | None:
-        self.reads += 1
-        return await super().read_last_event(tenant, session, leader=leader)
 
 
 @dataclass
@@ -65,7 +45,7 @@ class FullBlobStore(MemoryBlobStore):
 class OverrideHarness:
     """Processes that share a log and a blob store, on a clock that stands still."""
 
-    log: WatchedLog = field(default_factory=lambda: WatchedLog(kind=LIBRARY_HISTORY))
+    log: UnreachableLog = field(default_factory=lambda: UnreachableLog(kind=LIBRARY_HISTORY))
     blobs: FullBlobStore = field(default_factory=FullBlobStore)
     seconds: float = 100.0
     ids: count[int] = field(default_factory=count)
@@ -136,7 +116,7 @@ async def test_a_user_without_overrides_costs_a_read_a_second_at_most() -> None:
     for user in ("ann", "ben", None):
         assert await here.list_turn_overrides("a", user, UDERIA) == ()
     assert harness.log.reads == reads
-    harness.seconds += NONE_AGE
+    harness.seconds += RECENT_AGE
     (own,) = await here.list_turn_overrides("a", "ann", UDERIA)
     assert own.digest == compute_digest("One.")
     await set_base(elsewhere, "Two.")

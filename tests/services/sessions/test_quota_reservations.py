@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarness
-from turnlog.events.codec import CommandRef, EventBatch
+from tests.support.sessions.unreachable_log import UnreachableLog
+from turnlog.events.codec import CommandRef
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.tenant.quota_events import QuotaBalance, QuotaEdited, QuotaLimits
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
-from turnlog.events.store.memory_log import MemoryLog
-from turnlog.events.store.ports import AppendOutcome, LogUnreachable
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.quotas.quota_decisions import QuotaExceeded, TurnBound
 from turnlog.projections.session.commands import CancelTurn, SubmitTurn
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.quota_reservations import REPORT_GRACE, SUBMIT_GRACE
-from turnlog.services.sessions.tenant.quota_service import LIMITS_AGE
+from turnlog.services.sessions.quota_reservations import REPORT_GRACE, SUBMIT_GRACE, TurnQuotas
+from turnlog.services.sessions.tenant.quota_service import QuotaService
+from turnlog.services.sessions.tenant.tenant_states import RECENT_AGE
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import ModelFailure
 
@@ -35,36 +35,24 @@ ANSWER_USAGE = (10, 5)
 
 
 @dataclass
-class UnreachableLog(MemoryLog):
-    """A log that can be cut off, and that counts its reads."""
-
-    is_cut_off: bool = False
-    reads: int = 0
-
-    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
-        if self.is_cut_off:
-            return LogUnreachable("cut off", ambiguous=True)
-        return await super().append_batch(batch)
-
-    async def read_last_event(
-        self, tenant: str, session: str, *, leader: bool = False
-    ) -> RecordedEvent | None:
-        self.reads += 1
-        return await super().read_last_event(tenant, session, leader=leader)
-
-
-@dataclass
 class QuotaHarness(SessionHarness):
-    """Sessions whose turns are Ann's."""
+    """Sessions whose turns are Ann's; the time since limits were read stands still."""
 
     session_log: UnreachableLog = field(default_factory=UnreachableLog)
     library_log: UnreachableLog = field(
         default_factory=lambda: UnreachableLog(kind=LIBRARY_HISTORY)
     )
+    seconds: float = 100.0
 
     def __post_init__(self) -> None:
         self.log, self.segments = self.session_log, self.library_log
         super().__post_init__()
+
+    def build_quotas(self, source: str) -> TurnQuotas:
+        service = QuotaService(
+            self.segments, self.clock, self.create_id, source, lambda: self.seconds
+        )
+        return TurnQuotas(service, self.log, self.clock, self.create_id)
 
     async def set_limits(self, user: str = "ann", **limits: int) -> None:
         """Set the limits of a user, as another process does."""
@@ -291,12 +279,8 @@ async def test_users_without_a_quota_cost_one_read_a_while_and_no_event(
 async def test_a_limit_that_another_process_sets_counts_within_a_second(
     harness: QuotaHarness,
 ) -> None:
-    now = 0.0
-    quotas = harness.sessions.quotas
-    assert quotas is not None
-    quotas.service.monotonic = lambda: now
     await harness.submit_for("ben")
     await harness.set_limits("ben", requests_per_day=0)
-    now += LIMITS_AGE
+    harness.seconds += RECENT_AGE
     with pytest.raises(QuotaExceeded):
         await harness.submit_for("ben")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events import codec
-from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.tenant.knowledge_events import KNOWLEDGE_FAMILY
 from turnlog.events.registry import KnowledgeEvent
 from turnlog.events.store.ports import BlobStore, EventLog
@@ -27,6 +26,7 @@ from turnlog.projections.knowledge.knowledge_state import (
 )
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
+from turnlog.services.sessions.tenant.tenant_states import TenantStates
 
 TEXT_WRITE_BATCH: Final = 64
 """Texts of entries stored concurrently."""
@@ -38,46 +38,6 @@ class KnowledgeOutcome:
 
     state: KnowledgeState
     changes: KnowledgeChanges
-
-
-@dataclass(frozen=True, slots=True)
-class KnowledgeStates:
-    """Folds and caches the states of tenants' knowledge."""
-
-    cached: dict[str, KnowledgeState] = field(default_factory=dict[str, KnowledgeState])
-
-    def get_state(self, tenant: str, history: str) -> KnowledgeState | None:
-        """Return the cached state, or None."""
-        del history
-        return self.cached.get(tenant)
-
-    def get_presumed_state(self, tenant: str, history: str) -> KnowledgeState | None:
-        """Return the cached state, or None; nobody else is expected to append."""
-        return self.get_state(tenant, history)
-
-    async def load_base_state(self, tenant: str, history: str) -> KnowledgeState:
-        """Return the cached state, or else one without entries."""
-        return self.get_state(tenant, history) or KnowledgeState(tenant)
-
-    def fold_events(
-        self, events: Sequence[RecordedEvent], state: KnowledgeState | None
-    ) -> KnowledgeState:
-        """Fold events onto a state and cache the result, unless a later one is cached."""
-        folded = fold_knowledge(events, state or KnowledgeState(events[0].tenant))
-        cached = self.cached.get(folded.tenant)
-        if cached is None or cached.sequence < folded.sequence:
-            self.cached[folded.tenant] = folded
-        return folded
-
-    def fold_appended_events(
-        self, events: Sequence[RecordedEvent], state: KnowledgeState | None
-    ) -> KnowledgeState:
-        """Do the same; an append makes nothing else due."""
-        return self.fold_events(events, state)
-
-    async def find_command(self, state: KnowledgeState, key: str) -> KnowledgeCommandRecord | None:
-        """Return the record of an idempotency key, or None."""
-        return state.commands_by_key.get(key)
 
 
 @dataclass
@@ -96,7 +56,7 @@ class KnowledgeService:
         self._handler = IdempotentCommandHandler(
             self.log,
             LIBRARY_HISTORY,
-            KnowledgeStates(),
+            TenantStates(KnowledgeState, fold_knowledge),
             self.clock,
             self.create_id,
             self.source,

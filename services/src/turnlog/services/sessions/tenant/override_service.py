@@ -10,10 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from turnlog.events import codec
-from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.tenant.override_events import OVERRIDE_FAMILY, UserOverride
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.ports import BlobStore, EventLog
@@ -30,50 +28,8 @@ from turnlog.projections.library.user_overrides import (
     fold_overrides,
 )
 from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.idempotent_commands import (
-    CommandMetadata,
-    IdempotentCommandHandler,
-)
-
-NONE_AGE: Final = 1.0
-"""Seconds for which a user without an override is believed to have none.
-
-One that was set by another process counts from then on at the latest.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class _OverrideStates:
-    """Folds and caches the overrides of each tenant."""
-
-    cached: dict[str, TenantOverrides] = field(default_factory=dict[str, TenantOverrides])
-
-    def get_state(self, tenant: str, history: str) -> TenantOverrides | None:
-        del history
-        return self.cached.get(tenant)
-
-    def get_presumed_state(self, tenant: str, history: str) -> TenantOverrides | None:
-        return self.get_state(tenant, history)
-
-    async def load_base_state(self, tenant: str, history: str) -> TenantOverrides:
-        return self.get_state(tenant, history) or TenantOverrides(tenant)
-
-    def fold_events(
-        self, events: Sequence[RecordedEvent], state: TenantOverrides | None
-    ) -> TenantOverrides:
-        folded = fold_overrides(events, state or TenantOverrides(events[0].tenant))
-        cached = self.cached.get(folded.tenant)
-        if cached is None or cached.sequence < folded.sequence:
-            self.cached[folded.tenant] = folded
-        return folded
-
-    def fold_appended_events(
-        self, events: Sequence[RecordedEvent], state: TenantOverrides | None
-    ) -> TenantOverrides:
-        return self.fold_events(events, state)
-
-    async def find_command(self, state: TenantOverrides, key: str) -> OverrideCommandRecord | None:
-        return state.commands_by_key.get(key)
+from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
+from turnlog.services.sessions.tenant.tenant_states import RecentStates, TenantStates
 
 
 @dataclass
@@ -89,20 +45,18 @@ class OverrideService:
     """The `source` of appended events."""
     monotonic: Callable[[], float] = time.monotonic
     _handler: IdempotentCommandHandler[TenantOverrides, OverrideCommandRecord] = field(init=False)
-    _checked_at: dict[str, float] = field(default_factory=dict[str, float])
+    _recent: RecentStates[TenantOverrides, OverrideCommandRecord] = field(init=False)
 
     def __post_init__(self) -> None:
         made = (self.clock, self.create_id, self.source, "overrides")
         self._handler = IdempotentCommandHandler(
-            self.log, LIBRARY_HISTORY, _OverrideStates(), *made
+            self.log, LIBRARY_HISTORY, TenantStates(TenantOverrides, fold_overrides), *made
         )
+        self._recent = RecentStates(self._handler, OVERRIDE_FAMILY, TenantOverrides, self.monotonic)
 
     async def load_overrides(self, tenant: str) -> TenantOverrides:
         """Return the overrides of a tenant's users as they are now."""
-        started = self.monotonic()
-        state = await self._handler.load_state(tenant, OVERRIDE_FAMILY)
-        self._checked_at[tenant] = started
-        return state or TenantOverrides(tenant)
+        return await self._recent.load_state(tenant)
 
     async def list_turn_overrides(
         self, tenant: str, user: str | None, blueprint: Blueprint
@@ -112,9 +66,8 @@ class OverrideService:
         if user is None or not has_categories:
             return ()
         name = blueprint.blueprint
-        cached = self._handler.states.get_state(tenant, OVERRIDE_FAMILY)
-        is_recent = self.monotonic() - self._checked_at.get(tenant, -NONE_AGE) < NONE_AGE
-        if is_recent and (cached is None or not cached.list_overrides(user, name)):
+        recent = self._recent.get_recent_state(tenant)
+        if recent is not None and not recent.list_overrides(user, name):
             return ()
         overrides = await self.load_overrides(tenant)
         return tuple(each.override for each in overrides.list_overrides(user, name))

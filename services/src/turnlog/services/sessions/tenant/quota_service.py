@@ -41,49 +41,14 @@ from turnlog.projections.quotas.quota_limits import (
     fold_limits,
 )
 from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
+from turnlog.services.sessions.idempotent_commands import (
+    CommandMetadata,
+    IdempotentCommandHandler,
+    get_sequence,
+)
+from turnlog.services.sessions.tenant.tenant_states import RecentStates, TenantStates
 
 MAX_CACHED_BALANCES: Final = 1_000
-
-LIMITS_AGE: Final = 1.0
-"""Seconds for which a user without a quota is believed to have none.
-
-A quota that another process set counts from then on at the latest.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class _LimitStates:
-    """Folds and caches the limits of each tenant."""
-
-    cached: dict[str, TenantLimits] = field(default_factory=dict[str, TenantLimits])
-
-    def get_state(self, tenant: str, history: str) -> TenantLimits | None:
-        del history
-        return self.cached.get(tenant)
-
-    def get_presumed_state(self, tenant: str, history: str) -> TenantLimits | None:
-        return self.get_state(tenant, history)
-
-    async def load_base_state(self, tenant: str, history: str) -> TenantLimits:
-        return self.get_state(tenant, history) or TenantLimits(tenant)
-
-    def fold_events(
-        self, events: Sequence[RecordedEvent], state: TenantLimits | None
-    ) -> TenantLimits:
-        folded = fold_limits(events, state or TenantLimits(events[0].tenant))
-        cached = self.cached.get(folded.tenant)
-        if cached is None or cached.sequence < folded.sequence:
-            self.cached[folded.tenant] = folded
-        return folded
-
-    def fold_appended_events(
-        self, events: Sequence[RecordedEvent], state: TenantLimits | None
-    ) -> TenantLimits:
-        return self.fold_events(events, state)
-
-    async def find_command(self, state: TenantLimits, key: str) -> QuotaCommandRecord | None:
-        return state.commands_by_key.get(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +74,7 @@ class _BalanceStates:
         del state
         folded, key = read_balance(events), (events[0].tenant, events[0].session)
         cached = self.cached.get(key)
-        if cached is None or _get_sequence(cached) < _get_sequence(folded):
+        if cached is None or get_sequence(cached) < get_sequence(folded):
             self.cached[key] = folded
             self.cached.move_to_end(key)
         while len(self.cached) > MAX_CACHED_BALANCES:
@@ -127,10 +92,6 @@ class _BalanceStates:
         return None
 
 
-def _get_sequence(balance: UserBalance) -> int:
-    return balance.head.sequence if balance.head else 0
-
-
 @dataclass
 class QuotaService:
     """The quotas of all tenants, for one process."""
@@ -143,28 +104,29 @@ class QuotaService:
     """The `source` of appended events."""
     monotonic: Callable[[], float] = time.monotonic
     _limits: IdempotentCommandHandler[TenantLimits, QuotaCommandRecord] = field(init=False)
+    _recent_limits: RecentStates[TenantLimits, QuotaCommandRecord] = field(init=False)
     _balances: IdempotentCommandHandler[UserBalance, QuotaCommandRecord] = field(init=False)
-    _checked_at: dict[str, float] = field(default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
         made = (self.clock, self.create_id, self.source, "quotas")
-        self._limits = IdempotentCommandHandler(self.log, LIBRARY_HISTORY, _LimitStates(), *made)
+        self._limits = IdempotentCommandHandler(
+            self.log, LIBRARY_HISTORY, TenantStates(TenantLimits, fold_limits), *made
+        )
+        self._recent_limits = RecentStates(
+            self._limits, QUOTA_LIMITS_FAMILY, TenantLimits, self.monotonic
+        )
         self._balances = IdempotentCommandHandler(
             self.log, LIBRARY_HISTORY, _BalanceStates(), *made, has_whole_states=True
         )
 
     async def load_limits(self, tenant: str) -> TenantLimits:
         """Return the limits of a tenant's users as they are now."""
-        started = self.monotonic()
-        state = await self._limits.load_state(tenant, QUOTA_LIMITS_FAMILY)
-        self._checked_at[tenant] = started
-        return state or TenantLimits(tenant)
+        return await self._recent_limits.load_state(tenant)
 
     async def find_limits(self, tenant: str, user: str) -> QuotaLimits:
         """Return the limits of a user, without a read where it was seen to have none just now."""
-        cached = self._limits.states.get_state(tenant, QUOTA_LIMITS_FAMILY)
-        is_recent = self.monotonic() - self._checked_at.get(tenant, -LIMITS_AGE) < LIMITS_AGE
-        if is_recent and (cached is None or cached.get_limits(user) == UNLIMITED):
+        recent = self._recent_limits.get_recent_state(tenant)
+        if recent is not None and recent.get_limits(user) == UNLIMITED:
             return UNLIMITED
         return (await self.load_limits(tenant)).get_limits(user)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from turnlog.events import codec
-from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.ports import BlobStore, EventLog
@@ -34,6 +33,7 @@ from turnlog.projections.library.segment_library import (
 )
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
+from turnlog.services.sessions.tenant.tenant_states import TenantStates
 
 BLOB_WRITE_BATCH: Final = 64
 """Segment texts stored concurrently."""
@@ -47,46 +47,6 @@ class LibraryCommandOutcome:
     changes: LibraryCommandResult
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentStates:
-    """Folds and caches the states of segment libraries, one for each tenant."""
-
-    cached: dict[str, SegmentLibrary] = field(default_factory=dict[str, SegmentLibrary])
-
-    def get_state(self, tenant: str, history: str) -> SegmentLibrary | None:
-        """Return the cached state, or None."""
-        del history
-        return self.cached.get(tenant)
-
-    def get_presumed_state(self, tenant: str, history: str) -> SegmentLibrary | None:
-        """Return the cached state, or None; nobody else is expected to append."""
-        return self.get_state(tenant, history)
-
-    async def load_base_state(self, tenant: str, history: str) -> SegmentLibrary:
-        """Return the cached state, or else an empty library."""
-        return self.get_state(tenant, history) or SegmentLibrary(tenant)
-
-    def fold_events(
-        self, events: Sequence[RecordedEvent], state: SegmentLibrary | None
-    ) -> SegmentLibrary:
-        """Fold events onto a state and cache the result, unless a later one is cached."""
-        folded = fold(events, state or SegmentLibrary(events[0].tenant))
-        cached = self.cached.get(folded.tenant)
-        if cached is None or cached.sequence < folded.sequence:
-            self.cached[folded.tenant] = folded
-        return folded
-
-    def fold_appended_events(
-        self, events: Sequence[RecordedEvent], state: SegmentLibrary | None
-    ) -> SegmentLibrary:
-        """Do the same; an append makes nothing else due."""
-        return self.fold_events(events, state)
-
-    async def find_command(self, state: SegmentLibrary, key: str) -> LibraryCommandRecord | None:
-        """Return the record of an idempotency key, or None."""
-        return state.commands_by_key.get(key)
-
-
 @dataclass
 class SegmentService:
     """The segments of all tenants, for one process."""
@@ -97,10 +57,11 @@ class SegmentService:
     create_id: CreateId
     source: str
     """The `source` of appended events."""
-    _states: SegmentStates = field(default_factory=SegmentStates)
+    _states: TenantStates[SegmentLibrary, LibraryCommandRecord] = field(init=False)
     _handler: IdempotentCommandHandler[SegmentLibrary, LibraryCommandRecord] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._states = TenantStates(SegmentLibrary, fold)
         self._handler = IdempotentCommandHandler(
             self.log,
             LIBRARY_HISTORY,

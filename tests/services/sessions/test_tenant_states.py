@@ -1,0 +1,37 @@
+"""The states of a tenant's histories, as each process caches them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import count
+
+from turnlog.events.model.tenant.quota_events import (
+    QUOTA_LIMITS_FAMILY,
+    QuotaEdited,
+    QuotaLimits,
+)
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.projections.quotas.quota_limits import QuotaCommandRecord, TenantLimits, fold_limits
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.sessions.tenant.quota_service import QuotaService
+from turnlog.services.sessions.tenant.tenant_states import TenantStates
+
+
+async def test_a_state_of_earlier_events_does_not_replace_a_later_one() -> None:
+    log, ids = MemoryLog(kind=LIBRARY_HISTORY), count()
+    service = QuotaService(
+        log, lambda: datetime(2026, 11, 23, tzinfo=UTC), lambda: f"id-{next(ids)}", "/test"
+    )
+    for limit in (1, 2):
+        edited = QuotaEdited(user="ann", limits=QuotaLimits(requests_per_day=limit))
+        await service.edit_limits("a", edited, CommandMetadata("client"))
+    last = await log.read_last_event("a", QUOTA_LIMITS_FAMILY)
+    assert last is not None
+    events = await log.read_range("a", QUOTA_LIMITS_FAMILY, None, last)
+    states = TenantStates[TenantLimits, QuotaCommandRecord](TenantLimits, fold_limits)
+    later = states.fold_events(events, None)
+    earlier = states.fold_events(events[:1], None)
+    assert (earlier.sequence, later.sequence) == (1, 2)
+    assert states.get_state("a", QUOTA_LIMITS_FAMILY) is later
+    assert states.get_state("b", QUOTA_LIMITS_FAMILY) is None
