@@ -29,6 +29,7 @@ from tests.e2e.browser import (
 )
 from tests.support.knowledge.fixed_search import FixedSearch, build_found
 from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
+from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.tool_events import ToolStarted
 from turnlog.services.api.published_errors.turn_failures import TURN_FAILURES
 from turnlog.services.cli.views.text_format import format_duration
@@ -159,6 +160,14 @@ async def test_the_page_asks_in_the_turn_of_a_coordinator_for_what_its_child_wai
     await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
     assert await browser.run_script(build_texts_script(".question")) == []
     assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
+    (requested,) = await platform.load_events(session, ChildRequested)
+    await browser.open_page(
+        f"{platform.gateway.address}/#/sessions/{requested.session}/calls/1.1/why"
+    )
+    of_parent = "[...document.querySelectorAll('.facts a')].map((each) => each.textContent)"
+    await browser.wait_for(f"{of_parent}.includes('{session}, turn 1')")
+    await browser.wait_for(build_click_script(".facts a", "call 1.1"))
+    await browser.wait_for(f"location.hash === '#/sessions/{session}/calls/1.1/why'")
 
 
 async def test_a_prompt_is_shown_beside_what_the_model_answered(

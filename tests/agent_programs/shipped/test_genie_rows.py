@@ -27,8 +27,10 @@ from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.projections.store.read.row_types import SessionRow
 from turnlog.services.api.call_payloads import CallList
+from turnlog.services.api.prompt_payloads import RecordedPromptView
 from turnlog.services.api.session_payloads import SessionPage, SessionView
 from turnlog.services.api.turn_payloads import HistoryView
 from turnlog.services.bundle import verifier
@@ -38,6 +40,7 @@ from turnlog.services.cli.views.session_view import (
     render_sessions,
 )
 from turnlog.services.cli.views.text_format import format_cost
+from turnlog.services.cli.views.why_view import render_why
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -251,6 +254,58 @@ async def test_why_leads_into_the_calls_of_the_children_and_verify_covers_them(
     assert verified["verified"]
     covered = {each["session"]: each["prompts"]["calls"] for each in verified["children"]}
     assert covered == {children["tool_enabled"]: 2, children["llm_only"]: 1}
+
+
+async def test_why_of_a_child_names_the_turn_of_its_parent_and_where_its_text_is(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    for profile, query in (("tool_enabled", LOOK_UP), ("llm_only", THINK)):
+        for turn in (1, 2):
+            why = await platform.fetch_json(f"/v1/sessions/{children[profile]}/turns/{turn}/why")
+            parent = why["parent"]
+            assert (parent["session"], parent["turn"]) == (session, turn)
+            assert parent["call"] == f"{turn}.1"
+            asked = f"/v1/sessions/{session}/calls/{parent['call']}/tools/{parent['id']}"
+            arguments = (await platform.fetch_json(asked))["arguments"]
+            assert json.loads(arguments) == {"query": query}
+    assert (await platform.fetch_json(f"/v1/sessions/{session}/turns/1/why"))["parent"] is None
+    child = children["llm_only"]
+    head = (await platform.fetch_json(f"/v1/sessions/{child}"))["sequence"]
+    forked = await platform.http.post(f"/v1/sessions/{child}/fork", json={"at": head})
+    fork = forked.json()["session"]
+    platform.opened_sessions.append(fork)
+    why = await platform.fetch_json(f"/v1/sessions/{fork}/turns/1/why")
+    assert why["parent"] is None, "a fork of a child is an ordinary session"
+
+
+async def test_why_prints_commands_that_lead_to_children_and_parents_on_80_columns(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    down = await print_why(platform, session, "1.2")
+    for child in children.values():
+        assert f"└ turnlog why {child} 1" in down
+    up = await print_why(platform, children["llm_only"], "1.1")
+    at = up.index(f"child of  {session}, turn 1")
+    assert [line.split()[0] for line in up[at + 1 : at + 3]] == ["└"] * 2
+    assert up[at + 1].endswith("of call 1.1")
+    assert up[at + 2] == f"└ turnlog why {session} 1"
+
+
+async def print_why(platform: AgentService, session: str, call: str) -> list[str]:
+    """Return the lines that `turnlog why` prints at a terminal of 80 columns."""
+    path = f"/v1/sessions/{session}/calls/{call}"
+    why = TypeAdapter(TurnExplanation).validate_python(await platform.fetch_json(f"{path}/why"))
+    prompt = RecordedPromptView.model_validate(await platform.fetch_prompt(session, call))
+    console = Console(record=True, width=80, file=StringIO())
+    console.print(render_why(why, prompt))
+    return [line.strip() for line in console.export_text().splitlines()]
 
 
 async def test_a_bundle_takes_the_children_along_and_its_own_verifier_checks_them(

@@ -57,7 +57,9 @@ class TurnSubmitted(EventModel):
     references: dict[str, JsonValue] = Field(default_factory=dict)
     """Identifiers that the turn refers to."""
     meta: dict[str, JsonValue] = Field(default_factory=dict)
-    """Metadata of the caller; stored and never interpreted."""
+    """Metadata of the caller, which decides nothing; a child's turn has `turn`, `call` and `id` of
+    the request of its parent.
+    """
     remembered: bool = True
     """Whether later prompts may include this turn; the log keeps it either way."""
     user: str | None = None
@@ -83,7 +85,9 @@ class TurnQueued(EventModel):
     references: dict[str, JsonValue] = Field(default_factory=dict)
     """Identifiers that the turn refers to."""
     meta: dict[str, JsonValue] = Field(default_factory=dict)
-    """Metadata of the caller; stored and never interpreted."""
+    """Metadata of the caller, which decides nothing; a child's turn has `turn`, `call` and `id` of
+    the request of its parent.
+    """
     remembered: bool = True
     """Whether later prompts may include this turn; the log keeps it either way."""
     user: str | None = None

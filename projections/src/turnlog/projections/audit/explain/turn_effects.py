@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
-from turnlog.events.model.child_events import ChildOutcome, ChildRequested, ChildSettled
+from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.memory_events import HistorySummarised, SummaryBegun, SummaryTrigger
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.tool_events import ApprovalDecided, PlanMade, ToolCalled, ToolReturned
@@ -71,45 +71,6 @@ def _iterate_results(recorded: RecordedEvent, call: str) -> Iterator[str]:
             yield "the reply"
         case _:
             pass
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainedChild:
-    """A child's turn that a turn asked for; the child's own explanation says why it replied so."""
-
-    by: EventRef
-    """The event that requested it."""
-    call: str
-    """The call whose answer asked for it."""
-    profile: str
-    """The profile of the child."""
-    session: str
-    """Id of the child session."""
-    turn: int
-    """Number of the turn in the child session."""
-    outcome: ChildOutcome | None
-    """What came of it; None while the turn waits for it."""
-
-
-def list_explained_children(log: PartialLog, turn: int) -> tuple[ExplainedChild, ...]:
-    """Return the children that a turn asked, in order; all events of the turn must be loaded."""
-    outcomes: dict[tuple[str, int], ChildOutcome] = {
-        (each.session, each.child_turn): each.outcome
-        for recorded in log.events
-        if isinstance(each := recorded.event, ChildSettled)
-    }
-    return tuple(
-        ExplainedChild(
-            build_event_ref(recorded),
-            each.call,
-            each.profile,
-            each.session,
-            each.child_turn,
-            outcomes.get((each.session, each.child_turn)),
-        )
-        for recorded in log.events
-        if isinstance(each := recorded.event, ChildRequested) and each.turn == turn
-    )
 
 
 @dataclass(frozen=True, slots=True)

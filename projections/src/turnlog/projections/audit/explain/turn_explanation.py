@@ -19,6 +19,12 @@ from turnlog.events.model.manifest import AppliedTrimStep
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot, build_call_snapshot
+from turnlog.projections.audit.explain.child_turns import (
+    ExplainedChild,
+    ExplainedParent,
+    find_explained_parent,
+    list_explained_children,
+)
 from turnlog.projections.audit.explain.part_provenance import (
     EventRef,
     PartProvenance,
@@ -26,11 +32,9 @@ from turnlog.projections.audit.explain.part_provenance import (
     trace_part,
 )
 from turnlog.projections.audit.explain.turn_effects import (
-    ExplainedChild,
     TurnCall,
     TurnEffect,
     iterate_effects,
-    list_explained_children,
     list_turn_calls,
 )
 from turnlog.projections.audit.explain.turn_milestones import build_milestones
@@ -107,6 +111,8 @@ class TurnExplanation:
     consequences: tuple[TurnEffect, ...]
     children: tuple[ExplainedChild, ...] = ()
     """The turns of child sessions that the turn asked for, where its program is `coordinator`."""
+    parent: ExplainedParent | None = None
+    """The turn that asked for this one, in a coordinator's child session."""
 
 
 def explain_turn(
@@ -157,6 +163,7 @@ def _build_explanation(turn: HistoryTurn, side: CallSnapshot) -> TurnExplanation
         withheld=_find_withheld_reply(record, turn.turn),
         consequences=tuple(iterate_effects(record, turn.turn)),
         children=list_explained_children(record, turn.turn),
+        parent=find_explained_parent(side),
     )
 
 

@@ -15,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.content import Content, PlainText
+from turnlog.projections.audit.explain.child_turns import ExplainedChild, ExplainedParent
 from turnlog.projections.audit.explain.part_provenance import PartProvenance
-from turnlog.projections.audit.explain.turn_effects import ExplainedChild, TurnCall
+from turnlog.projections.audit.explain.turn_effects import TurnCall
 from turnlog.projections.audit.explain.turn_explanation import (
     PhaseStanding,
     TurnExplanation,
@@ -124,6 +125,8 @@ def _render_facts(explanation: TurnExplanation, prompt: RecordedPromptView) -> T
         grid.add_row("started", Text("by itself  ").append_text(render_cause(explanation.started)))
     else:
         grid.add_row("turn", render_cause(explanation.asked))
+    if explanation.parent:
+        grid.add_row("child of", _render_parent(explanation.parent))
     call = Text(f"{explanation.call} · {prompt.manifest.kind} · {prompt.model}  ")
     grid.add_row("call", call.append_text(render_cause(explanation.fixed)))
     others = [
@@ -153,8 +156,22 @@ def _render_other_call(made: TurnCall) -> Text:
 
 
 def _render_child(child: ExplainedChild) -> Text:
-    line = Text(f"{child.profile} {child.outcome or 'is asked'} · ")
-    return line.append(f"turnlog why {child.session} {child.turn}", MUTED)
+    line = Text(f"{child.profile} {child.outcome or 'is asked'}")
+    return line.append_text(_render_way_on(child.session, child.turn))
+
+
+def _render_parent(parent: ExplainedParent) -> Text:
+    line = Text(f"{parent.session}, turn {parent.turn}")
+    line.append(f"\n└ asked by {escape_controls(parent.id)} of call {parent.call}", MUTED)
+    return line.append_text(_render_way_on(parent.session, parent.turn))
+
+
+def _render_way_on(session: str, turn: int) -> Text:
+    """Render the command that explains a turn of another session, on a line of its own.
+
+    So it fits 80 columns with the id of a child session, which has 46 characters.
+    """
+    return Text(f"\n└ turnlog why {session} {turn}", MUTED)
 
 
 def _render_phase(standing: PhaseStanding) -> Text:

@@ -4,7 +4,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCount, formatNumber } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
-import { linkToSession } from "../app/links.js";
+import { linkToSession, linkToWhy } from "../app/links.js";
 import { formatTurnRange, renderEventLink, renderEventLinks } from "../events/event_links.js";
 import { chooseLayerHues, describeOutputRequest, formatSource } from "./prompt_parts.js";
 
@@ -44,9 +44,11 @@ const renderSection = (title, rows) => (rows.length ? createElement("section", {
 
 function renderFacts(why, session) {
   const row = (name, ...what) => [createElement("dt", {}, name), createElement("dd", {}, ...what)];
-  const { standing, withheld } = why;
+  const { parent, standing, withheld } = why;
   return createElement("dl", { class: "facts" },
     row("turn", why.started ? ["by itself · ", renderEventLink(why.started, session)] : renderEventLink(why.asked, session)),
+    parent ? row("child of", createElement("a", { href: linkToSession(parent.session) }, `${parent.session}, turn ${parent.turn}`), ` · asked by ${parent.id} of `,
+      createElement("a", { href: linkToWhy(parent.session, parent.call) }, `call ${parent.call}`)) : [],
     row("call", `${why.call} · ${formatCount(why.tokens, "token")}${why.budget ? ` of ${formatNumber(why.budget)}` : ""} · `, renderEventLink(why.fixed, session)),
     why.calls.filter(({ call }) => call !== why.call).map((call, place) => row(place ? "" : "beside",
       `${call.call} · ${call.kind} · ${formatCount(call.tokens, "token")} → ${call.gave.join(", ") || "nothing"} · `, renderEventLink(call.fixed, session))),
