@@ -7,17 +7,28 @@ import sys
 
 import pytest
 
-COMMON = {"faststream", "litellm", "mcp", "alembic", "opentelemetry.sdk", "opentelemetry.exporter"}
+COMMON = {
+    "alembic",
+    "faststream",
+    "litellm",
+    "mcp",
+    "opentelemetry.exporter",
+    "opentelemetry.sdk",
+    "sqlalchemy.orm",
+}
 
 UNUSED = {
-    "projector": COMMON | {"aiohttp", "fastapi", "turnlog.services.worker"},
-    "gateway": COMMON | {"aiohttp", "turnlog.services.worker", "turnlog.services.projector"},
+    "projector": COMMON | {"aiohttp", "fastapi", "rich", "turnlog.services.worker"},
+    "gateway": COMMON
+    | {"aiohttp", "rich", "turnlog.services.worker", "turnlog.services.projector"},
     "worker": COMMON - {"faststream"}
     | {"fastapi", "turnlog.services.gateway", "turnlog.services.projector"},
 }
 
 OPEN_ROLE = """
 import sys
+from turnlog.services.platform.lean_imports import import_structlog
+import_structlog()
 from turnlog.services.cli.actions.service_start import ROLE_SETTINGS, open_role
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.platform.shutdown import Shutdown
@@ -29,9 +40,19 @@ print(*sys.modules)
 
 IMPORT_NATS = """
 import sys
-from turnlog.services.platform.nats_import import import_nats_for
+from turnlog.services.platform.lean_imports import import_nats_for
 import_nats_for(sys.argv[1])
 import nats
+print(*sys.modules)
+"""
+
+IMPORT_ORM = """
+import sys
+from turnlog.projections.store.async_engine import AsyncConnection
+assert "sqlalchemy.ext.asyncio" not in sys.modules
+from sqlalchemy.ext import asyncio
+assert asyncio.AsyncConnection is AsyncConnection
+assert asyncio.AsyncSession
 print(*sys.modules)
 """
 
@@ -59,6 +80,10 @@ def test_a_role_imports_only_what_it_uses(role: str) -> None:
 
 def test_a_gateway_that_reaches_nats_by_websockets_can_do_so() -> None:
     assert "aiohttp" in list_modules(IMPORT_NATS, "wss://nats.example:443")
+
+
+def test_a_package_that_uses_the_orm_beside_us_gets_it() -> None:
+    assert list_modules(IMPORT_ORM) >= {"sqlalchemy.orm", "sqlalchemy.ext.asyncio"}
 
 
 def test_all_in_one_starts_without_the_model_library() -> None:

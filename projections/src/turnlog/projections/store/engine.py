@@ -33,9 +33,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from turnlog.events.errors import Refused, Unavailable
+from turnlog.projections.store.async_engine import AsyncConnection, AsyncEngine, create_async_engine
 
 _POSTGRES_TIMEOUT: Final = 30.0
 """Maximum seconds for connecting to Postgres, or for a statement there."""

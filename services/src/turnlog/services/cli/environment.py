@@ -7,21 +7,17 @@ without its credentials.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import JsonValue, SecretStr, TypeAdapter, ValidationError
-from rich.table import Table
-from rich.text import Text
 
 from turnlog.events.errors import Refused
 from turnlog.services.caches.session_snapshots import KEY_FILE
-from turnlog.services.cli.console import create_output_console, print_json
 from turnlog.services.cli.options import DEFAULT_DATA_DIR, URL_VARIABLE
-from turnlog.services.cli.views.theme import MUTED
 from turnlog.services.platform.nats_server import read_kept_address
 from turnlog.services.platform.process_settings import (
     PROVIDED_BY_UP,
@@ -32,28 +28,6 @@ from turnlog.services.platform.process_settings import (
     WorkerSettings,
 )
 from turnlog.services.platform.secret_masking import SECRET_MASK, hide_credentials
-
-
-def print_settings(settings: Sequence[EffectiveSetting], output: Literal["table", "json"]) -> None:
-    """Print settings as a table or as JSON."""
-    if output == "json":
-        print_json([asdict(each) for each in settings])
-    else:
-        create_output_console().print(render_settings(settings))
-
-
-def render_settings(settings: Sequence[EffectiveSetting]) -> Table:
-    """Render settings as a table in which changed ones are bold."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style=MUTED, pad_edge=False)
-    for title in ("setting", "value", "from", "read by"):
-        table.add_column(title, overflow="fold")
-    for each in settings:
-        style = MUTED if each.origin == "default" else "bold"
-        value = "" if each.value is None else str(each.value)
-        readers = ", ".join(each.processes)
-        table.add_row(each.setting, Text(value, style), Text(each.origin, style), readers)
-    return table
-
 
 VARIABLE_PREFIX: Final = "TURNLOG_"
 

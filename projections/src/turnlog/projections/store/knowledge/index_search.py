@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, ScalarSelect, and_, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.projections.knowledge.rank_fusion import compute_fused_scores
 from turnlog.projections.knowledge.search_port import KnowledgeHit, SearchRequest
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.knowledge.entry_words import list_query_words
 from turnlog.projections.store.knowledge.knowledge_projection import Vector
 from turnlog.projections.store.knowledge.tenant_index import ScoredEntries, TenantIndex

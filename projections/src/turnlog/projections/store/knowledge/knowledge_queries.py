@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from sqlalchemy import ColumnElement, Row, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.knowledge.knowledge_builds import ACTIVE_KNOWLEDGE_BUILD
 from turnlog.projections.store.read.row_types import CollectionRow, EntryRow
 from turnlog.projections.store.schema.read_model_tables import KNOWLEDGE_ENTRIES

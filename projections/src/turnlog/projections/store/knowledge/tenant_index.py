@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Row, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.knowledge.knowledge_projection import KnowledgeHistory, Vector
 from turnlog.projections.store.knowledge.word_postings import Scores, WordPostings
 from turnlog.projections.store.schema.read_model_tables import KNOWLEDGE_TEXTS

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import and_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.projections.read_models.call_costs import add_costs
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.cost_columns import USAGE_COLUMNS, build_usage
 from turnlog.projections.store.read.row_filters import label_columns, match_tenant, read_figures
 from turnlog.projections.store.read.row_types import SessionUsage, TurnUsage

@@ -21,9 +21,9 @@ from sqlalchemy import (
     select,
     union_all,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.row_filters import match_tenant
 from turnlog.projections.store.read.row_types import PinKind, PinnedText
 from turnlog.projections.store.schema.read_model_tables import PROMPTS, SESSIONS, replace_nul

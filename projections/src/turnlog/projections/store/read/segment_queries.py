@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Final
 
 from sqlalchemy import ColumnElement, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.row_filters import select_columns
 from turnlog.projections.store.read.row_types import SegmentRow
 from turnlog.projections.store.schema.read_model_tables import SEGMENTS, replace_nul

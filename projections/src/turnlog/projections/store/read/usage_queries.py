@@ -24,10 +24,10 @@ from sqlalchemy import (
     literal,
     select,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.read_models.call_costs import CostSum, add_costs
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.cost_columns import IS_GUESSED, IS_UNPRICED
 from turnlog.projections.store.read.row_filters import match_tenant, read_figures, sum_column
 from turnlog.projections.store.read.row_types import UsageFigures, UsageRow

@@ -12,9 +12,9 @@ from importlib import import_module
 from typing import Final
 
 from sqlalchemy import Connection, inspect, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.errors import LaterRelease
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import ReadModelStore
 
 SCHEMA_REVISION: Final = "0011"

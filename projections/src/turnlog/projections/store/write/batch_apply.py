@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import compute_digest
 from turnlog.events.store.ports import RawEvent
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import is_refused_value
 from turnlog.projections.store.schema.read_model_tables import SESSIONS
 from turnlog.projections.store.write import projection_positions, stopped_sessions

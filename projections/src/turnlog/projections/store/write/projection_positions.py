@@ -28,10 +28,10 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
 from turnlog.events.store.ports import LogIdentity
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.schema.read_model_tables import PROJECTIONS, ROW_TABLES, SESSIONS
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import and_, delete, insert, select, true, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
 from turnlog.events.store.ports import LogIdentity
 from turnlog.projections.library.segment_library import LibrarySegment, SegmentVersion
 from turnlog.projections.library.tenant_libraries import LibraryChange
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.schema.read_model_tables import LIBRARIES, PROJECTIONS, SEGMENTS
 from turnlog.projections.store.write.row_changes import (

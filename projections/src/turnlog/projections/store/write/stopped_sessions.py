@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.store.ports import RawEvent
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.schema.read_model_tables import QUARANTINE
 from turnlog.projections.store.write.quarantining_fold import SessionOwner
 

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, assert_never
-
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.caches.session_snapshots import KEY_FILE
-from turnlog.services.cli.console import create_error_console
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
-from turnlog.services.cli.views.theme import GOOD, MUTED
-from turnlog.services.platform.gc_control import freeze_live_objects
-from turnlog.services.platform.nats_import import import_nats_for
+from turnlog.services.platform.lean_imports import import_nats_for
 from turnlog.services.platform.nats_server import NatsConfig
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,
@@ -63,10 +55,15 @@ SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 StartedT = TypeVar("StartedT")
 
 
-async def run_all_services(overrides: Mapping[str, Any]) -> None:
+async def run_all_services(overrides: Mapping[str, Any], on_started: Callable[[], None]) -> None:
     """Start all services, print their address, and stop them on a signal."""
     # A process of one role does without the imports of the others.
     from turnlog.services.all_in_one import run_all_in_one  # noqa: PLC0415
+    from turnlog.services.cli.console import create_error_console  # noqa: PLC0415
+    from turnlog.services.cli.views.first_screen import (  # noqa: PLC0415
+        render_first_screen,
+        render_head,
+    )
 
     settings = _read_settings(AllInOneSettings, overrides)
     console = create_error_console()
@@ -87,10 +84,10 @@ async def run_all_services(overrides: Mapping[str, Any]) -> None:
     )
 
     def show_addresses(addresses: ServiceAddresses) -> None:
-        console.print(_render_head(addresses))
+        console.print(render_head(addresses))
         if has_screen:
             console.print(render_first_screen(addresses, settings.model, new_keys))
-        freeze_live_objects()
+        on_started()
 
     await ending.run_until_end(service, show_addresses)
 
@@ -103,42 +100,13 @@ async def _run_with_probe(
         yield started
 
 
-def _render_head(addresses: ServiceAddresses) -> Text:
-    ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
-    return ready.append(f"  data in {addresses.data_dir}")
-
-
-def render_first_screen(
-    addresses: ServiceAddresses, model: str, new_keys: Sequence[Path]
-) -> RenderableType:
-    """Render what a person at a terminal has to know of a service that started."""
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(style=MUTED, justify="right")
-    rows.add_column(overflow="fold")
-    rows.add_row("page", f"{addresses.http}/")
-    rows.add_row("model", _describe_model(model))
-    if new_keys:
-        rows.add_row("keys", f"new, in {' and '.join(map(str, new_keys))}")
-    rows.add_row("next", "turnlog chat, in another terminal")
-    rows.add_row("", Text("Ctrl-C ends it.", MUTED))
-    return rows
-
-
-def _describe_model(model: str) -> str:
-    if model == "off":
-        return "off: no model is called"
-    if model.startswith("scripted/"):
-        return f"{model}, which recites; another one: --model NAME"
-    return f"{model}; the first reply waits for its library to load"
-
-
-async def run_service_role(role: ServiceRole) -> None:
+async def run_service_role(role: ServiceRole, on_started: Callable[[], None]) -> None:
     """Start one role with the settings of the environment, and stop it on a signal."""
     ending = Shutdown()
     ending.handle_signals()
     settings = _read_settings(ROLE_SETTINGS[role])
     service = _run_with_probe(open_role(settings, ending), role, settings.otlp_endpoint)
-    await ending.run_until_end(service, lambda _: freeze_live_objects())
+    await ending.run_until_end(service, lambda _: on_started())
 
 
 def open_role(settings: RoleSettings, ending: Shutdown) -> AbstractAsyncContextManager[object]:

@@ -41,7 +41,8 @@ def show_config(
     `up` takes some settings from its data directory. `commands` are those of this program that open
     a data directory without a running service.
     """
-    from turnlog.services.cli.environment import list_effective_settings, print_settings
+    from turnlog.services.cli.environment import list_effective_settings
+    from turnlog.services.cli.views.settings_view import print_settings
 
     print_settings(list_effective_settings(os.environ, data_dir), output)
 

@@ -9,6 +9,8 @@ import typer
 
 from turnlog.services.cli.commands.command_runner import exit_cleanly_on_signals, run_async
 from turnlog.services.cli.options import DEFAULT_DATA_DIR, ServiceTarget
+from turnlog.services.platform.gc_control import reduce_start_collection
+from turnlog.services.platform.lean_imports import import_structlog
 
 ModelOption = Annotated[
     str | None,
@@ -60,8 +62,6 @@ def start_all(
 ) -> None:
     """Start everything in one process: NATS, gateway, worker and projector."""
     exit_cleanly_on_signals()
-    from turnlog.services.cli.actions.service_start import run_all_services
-
     overrides = {
         "data_dir": data_dir,
         "http": http,
@@ -71,15 +71,21 @@ def start_all(
         "tools": tools,
         "model": model,
     }
-    run_async(run_all_services(overrides))
+    import_structlog()
+    with reduce_start_collection() as freeze_started:
+        from turnlog.services.cli.actions.service_start import run_all_services
+
+        run_async(run_all_services(overrides, freeze_started))
 
 
 def run_role(role: RoleArgument) -> None:
     """Start one role, configured by TURNLOG_... variables; see `turnlog config show`."""
     exit_cleanly_on_signals()
-    from turnlog.services.cli.actions.service_start import run_service_role
+    import_structlog()
+    with reduce_start_collection() as freeze_started:
+        from turnlog.services.cli.actions.service_start import run_service_role
 
-    run_async(run_service_role(role))
+        run_async(run_service_role(role, freeze_started))
 
 
 def run_demo(

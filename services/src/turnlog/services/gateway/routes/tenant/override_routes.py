@@ -28,11 +28,11 @@ from turnlog.projections.library.user_overrides import (
 from turnlog.projections.prompt.sources.layer_content import list_include_names
 from turnlog.services.api.tenant.override_payloads import (
     OVERRIDES_PATH,
-    PROVIDER_PATTERN,
     OverridePage,
     OverridePlaceRequest,
     OverrideRemovalResult,
     OverrideTextView,
+    ProviderName,
     SetOverrideRequest,
     UserOverrideView,
     create_override_place,
@@ -61,7 +61,7 @@ ProfileQuery = Annotated[
 ]
 
 ProviderQuery = Annotated[
-    str | None, Query(pattern=PROVIDER_PATTERN, description="The only provider that it is for")
+    ProviderName | None, Query(description="The only provider that it is for")
 ]
 
 

@@ -1,0 +1,43 @@
+"""What `turnlog up` shows once it accepts work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.services.all_in_one import ServiceAddresses
+from turnlog.services.cli.views.theme import GOOD, MUTED
+
+
+def render_head(addresses: ServiceAddresses) -> Text:
+    """Render the line that says where a service is."""
+    ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
+    return ready.append(f"  data in {addresses.data_dir}")
+
+
+def render_first_screen(
+    addresses: ServiceAddresses, model: str, new_keys: Sequence[Path]
+) -> RenderableType:
+    """Render what a person at a terminal has to know of a service that started."""
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style=MUTED, justify="right")
+    rows.add_column(overflow="fold")
+    rows.add_row("page", f"{addresses.http}/")
+    rows.add_row("model", _describe_model(model))
+    if new_keys:
+        rows.add_row("keys", f"new, in {' and '.join(map(str, new_keys))}")
+    rows.add_row("next", "turnlog chat, in another terminal")
+    rows.add_row("", Text("Ctrl-C ends it.", MUTED))
+    return rows
+
+
+def _describe_model(model: str) -> str:
+    if model == "off":
+        return "off: no model is called"
+    if model.startswith("scripted/"):
+        return f"{model}, which recites; another one: --model NAME"
+    return f"{model}; the first reply waits for its library to load"
