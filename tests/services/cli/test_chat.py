@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import httpx
 import pytest
 
 from tests.support.processes.blocking_turnlog_up import (
@@ -21,6 +22,36 @@ from tests.support.processes.separate_roles import BLUEPRINT_FOLDER
 
 SCRIPT = """
 replies:
+  - match: colleague
+    system: "Your task now: coordinate"
+    pace: 0
+    text: ""
+    tools: [{name: tool_enabled, arguments: {query: Which hour is it?}}]
+  - match: colleague
+    system: "Your task now: coordinate"
+    result: "not now"
+    pace: 0
+    text: Nobody let them look.
+  - match: colleague
+    system: "Your task now: coordinate"
+    result: .
+    pace: 0
+    text: They looked it up.
+  - match: which hour
+    system: "Your task now: plan"
+    pace: 0
+    text: '{"steps": [{"goal": "Read the hour.", "tools": ["time_get_current_time"]}]}'
+  - system: "Read the hour"
+    pace: 0
+    text: ""
+    tools: [{name: time_get_current_time, arguments: {timezone: UTC}}]
+  - match: which hour
+    system: "not now"
+    pace: 0
+    text: Not looked up, since not now.
+  - match: which hour
+    pace: 0
+    text: It is noon.
   - match: clock
     pace: 0
     text: ""
@@ -34,6 +65,16 @@ replies:
   - pace: 1.0
     text: One two three four five six seven eight nine ten eleven twelve thirteen fourteen.
 """
+
+TOOLS = """
+mcpServers:
+  time:
+    command: mcp-server-time
+    args: [--local-timezone, UTC]
+    approve: [get_current_time]
+"""
+"""The tools of the shipped `uderia`, of which one waits for a person."""
+
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x01\x02]")
 HANGS = 60.0
 
@@ -46,7 +87,9 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingTurnlogUp]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TURNLOG_SCRIPTS", str(folder / "scripts"))
         environment.setenv("TURNLOG_BLUEPRINTS", str(BLUEPRINT_FOLDER))
-        with run_blocking_turnlog_up(folder / "data", "--model", "scripted/slow") as up:
+        (folder / "tools.yaml").write_text(TOOLS)
+        options = ("--model", "scripted/slow", "--tools", str(folder / "tools.yaml"))
+        with run_blocking_turnlog_up(folder / "data", *options) as up:
             yield up
 
 
@@ -74,12 +117,17 @@ class TerminalUser:
         self.seen = self.seen.partition(awaited)[2]
 
     def wait_for_text(self, awaited: str) -> None:
+        self.read_until(awaited)
+
+    def read_until(self, awaited: str) -> str:
+        """Return what is shown before an expected text."""
         until = time.monotonic() + HANGS
         while awaited not in self.seen:
             ready, _, _ = select.select([self.terminal], [], [], until - time.monotonic())
             assert ready, f"{awaited!r} does not come: {self.seen}"
             self.seen += ESCAPES.sub("", os.read(self.terminal, 65_536).decode())
-        self.seen = self.seen.partition(awaited)[2]
+        before, _, self.seen = self.seen.partition(awaited)
+        return before
 
 
 @contextmanager
@@ -140,6 +188,60 @@ def test_a_person_is_asked_about_a_tool_and_what_was_typed_before_is_no_answer(
         user.send_line("l\n")
         user.wait_for_text("decide with `turnlog approve")
         user.repeat_until_seen("cancelled", lambda: user.process.send_signal(signal.SIGINT))
+
+
+def open_genie(up: BlockingTurnlogUp) -> str:
+    """Open a session of the shipped coordinator."""
+    body = {"blueprint": "uderia", "profile": "genie"}
+    opened = httpx.post(f"{up.http}/v1/sessions", json=body, timeout=HANGS).raise_for_status()
+    return str(opened.json()["session"])
+
+
+def find_child(up: BlockingTurnlogUp, session: str) -> str:
+    """Return the only child session of a coordinator's session."""
+    state = httpx.get(f"{up.http}/v1/sessions/{session}/turns/1/why", timeout=HANGS)
+    (child,) = {each["session"] for each in state.raise_for_status().json()["children"]}
+    return str(child)
+
+
+def test_a_person_is_asked_about_a_tool_of_a_child_and_the_coordinator_replies(
+    up: BlockingTurnlogUp,
+) -> None:
+    session = open_genie(up)
+    with start_chat(up, session) as user:
+        user.wait_for_text("you ▌")
+        user.send_line("Ask a colleague\n")
+        user.wait_for_text("approve ▌ time_get_current_time")
+        user.wait_for_text("timezone: UTC")
+        user.wait_for_text("(l)eave it: ")
+        user.send_line("y\n")
+        user.wait_for_text("reply ▌ They looked it up.")
+        user.wait_for_text("you ▌")
+        user.send_line("Ask a colleague again\n")
+        user.wait_for_text("(l)eave it: ")
+        user.send_line("n\n")
+        user.wait_for_text("may be empty): ")
+        user.send_line("not now\n")
+        user.wait_for_text("reply ▌ Nobody let them look.")
+        user.wait_for_text("you ▌")
+
+
+def test_what_a_child_waits_for_is_left_and_decided_by_the_command_that_the_chat_names(
+    up: BlockingTurnlogUp,
+) -> None:
+    session = open_genie(up)
+    with start_chat(up, session) as user:
+        user.wait_for_text("you ▌")
+        user.send_line("Ask a colleague\n")
+        user.wait_for_text("(l)eave it: ")
+        user.send_line("l\n")
+        user.wait_for_text("decide with `turnlog ")
+        command = user.read_until("`").split()
+        assert command == ["approve", find_child(up, session), "1", "1"]
+        target = ("--data-dir", str(up.data_dir))
+        subprocess.run([TURNLOG_PROGRAM, *command, *target], capture_output=True, check=True)
+        user.wait_for_text("reply ▌ They looked it up.")
+        user.wait_for_text("you ▌")
 
 
 def test_ctrl_d_leaves(up: BlockingTurnlogUp) -> None:
