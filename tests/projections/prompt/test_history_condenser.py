@@ -14,7 +14,7 @@ from turnlog.projections.prompt.history.repeated_questions import (
     condense_repeats,
 )
 from turnlog.projections.prompt.history.turn_messages import TurnExchange, build_exchange
-from turnlog.services.bundle import verifier
+from turnlog.services.bundle.condensed_history import condense_run
 
 COUNTING = CharacterCounter(1)
 
@@ -139,7 +139,7 @@ def test_answers_are_told_in_their_own_words(
     talk, answers = case
     short = list_texts(condense_repeats(build_exchanges(talk), COUNTING, rule, "repeats"))
     assert short[1:] == [f"In turn: {'; '.join(answers)}"]
-    assert [short] == verifier.condense_run({"condensed": rule.name}, [list(pair) for pair in talk])
+    assert [short] == condense_run({"condensed": rule.name}, [list(pair) for pair in talk])
 
 
 @pytest.mark.parametrize("answer", NOT_COUNTED.values(), ids=NOT_COUNTED)
@@ -244,7 +244,7 @@ def test_the_verifier_of_a_bundle_tells_repeats_alike(
         if each.condensed_run:
             run = [list(pair) for pair in talk[each.turn - 1 : each.last_turn]]
             source = {"condensed": each.condensed_run.condensed}
-            assert [list_texts((each,))] == verifier.condense_run(source, run)
+            assert [list_texts((each,))] == condense_run(source, run)
 
 
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=4), min_size=2, max_size=4))
@@ -258,5 +258,5 @@ def test_the_verifier_of_a_bundle_leaves_out_alike(paragraphs: list[list[str]]) 
     for each in condense_duplicates(build_exchanges(talk), COUNTING)[0]:
         if each.condensed_run:
             source = {"condensed": "duplicates-1", "again": each.condensed_run.again}
-            (texts,) = verifier.condense_run(source, [list(talk[each.turn - 1])])
+            (texts,) = condense_run(source, [list(talk[each.turn - 1])])
             assert list_texts((each,)) == [text for text in texts if text]

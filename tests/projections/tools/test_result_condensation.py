@@ -19,7 +19,7 @@ from turnlog.projections.tools.result_condensation import (
     summarise_result,
 )
 from turnlog.projections.tools.result_condensation import format_tool_result as told_with_its_call
-from turnlog.services.bundle.verifier import drop_results
+from turnlog.services.bundle.condensed_history import drop_results
 from turnlog.services.extensions.tokenizers import TiktokenVocabulary
 
 SPEC = CondensationSpec()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from turnlog.services.bundle.bundle_zip import build_verifier
 from turnlog.services.bundle.verifier import EXIT_FAILED, compute_digest, encode_canonical, main
 
 KEY = Ed25519PrivateKey.generate()
@@ -142,3 +145,26 @@ def test_a_name_cannot_pass_for_a_line_of_the_verifier_or_steer_a_terminal(
     output = capsys.readouterr().out
     assert "\x1b" not in output
     assert [each[:6] for each in output.splitlines()] == ["  ok  ", "FAILED", "NOT VE"]
+
+
+def test_the_file_in_a_bundle_needs_the_standard_library_only_and_defines_each_name_once() -> None:
+    modules, names = list[str](), list[str]()
+    for node in ast.parse(build_verifier()).body:
+        match node:
+            case ast.Import():
+                modules += [each.name for each in node.names]
+            case ast.ImportFrom():
+                modules.append(str(node.module))
+            case ast.FunctionDef() | ast.ClassDef():
+                names.append(node.name)
+            case ast.Assign():
+                names += [each.id for each in ast.walk(node) if is_assigned_name(each)]
+            case _:
+                pass
+    assert {each.partition(".")[0] for each in modules} <= sys.stdlib_module_names
+    assert {"main", "is_signed", "condense_run"} <= set(names)
+    assert sorted(names) == sorted(set(names))
+
+
+def is_assigned_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)

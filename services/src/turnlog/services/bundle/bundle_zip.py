@@ -7,6 +7,7 @@ so the same files give the same bytes.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,19 +44,31 @@ BLOBS_AT_ONCE: Final = 16
 
 _FOLDER: Final = Path(__file__).parent
 
+_EMBEDDED_IMPORT: Final = re.compile(
+    r"^from turnlog\.services\.bundle\.(\w+) import .+\n", re.MULTILINE
+)
+"""A line by which the verifier imports a module that its file in a bundle has in it."""
 
-_SIGNATURES: Final = ("ed25519_signatures.py", "from hashlib import sha512\n")
-"""The module of signatures, and the only line of it that imports anything."""
-
-_SIGNATURES_IMPORT: Final = "from turnlog.services.bundle.ed25519_signatures import is_signed\n"
+_MAIN_LINE: Final = 'if __name__ == "__main__":\n'
 
 
 def build_verifier() -> str:
-    """Return the verifier as one file, which runs where this package is not installed."""
-    name, first_line = _SIGNATURES
-    _, _, code = (_FOLDER / name).read_text().partition(first_line)
-    verifier = (_FOLDER / "verifier.py").read_text()
-    return verifier.replace(_SIGNATURES_IMPORT, f"{first_line}{code}")
+    """Return the verifier as one file, which runs where this package is not installed.
+
+    The program comes first, then the modules that it imports from this package.
+    """
+    source = (_FOLDER / "verifier.py").read_text()
+    sections = map(_read_section, _EMBEDDED_IMPORT.findall(source))
+    program, main_line, start = _EMBEDDED_IMPORT.sub("", source).partition(_MAIN_LINE)
+    return "".join((program, *sections, main_line, start))
+
+
+def _read_section(module: str) -> str:
+    """Return the code of a module, below the first line of its docstring as a comment."""
+    source = (_FOLDER / f"{module}.py").read_text()
+    docstring, _, code = source.partition("from __future__ import annotations\n")
+    title = docstring.split("\n")[0].removeprefix('"""')
+    return f"# {title}\n{code}\n\n"
 
 
 def iterate_bundle_files(listed: BundleManifest) -> Iterator[tuple[str, bytes]]:

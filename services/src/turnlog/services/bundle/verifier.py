@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import groupby, pairwise, takewhile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
+from turnlog.services.bundle.condensed_history import condense_run, drop_results
 from turnlog.services.bundle.ed25519_signatures import is_signed
 
 EXIT_FAILED = 5  # Exit code when something differs from the record
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+SUBMISSION_TYPES = {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}
+REPLY_TYPES = {"turnlog.turn-completed.v1", "turnlog.reply-redacted.v1"}
 Json = Any
 JsonDict = dict[str, Json]
 Messages = list[JsonDict]
@@ -80,19 +82,21 @@ class EventChain:
     def read_lines(self, lines: Iterable[bytes], tenant: str, name: str) -> None:
         """Read lines; raise at the first that does not continue the one before."""
         for place, line in enumerate(lines, 1):
-            stored, before = line.removesuffix(b"\n"), self.heads[-1] if self.heads else None
+            stored = line.removesuffix(b"\n")
             event = parse_object(stored, f"event {place}")
-            sequence, names = event.get("sequence"), event.get("prevhash")
+            sequence = event.get("sequence")
             if (event.get("tenant"), event.get("subject")) != (tenant, name):
-                fault = f"event {sequence}: it belongs to session {event.get('subject')!a}"
-                raise VerificationFailure(fault)
+                raise VerificationFailure(
+                    f"event {sequence}: it belongs to session {event.get('subject')!a}"
+                )
             if not isinstance(sequence, int) or sequence < place:
                 raise VerificationFailure(f"event {sequence}: it stands behind event {place - 1}")
             if sequence > place:
                 raise VerificationFailure(f"event {place}: it is missing before event {sequence}")
-            if names != before:
-                at = max(1, place - 1)
-                raise VerificationFailure(f"event {at}: event {place} does not continue its bytes")
+            if event.get("prevhash") != (self.heads[-1] if self.heads else None):
+                raise VerificationFailure(
+                    f"event {max(1, place - 1)}: event {place} does not continue its bytes"
+                )
             self.events.append(event)
             self.heads.append(compute_digest(stored))
 
@@ -106,7 +110,7 @@ class EventChain:
         return self.turns
 
     def has_children(self) -> bool:
-        return any(e["type"] == "turnlog.child-requested.v1" for e in self.events)
+        return any(event["type"] == "turnlog.child-requested.v1" for event in self.events)
 
     def iterate_calls(self) -> Iterator[tuple[int, JsonDict]]:
         """Yield each call with a recorded prompt, with the sequence of its event."""
@@ -117,7 +121,7 @@ class EventChain:
 
 def apply_event(turns: dict[int, list[Json]], kind: str, data: JsonDict) -> None:
     turn = data.get("turn")
-    if kind in ASKED:
+    if kind in SUBMISSION_TYPES:
         turns[data["turn"]] = [data.get("text"), None, None, data.get("role")]
     elif turn in turns and kind == "turnlog.turn-completed.v1":
         turns[turn][1:3] = [data["text"], data.get("work")]
@@ -125,15 +129,16 @@ def apply_event(turns: dict[int, list[Json]], kind: str, data: JsonDict) -> None
         turns[turn][1:3] = [data["replacement"], None]
 
 
-ASKED = {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}
-KINDS = ASKED, {"turnlog.turn-completed.v1", "turnlog.reply-redacted.v1"}
-
-
-def collect_texts(events: Iterable[JsonDict], turn: int, kinds: set[str]) -> set[str]:
-    """Return the digests of the texts in a turn's events of these kinds."""
-    found = (each["data"] for each in events if each["type"] in kinds)
-    texts = (get_text(d.get("text") or d.get("replacement")) for d in found if d["turn"] == turn)
-    return {compute_digest(text.encode()) for text in texts if text is not None}
+def collect_text_digests(events: Iterable[JsonDict], turn: int, types: Collection[str]) -> set[str]:
+    """Return the digests of the texts in a turn's events of these types."""
+    digests = set[str]()
+    for event in events:
+        data = event["data"]
+        if event["type"] in types and data["turn"] == turn:
+            text = get_text(data.get("text") or data.get("replacement"))
+            if text is not None:
+                digests.add(compute_digest(text.encode()))
+    return digests
 
 
 # Rebuilding a prompt: its manifest says where the text of each part is and how it was edited.
@@ -178,15 +183,21 @@ def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes
     """Rebuild the messages of a call; compare request and body with the recorded digests."""
     manifest = call["manifest"]
     messages = rebuild_messages(manifest, session, blobs)
-    offered = (part["source"] for part in manifest["parts"] if part.get("role") == "tools")
+    offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
     tools = [json.loads(find_text(source, (), blobs)) for source in offered]
     request_settings = {"model": call["model"], "parameters": call["parameters"]}
     request = {**request_settings, "messages": messages, "tools": tools}
     if compute_digest(encode_canonical(request)) != manifest["digest"]:
         raise VerificationFailure("the request reads back as another one")
-    body = {**call["parameters"], "messages": messages, "model": call["model"].partition("/")[2]}
-    body |= {"stream": True, "stream_options": {"include_usage": True}}
-    body |= {"tools": tools} if tools else {}
+    body = {
+        **call["parameters"],
+        "messages": messages,
+        "model": call["model"].partition("/")[2],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if tools:
+        body["tools"] = tools
     if call.get("body_digest") not in {None, compute_digest(encode_canonical(body))}:
         raise VerificationFailure("the body that was sent reads back as another one")
     return messages
@@ -200,8 +211,9 @@ def apply_edits(part: JsonDict, text: str) -> str:
     ends = (*part.get("indented", ()), len(left))
     done = " ".join(left[begin:end] for begin, end in pairwise((0, *ends)))
     if part.get("digest") not in {None, compute_digest(done.encode())}:
-        what = "its text does not match the recorded digest"
-        raise VerificationFailure(f"part {part['layer']}: {what}")
+        raise VerificationFailure(
+            f"part {part['layer']}: its text does not match the recorded digest"
+        )
     return done
 
 
@@ -223,13 +235,17 @@ def find_text(source: JsonDict, known: Sequence[JsonDict], blobs: Mapping[str, b
 
 
 def get_text(content: Json) -> str | None:
-    own = content.get("text") if is_object(content) else None
-    return content if isinstance(content, str) else own
+    """Return a text that is recorded as it is, or in the field `text`; None without one."""
+    if isinstance(content, str):
+        return content
+    return content.get("text") if is_object(content) else None
 
 
 def format_value(value: Json) -> str:
-    plain = value is None or isinstance(value, str)
-    return value or "" if plain else json.dumps(value, ensure_ascii=False)
+    """Format a value as prompts have it: a text as it is, anything else as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def format_resolution(resolution: JsonDict, lines: Mapping[str, str], heading: str) -> str:
@@ -242,191 +258,33 @@ def format_resolution(resolution: JsonDict, lines: Mapping[str, str], heading: s
 
 
 def format_list(value: Json) -> str:
-    if not isinstance(value, list):
-        return format_value(value)
-    return ", ".join(filter(None, map(format_list, cast("Sequence[Json]", value))))
+    """Format a list by its values that are not empty, and anything else as one value."""
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(format_list, cast("Sequence[Json]", value))))
+    return format_value(value)
 
 
 def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> Messages:
     """Rebuild a run of history: for each turn the user's text, then the reply."""
-    source, messages = part["source"], Messages()
-    run, numbers = list[list[str]](), range(source["first"], source["last"] + 1)
+    source = part["source"]
+    messages: Messages = []
+    run: list[list[str]] = []
+    numbers = range(source["first"], source["last"] + 1)
     for number in numbers:
         text, reply, work = (get_text(each) or "" for each in turns[number][:3])
-        work = drop_results(work) if source.get("condensed") == "results-1" else work
+        if source.get("condensed") == "results-1":
+            work = drop_results(work)
         run.append([text, f"{work}\n\n{reply}" if source.get("work") and work else reply])
     for number, texts in zip(numbers, condense_run(source, run), strict=False):
         pairs = zip((turns[number][3] or "user", "assistant"), texts, strict=True)
         messages += [{"role": role, "content": text} for role, text in pairs if text]
     lines = [f"{each['role']} {compute_digest(each['content'].encode())}\n" for each in messages]
     if compute_digest("".join(lines).encode()) != part.get("digest"):
-        turn_range = f"turns {source['first']} to {source['last']}"
-        raise VerificationFailure(f"{turn_range}: their texts do not match the recorded digest")
+        raise VerificationFailure(
+            f"turns {source['first']} to {source['last']}: "
+            "their texts do not match the recorded digest"
+        )
     return messages
-
-
-# Condensed history: paragraphs that a later turn repeats, and one question asked repeatedly.
-
-MONTH = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
-    r"|Sep(?:t|tember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b"
-)
-VALUE = re.compile(
-    r"\"[^\"\n]+\"|“[^”\n]+”|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
-    rf"|\d{{1,2}} {MONTH}(?: \d{{4}})?|\b{MONTH} \d{{1,2}}(?:, \d{{4}})?\b"
-    r"|[$€£] ?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*%?"
-)
-LISTED = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
-BRIEF, MAX_LEAD = 80, 160
-LINEAR_VALUE = re.compile(VALUE.pattern.replace("“[^”", "“[^“”"))
-QUOTED = re.compile(r"(?<!\w)'[^'\n]+'(?!\w)|„[^„“”\n]+[“”]|«[^«»\n]+»|`[^`\n]+`")
-WORD = re.compile(r"[^\W_][\w'\u2019-]*")
-JOINTS = {"da", "de", "del", "den", "der", "di", "do", "du", "la", "le", "of", "the", "van", "von"}
-NOT_NAMES = {"I", "I'm", "I'd", "I'll", "I've"}
-OPENINGS = " \t\"'`(\u201c\u201e\u2018\u00ab"
-RULED = re.compile(r"\s*\|[\s:|-]+\Z")
-SENTENCE_END = re.compile(r"[.!?…](?=\s|\Z)")
-NOUN = re.compile(r"[^\W\d_]{4,}")
-COUNT = re.compile(
-    rf"(?<![\d.,$€£])(\d+(?:,\d{{3}})*) ({NOUN.pattern})"
-    rf"(?=((?:[^.!?:\n]|[.!?:](?=\S)){{0,{BRIEF}}}))"
-)
-WORK_RESULT = re.compile(r"^.*(?:\n  .*)*", re.MULTILINE)
-UNANSWERED = re.compile(r".*\n  (?:failed|lost|refused): ")
-
-
-def condense_run(source: JsonDict, run: list[list[str]]) -> list[list[str]]:
-    if source.get("condensed") == "duplicates-1":
-        return [drop_repeats(run[0], source["again"])]
-    if source.get("condensed") == "repeats-1":
-        return [merge_repeats(run, find_values, shorten_answer)]
-    if source.get("condensed") == "repeats-2":
-        return [merge_repeats(run, find_values_and_names, shorten_any_answer)]
-    return run
-
-
-def drop_results(work: str) -> str:
-    """Leave the results of tools that answered out of how a turn was worked out."""
-    plan, heading, results = f"\n{work}".rpartition("\nTools gave:\n")
-    left = ["Tools gave:", *filter(UNANSWERED.match, WORK_RESULT.findall(results))]
-    return "\n".join(filter(None, (plan[1:], *(left if left[1:] else ())))) if heading else work
-
-
-def drop_repeats(texts: Sequence[str], again: Sequence[int]) -> list[str]:
-    shortened, begins = list[str](), 0
-    for text in texts:
-        # A missing text has no paragraphs and must not shift the paragraph numbers of the other.
-        kinds = groupby(text.split("\n"), classify_line) if text else ()
-        paragraphs = ["\n".join(lines) for _, lines in kinds]
-        numbered = enumerate(paragraphs, begins)
-        marked = ["(said again below)" if at in again else each for at, each in numbered]
-        shortened.append("\n".join(each for each, _ in groupby(marked)))
-        begins += len(paragraphs)
-    return shortened
-
-
-def classify_line(line: str) -> str:
-    return "list" if LISTED.match(line) else "prose" if line.strip() else "blank"
-
-
-def merge_repeats(
-    run: Sequence[Sequence[str]],
-    find: Callable[[str], list[tuple[int, int]]],
-    shorten: Callable[[str, str], str],
-) -> list[str]:
-    def mask(text: str) -> str:
-        for begin, end in reversed(find(text)):
-            text = f"{text[:begin]}…{text[end:]}"
-        return text
-
-    def format_values(texts: Iterable[str]) -> str:
-        values = [", ".join(text[begin:end] for begin, end in find(text)) for text in texts]
-        return f", in turn with: {'; '.join(values)}" if any(values) else ""
-
-    questions, answers = zip(*run, strict=True)
-    question = f"{mask(questions[0])} ({len(run)} times{format_values(questions)})"
-    if len({mask(answer) for answer in answers}) == 1:
-        return [question, f"{mask(answers[0])} (each time{format_values(answers)})"]
-    return [question, f"In turn: {'; '.join(shorten(*pair) for pair in run)}"]
-
-
-def find_values(text: str) -> list[tuple[int, int]]:
-    return [found.span() for found in VALUE.finditer(text)]
-
-
-def find_values_and_names(text: str) -> list[tuple[int, int]]:
-    """Find values, quoted texts and proper names; of two that overlap, the first and longer."""
-    values = [found.span() for each in (LINEAR_VALUE, QUOTED) for found in each.finditer(text)]
-    ranges = [*values, *iterate_names(text)]
-    kept, place = list[tuple[int, int]](), 0
-    for begin, end in sorted(ranges, key=lambda each: (each[0], -each[1])):
-        if begin >= place:
-            kept.append((begin, end))
-            place = end
-    return kept
-
-
-def iterate_names(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the proper names of a text; a small word between two capitals belongs to the name."""
-    words = [(found, is_name(text, found)) for found in WORD.finditer(text)]
-    at = 0
-    while at < len(words):
-        first, named = words[at]
-        last, at = first, at + 1
-        ahead = at
-        while named and ahead < len(words):
-            word, is_part = words[ahead]
-            if text[words[ahead - 1][0].end() : word.start()] != " ":
-                break
-            if not is_part and word[0] not in JOINTS:
-                break
-            ahead += 1
-            if is_part:
-                last, at = word, ahead
-        if named:
-            yield first.start(), last.end()
-
-
-def is_name(text: str, word: re.Match[str]) -> bool:
-    if not word[0][0].isupper() or word[0].replace("\u2019", "'") in NOT_NAMES:
-        return False
-    before = text[: word.start()].rstrip(OPENINGS)
-    inner = any(each.isupper() or each.isdigit() for each in word[0][1:])
-    return inner or (before != "" and before[-1] not in ".!?…\n")
-
-
-def shorten_answer(question: str, answer: str) -> str:
-    """Return a short answer whole, and a long one up to its last count of what was asked."""
-    if len(answer) <= BRIEF:
-        return " ".join(answer.split())
-    prose = "\n".join(takewhile(lambda line: not LISTED.match(line), answer.split("\n")))
-    values = VALUE.findall(question)
-    nouns = {noun.casefold().rstrip("s") for noun in NOUN.findall(question)}
-    counts = [each for each in COUNT.finditer(prose) if each[2].casefold().rstrip("s") in nouns]
-    ends = [each.end(3) for each in counts if each[1] not in values]
-    return " ".join(prose[: max(ends, default=0)].split()) + " …"
-
-
-def shorten_any_answer(question: str, answer: str) -> str:
-    """Return what an answer is shortened to, or its lead where that would be nothing or long."""
-    short = shorten_answer(question, answer)
-    begun = short if len(answer) <= BRIEF else short.removesuffix(" …")
-    return short if 0 < len(begun) <= BRIEF else find_lead(answer)
-
-
-def find_lead(answered: str) -> str:
-    """Return the prose up to the sentence with the first figure, and the number of rows."""
-    lines = answered.split("\n")
-    heads = sum(bool(RULED.match(line)) for line in lines)
-    rows = sum(bool(LISTED.match(line) and not RULED.match(line)) for line in lines) - heads
-    prose = " ".join(" ".join(takewhile(lambda line: not LISTED.match(line), lines)).split())
-    after = figure.start() if (figure := re.search(r"\d", prose)) else -1
-    ends = [found.end() for found in SENTENCE_END.finditer(prose) if found.end() > after]
-    lead = prose[: ends[0]] if ends else prose
-    if len(lead) > MAX_LEAD:
-        lead = lead[:MAX_LEAD].rpartition(" ")[0] or lead[:MAX_LEAD]
-    more = " …" if lead != prose or (lead and rows <= 0) else ""
-    return " ".join(filter(None, (lead + more, f"(rows: {rows})" if rows > 0 else "")))
 
 
 # The bundle: a manifest that lists its sessions and blobs, their files, and possibly a checkpoint.
@@ -449,18 +307,20 @@ class BundleFolder:
             if compute_digest(raw) == digest:
                 self.blobs[digest] = raw
         if bad := [digest for digest in named if digest not in self.blobs]:
-            what = "it is missing, or its bytes are not those it is named by"
-            raise VerificationFailure(f"blob {bad[0]}: {what}")
+            raise VerificationFailure(
+                f"blob {bad[0]}: it is missing, or its bytes are not those it is named by"
+            )
         return f"{len(named)}, each of the digest it is named by"
 
     def check_session(self, stated: JsonDict) -> str:
-        name, session = stated["session"], EventChain()
-        self.sessions[name] = session
+        name = stated["session"]
+        session = self.sessions[name] = EventChain()
         with (self.folder / "sessions" / f"{name}.ndjson").open("rb") as lines:
             session.read_lines(lines, self.manifest["tenant"], name)
         if (len(session.heads), session.heads[-1:]) != (stated["events"], [stated["head"]]):
-            what = "it is not the one that was exported as the last"
-            raise VerificationFailure(f"event {stated['events']}: {what}")
+            raise VerificationFailure(
+                f"event {stated['events']}: it is not the one that was exported as the last"
+            )
         prompts = [self.rebuild_prompt(session, *made) for made in session.iterate_calls()]
         return f"{stated['events']} events in one chain, {len(prompts)} prompts as they were sent"
 
@@ -477,26 +337,38 @@ class BundleFolder:
         try:
             return verify_prompt(call, session, self.blobs)
         except (VerificationFailure, *MALFORMED) as error:
-            what = f"the prompt of call {call.get('call')}: {describe_error(error)}"
-            raise VerificationFailure(f"event {place}: {what}") from None
+            raise VerificationFailure(
+                f"event {place}: the prompt of call {call.get('call')}: {describe_error(error)}"
+            ) from None
 
     def check_children(self) -> str:
         """Compare what sessions recorded of turns of their children with the children's record."""
         claims = [(name, *each) for name in self.sessions for each in self.iterate_claims(name)]
-        for name, place, data, text in claims:
-            turn, outcome, what = data["child_turn"], data.get("outcome"), ""
-            child = self.sessions.get(data["session"], EventChain())
-            asked, replied = (collect_texts(child.events, turn, each) for each in KINDS)
-            if outcome is None and asked and text not in asked:
-                what = "was asked something else than its parent wrote"
-            elif outcome == "answered" and text not in replied:
-                what = "did not reply what its parent recorded"
-            elif outcome in {"failed", "cancelled"} and replied:
-                what = f"replied, and its parent recorded that it was {outcome}"
-            if what:
-                fault = f"turn {turn} of {data['session']} {what}"
-                raise VerificationFailure(f"session {name}, event {place}: {fault}")
+        for name, place, data, digest in claims:
+            if fault := self.find_child_fault(data, digest):
+                raise VerificationFailure(
+                    f"session {name}, event {place}: "
+                    f"turn {data['child_turn']} of {data['session']} {fault}"
+                )
         return f"{len(claims)} requests and ends of turns, as in the record of the child"
+
+    def find_child_fault(self, data: JsonDict, digest: str | None) -> str | None:
+        """Return what a child's record contradicts of its parent's event, or None.
+
+        The digest is that of the text that the parent recorded. A child that is not in the bundle
+        contradicts nothing but a reply.
+        """
+        turn, outcome = data["child_turn"], data.get("outcome")
+        events = self.sessions.get(data["session"], EventChain()).events
+        asked = collect_text_digests(events, turn, SUBMISSION_TYPES)
+        replied = collect_text_digests(events, turn, REPLY_TYPES)
+        if outcome is None and asked and digest not in asked:
+            return "was asked something else than its parent wrote"
+        if outcome == "answered" and digest not in replied:
+            return "did not reply what its parent recorded"
+        if outcome in {"failed", "cancelled"} and replied:
+            return f"replied, and its parent recorded that it was {outcome}"
+        return None
 
     def iterate_claims(self, name: str) -> Iterator[tuple[int, JsonDict, str | None]]:
         """Yield what a session recorded of turns of its children, and the digest of the text."""
@@ -519,8 +391,11 @@ class BundleFolder:
         noted = signed["checkpoint"]
         keys = [each["key"] for each in signed["signatures"]]
         for each in signed["signatures"]:
-            raw = (b64decode(each[part], validate=True) for part in ("signature", "key"))
-            if each["algorithm"] != "ed25519" or not is_signed(encode_canonical(noted), *raw):
+            if each["algorithm"] != "ed25519" or not is_signed(
+                encode_canonical(noted),
+                b64decode(each["signature"], validate=True),
+                b64decode(each["key"], validate=True),
+            ):
                 raise VerificationFailure(f"the signature is not that of {each['key']}")
         if not keys or trusted not in {None, *keys}:
             raise VerificationFailure(f"it is not signed by {trusted or 'anybody'}")
@@ -531,8 +406,9 @@ class BundleFolder:
             if trusted and not head:
                 raise VerificationFailure(f"session {name}: nothing of it is signed")
             if head and session.heads[head["sequence"] - 1 :][:1] != [head["hash"]]:
-                what = f"event {head['sequence']}: it is not the one noted"
-                raise VerificationFailure(f"session {name}, {what}")
+                raise VerificationFailure(
+                    f"session {name}, event {head['sequence']}: it is not the one noted"
+                )
         covered = sum(name in noted["sessions"] for name in self.sessions)
         return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
 
