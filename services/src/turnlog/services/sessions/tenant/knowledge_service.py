@@ -5,10 +5,8 @@ Every knowledge event is appended here. Texts are stored before the events that 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from turnlog.events import codec
 from turnlog.events.model.tenant.knowledge_events import KNOWLEDGE_FAMILY
@@ -27,9 +25,7 @@ from turnlog.projections.knowledge.knowledge_state import (
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
 from turnlog.services.sessions.tenant.tenant_states import TenantStates
-
-TEXT_WRITE_BATCH: Final = 64
-"""Texts of entries stored concurrently."""
+from turnlog.services.sessions.tenant.text_storage import store_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +81,7 @@ class KnowledgeService:
         async def decide_events(state: KnowledgeState | None) -> Sequence[KnowledgeEvent]:
             events = decide_knowledge(state or KnowledgeState(tenant), command)
             if events and isinstance(command, PutEntries):
-                await self._store_texts(tenant, (each.text for each in command.entries))
+                await store_texts(self.blobs, tenant, (each.text for each in command.entries))
             return events
 
         handled = await self._handler.handle(tenant, KNOWLEDGE_FAMILY, decide_events, metadata, key)
@@ -95,9 +91,3 @@ class KnowledgeService:
         if not handled.events:
             return KnowledgeOutcome(state, KnowledgeChanges(state.sequence))
         return KnowledgeOutcome(state, collect_changes(handled.events))
-
-    async def _store_texts(self, tenant: str, texts: Iterable[str]) -> None:
-        distinct = tuple(dict.fromkeys(texts))
-        for start in range(0, len(distinct), TEXT_WRITE_BATCH):
-            batch = distinct[start : start + TEXT_WRITE_BATCH]
-            await asyncio.gather(*(self.blobs.put_blob(tenant, text.encode()) for text in batch))

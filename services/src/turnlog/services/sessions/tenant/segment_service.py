@@ -7,10 +7,9 @@ edit is visible to the next reader.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from typing import assert_never
 
 from turnlog.events import codec
 from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
@@ -34,9 +33,7 @@ from turnlog.projections.library.segment_library import (
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
 from turnlog.services.sessions.tenant.tenant_states import TenantStates
-
-BLOB_WRITE_BATCH: Final = 64
-"""Segment texts stored concurrently."""
+from turnlog.services.sessions.tenant.text_storage import store_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,7 @@ class SegmentService:
         async def decide_events(state: SegmentLibrary | None) -> Sequence[LibraryEvent]:
             events = decide(state or SegmentLibrary(tenant), command)
             if events:
-                await self._store_texts(tenant, _list_texts(command))
+                await store_texts(self.blobs, tenant, _list_texts(command))
             return events
 
         handled = await self._handler.handle(tenant, SEGMENT_FAMILY, decide_events, metadata, key)
@@ -111,12 +108,6 @@ class SegmentService:
         if not handled.events:
             return LibraryCommandOutcome(library, LibraryCommandResult(library.sequence))
         return LibraryCommandOutcome(library, build_command_result(handled.events))
-
-    async def _store_texts(self, tenant: str, texts: Iterable[str]) -> None:
-        distinct = tuple(dict.fromkeys(texts))
-        for start in range(0, len(distinct), BLOB_WRITE_BATCH):
-            batch = distinct[start : start + BLOB_WRITE_BATCH]
-            await asyncio.gather(*(self.blobs.put_blob(tenant, text.encode()) for text in batch))
 
 
 def _list_texts(command: LibraryCommand) -> Iterable[str]:
