@@ -56,6 +56,16 @@ assert asyncio.AsyncSession
 print(*sys.modules)
 """
 
+LIST_SESSIONS = """
+import sys
+from turnlog.services.cli.main import main
+try:
+    main(["sessions", "--url", "http://127.0.0.1:9"])
+except SystemExit as end:
+    assert end.code
+print(*sys.modules)
+"""
+
 START_ALL = """
 import sys
 from turnlog.services import all_in_one
@@ -84,6 +94,12 @@ def test_a_gateway_that_reaches_nats_by_websockets_can_do_so() -> None:
 
 def test_a_package_that_uses_the_orm_beside_us_gets_it() -> None:
     assert list_modules(IMPORT_ORM) >= {"sqlalchemy.orm", "sqlalchemy.ext.asyncio"}
+
+
+def test_a_command_imports_the_http_client_without_the_program_that_comes_with_it() -> None:
+    imported = list_modules(LIST_SESSIONS)
+    assert "httpx" in imported
+    assert imported & {"pygments", "rich.progress", "sqlalchemy", "structlog"} == set()
 
 
 def test_all_in_one_starts_without_the_model_library() -> None:

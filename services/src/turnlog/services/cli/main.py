@@ -23,6 +23,7 @@ from turnlog.services.cli.command_index import (
     print_version,
 )
 from turnlog.services.cli.options import expand_option_groups
+from turnlog.services.platform.lean_imports import omit_httpx_program
 
 _HELP: Final[dict[str, Any]] = {"help_option_names": ["--help", "-h"]}
 _NO_HELP: Final[dict[str, Any]] = {"help_option_names": []}
@@ -76,6 +77,7 @@ def _handle_root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line with these arguments, or with those of this process."""
+    omit_httpx_program()
     try:
         build_app()(arguments)
     except (TurnlogError, OSError) as error:
