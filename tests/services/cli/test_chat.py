@@ -244,6 +244,21 @@ def test_what_a_child_waits_for_is_left_and_decided_by_the_command_that_the_chat
         user.wait_for_text("you ▌")
 
 
+def test_ctrl_c_twice_at_a_question_cancels_the_turn_with_that_of_the_child(
+    up: BlockingTurnlogUp,
+) -> None:
+    session = open_genie(up)
+    with start_chat(up, session) as user:
+        user.wait_for_text("you ▌")
+        user.send_line("Ask a colleague\n")
+        user.wait_for_text("(l)eave it: ")
+        user.repeat_until_seen("\n", lambda: user.process.send_signal(signal.SIGINT))
+        user.process.send_signal(signal.SIGINT)
+        user.wait_for_text("cancelled")
+    stream = f"{up.http}/v1/sessions/{find_child(up, session)}/turns/1/stream"
+    assert "event: cancelled" in httpx.get(stream, timeout=HANGS).raise_for_status().text
+
+
 def test_ctrl_d_leaves(up: BlockingTurnlogUp) -> None:
     with start_chat(up) as person:
         person.wait_for_text("you ▌")

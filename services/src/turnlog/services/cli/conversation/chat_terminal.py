@@ -114,28 +114,37 @@ class ChatTerminal:
         while turn is not None:
             can_ask = self.console.is_terminal and sys.stdin.isatty()
             asked = set[AskedApproval]() if can_ask else None
-            display, cursor = ReplyDisplay(self.console, asked), ""
+            display, cursor, is_interrupted = ReplyDisplay(self.console, asked), "", False
             while True:
                 try:
-                    waiting = self.runner.run(self._show_turn(display, turn, cursor))
+                    showing = self._show_turn(display, turn, cursor, cancels=is_interrupted)
+                    waiting, is_interrupted = self.runner.run(showing), False
                     if waiting is None:
                         break
                     cursor = waiting.cursor
                     self._decide_approval(waiting)
-                except KeyboardInterrupt:  # At the question, or just before or after it.
-                    self.console.print()
-                    self.runner.run(self._cancel_turn())
+                except KeyboardInterrupt:
+                    # At the question, or just before or after it. Nothing is done here, where one
+                    # more Ctrl-C would end the chat.
+                    is_interrupted = True
             turn = self.runner.run(find_follow_up_turn(self.conversation, turn))
 
     async def _show_turn(
-        self, display: ReplyDisplay, turn: SubmittedTurn, cursor: str
+        self, display: ReplyDisplay, turn: SubmittedTurn, cursor: str, *, cancels: bool
     ) -> ApprovalEvent | None:
+        """Show a turn until its end, or until a person has to be asked, and return about what.
+
+        `cancels` cancels it first; Ctrl-C cancels it meanwhile.
+        """
         loop = asyncio.get_running_loop()
         cancelling = set[asyncio.Task[None]]()
         loop.add_signal_handler(
             signal.SIGINT, lambda: cancelling.add(loop.create_task(self._cancel_turn()))
         )
         try:
+            if cancels:
+                self.console.print()
+                await self._cancel_turn()
             with suppress_echo():
                 return await display.show_turn(self.conversation.watch_turn(turn, cursor))
         finally:
