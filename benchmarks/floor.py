@@ -142,6 +142,7 @@ class FloorService:
         for index in range(PIECES):
             piece = {"turn": turn, "index": index, "text": reply[index * size :][:size]}
             await self.nc.publish(f"floor.piece.{name}", to_json(piece))
+            await asyncio.sleep(0)  # A model's pieces come one at a time.
         session.contents.append(_digest(reply))
         usage: JsonValue = {"input": 90 * len(manifest), "output": 90}
         await self.append(name, "completed", {"turn": turn, "text": reply, "usage": usage})
