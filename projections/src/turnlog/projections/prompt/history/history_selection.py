@@ -143,15 +143,9 @@ class HistoryWindow:
                 for ref in recent
                 if (rule := _find_exclusion_rule(ref, visibility, hidden_ranges))
             }
-        out = [
-            excluded
-            for run in state.earlier
-            for excluded in _exclude_distant_turns(
-                run.first, run.last, run, visibility, hidden_ranges
-            )
-        ]
+        out = list(_exclude_distant_runs(state.earlier, visibility, hidden_ranges))
         for ref in state.turns[:far]:
-            out += _exclude_distant_turns(ref.turn, ref.turn, ref, visibility, hidden_ranges)
+            out += _exclude_distant_turns(ref.turn, ref.turn, ref.phase, visibility, hidden_ranges)
         out += [ExcludedTurns(turn, turn, rule) for turn, rule in rules.items()]
         return tuple([ref for ref in usable if ref.turn not in rules]), merge_excluded(out)
 
@@ -191,16 +185,7 @@ class HistoryWindow:
         `tokens` is the limit of the budget.
         """
         view, visibility = self.view, self.visibility
-        hidden_ranges = self._list_hidden_ranges(state)
-        runs = [run for run in state.earlier if _find_exclusion_rule(run, visibility) is None]
-        distant = (
-            excluded.rule
-            for run in runs
-            for excluded in _exclude_distant_turns(
-                run.first, run.last, run, visibility, hidden_ranges
-            )
-        )
-        if OUT_OF_REACH not in distant:
+        if not _has_usable_run(state.earlier, visibility, self._list_hidden_ranges(state)):
             return False
         if view.all or view.of == "selected":
             return True
@@ -275,15 +260,63 @@ def _find_hidden_rule(turn: int, hidden_ranges: tuple[ExcludedTurns, ...]) -> st
     )
 
 
+def _exclude_distant_runs(
+    runs: Iterable[SettledTurnRun],
+    visibility: PhaseVisibility,
+    hidden_ranges: tuple[ExcludedTurns, ...],
+) -> Iterator[ExcludedTurns]:
+    """Yield why the turns of runs are excluded, in order; only their phase tells runs apart."""
+    for first, last, phase in _join_runs(runs):
+        yield from _exclude_distant_turns(first, last, phase, visibility, hidden_ranges)
+
+
+def _join_runs(runs: Iterable[SettledTurnRun]) -> Iterator[tuple[int, int, str | None]]:
+    """Yield the ranges of adjacent turns of one phase, each with its phase.
+
+    Every failed turn begins a run, so a long session has hundreds of them in a few ranges.
+    """
+    first, last, phase = 0, 0, None
+    for run in runs:
+        if first and run.first == last + 1 and run.phase == phase:
+            last = run.last
+            continue
+        if first:
+            yield first, last, phase
+        first, last, phase = run.first, run.last, run.phase
+    if first:
+        yield first, last, phase
+
+
+def _has_usable_run(
+    runs: Sequence[SettledTurnRun],
+    visibility: PhaseVisibility,
+    hidden_ranges: tuple[ExcludedTurns, ...],
+) -> bool:
+    """Return whether only the reach of the state keeps a completed turn of a run out."""
+    distant = [
+        excluded
+        for excluded in _exclude_distant_runs(runs, visibility, hidden_ranges)
+        if excluded.rule == OUT_OF_REACH
+    ]
+    return any(
+        run.status == "completed"
+        and not run.excluded
+        and run.first <= excluded.last
+        and excluded.first <= run.last
+        for excluded in reversed(distant)
+        for run in reversed(runs)
+    )
+
+
 def _exclude_distant_turns(
     first: int,
     last: int,
-    turns: SettledTurnRef | SettledTurnRun,
+    phase: str | None,
     visibility: PhaseVisibility,
     hidden_ranges: tuple[ExcludedTurns, ...],
 ) -> Iterator[ExcludedTurns]:
     """Yield why turns beyond the view are excluded, split where the reason changes."""
-    if not visibility.can_show(turns.phase):
+    if not visibility.can_show(phase):
         yield ExcludedTurns(first, last, HIDDEN_PHASE)
         return
     cuts = {place for hidden in hidden_ranges for place in (hidden.first, hidden.last + 1)}
@@ -293,22 +326,19 @@ def _exclude_distant_turns(
 
 
 def _find_exclusion_rule(
-    turns: SettledTurnRef | SettledTurnRun,
+    ref: SettledTurnRef,
     visibility: PhaseVisibility,
-    hidden_ranges: tuple[ExcludedTurns, ...] = (),
+    hidden_ranges: tuple[ExcludedTurns, ...],
 ) -> str | None:
-    if not visibility.can_show(turns.phase):
+    if not visibility.can_show(ref.phase):
         return HIDDEN_PHASE
-    if isinstance(turns, SettledTurnRef) and (
-        hidden_rule := _find_hidden_rule(turns.turn, hidden_ranges)
-    ):
+    if hidden_rule := _find_hidden_rule(ref.turn, hidden_ranges):
         return hidden_rule
-    if turns.excluded:
+    if ref.excluded:
         return EXCLUDED
-    if turns.status != "completed":
-        return turns.status
-    silent = isinstance(turns, SettledTurnRef) and not list_message_refs(turns)
-    return "nothing was said" if silent else None
+    if ref.status != "completed":
+        return ref.status
+    return None if list_message_refs(ref) else "nothing was said"
 
 
 def merge_excluded(out: Iterable[ExcludedTurns]) -> tuple[ExcludedTurns, ...]:

@@ -129,8 +129,8 @@ def add_settled_turn(state: SessionState, settled: SettledTurnRef) -> SessionSta
     old = _count_out_of_reach(turns, state.reach)
     if not old:
         return replace(state, turns=turns)
-    earlier = (*state.earlier, *(_convert_to_run(ref) for ref in turns[:old]))
-    return replace(state, turns=turns[old:], earlier=_merge_runs(earlier))
+    added = tuple(_convert_to_run(ref) for ref in turns[:old])
+    return replace(state, turns=turns[old:], earlier=_append_runs(state.earlier, added))
 
 
 def _sort_turns(turns: tuple[SettledTurnRef, ...]) -> tuple[SettledTurnRef, ...]:
@@ -157,6 +157,18 @@ def _convert_to_run(ref: SettledTurnRef) -> SettledTurnRun:
     return SettledTurnRun(
         ref.turn, ref.turn, ref.status, ref.excluded, ref.redacted, ref.phase, ref.role
     )
+
+
+def _append_runs(
+    runs: tuple[SettledTurnRun, ...], added: tuple[SettledTurnRun, ...]
+) -> tuple[SettledTurnRun, ...]:
+    """Return merged runs with later ones merged into the last of them.
+
+    Every turn of a long session does this, and failed turns leave it hundreds of runs.
+    """
+    if runs and runs[-1].last < added[0].first:
+        return runs[:-1] + _merge_runs((runs[-1], *added))
+    return _merge_runs((*runs, *added))
 
 
 def _merge_runs(runs: tuple[SettledTurnRun, ...]) -> tuple[SettledTurnRun, ...]:
