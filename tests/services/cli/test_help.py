@@ -32,7 +32,8 @@ def list_imported_libraries(*arguments: str) -> set[str]:
         "from turnlog.services.cli.main import main\n"
         f"try: main({[*arguments]!r})\n"
         "except SystemExit: pass\n"
-        "print(*{name.partition('.')[0] for name in sys.modules})\n"
+        "imported = [name for name, module in sys.modules.items() if module]\n"
+        "print(*{name.partition('.')[0] for name in imported})\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
