@@ -26,7 +26,9 @@ from benchmarks.support.clock_model_server import ModelSpeech, run_server_proces
 OWN_CLONE: Final = Path(__file__).resolve().parents[1]
 
 SPEECH: Final = ModelSpeech(tokens=10, pace=0)
-"""What the model's server answers where the direct adapter is asked."""
+"""What the model's server answers where one is asked."""
+
+DEFAULT_ADAPTER: Final = "litellm"
 
 QUESTION: Final = "How risky is LOGT11?"
 """A question whose turn is one that later turns inherit from."""
@@ -37,11 +39,16 @@ async def main() -> None:
     options = _parse_arguments()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="turnlog-side-")))
-        model = run_server_process(SPEECH) if options.direct else nullcontext(None)
+        model = run_server_process(SPEECH) if options.adapters else nullcontext("")
         address = await stack.enter_async_context(model)
+        adapters = options.adapters or (None, None)
         services = [
-            await stack.enter_async_context(_run_clone(clone, folder / str(number), address))
-            for number, clone in enumerate((options.other, OWN_CLONE))
+            await stack.enter_async_context(
+                _run_clone(clone, folder / str(number), _build_model_variables(adapter, address))
+            )
+            for number, (clone, adapter) in enumerate(
+                zip((options.other, OWN_CLONE), adapters, strict=True)
+            )
         ]
         for sessions in options.sessions:
             turns = max(2, options.turns // sessions)
@@ -74,10 +81,10 @@ def _describe_blocks(sessions: int, found: Sequence[tuple[MeasuredLoad, ...]]) -
 
 @asynccontextmanager
 async def _run_clone(
-    clone: Path, folder: Path, model_address: str | None
+    clone: Path, folder: Path, model_variables: Mapping[str, str]
 ) -> AsyncGenerator[ServiceUnderLoad]:
     data_dir = folder / "data"
-    variables = {**build_variables(folder, CHARACTERS), **_build_model_variables(model_address)}
+    variables = {**build_variables(folder, CHARACTERS), **model_variables}
     with (folder / "up.log").open("w") as log:
         process = await asyncio.create_subprocess_exec(
             clone / ".venv/bin/turnlog",
@@ -97,14 +104,15 @@ async def _run_clone(
         await process.wait()
 
 
-def _build_model_variables(address: str | None) -> Mapping[str, str]:
-    if address is None:
+def _build_model_variables(adapter: str | None, address: str) -> Mapping[str, str]:
+    if adapter is None:
         return {}
     return {
         "TURNLOG_MODEL": "openai/bench",
-        "TURNLOG_MODEL_ADAPTER": "direct",
         "OPENAI_API_BASE": address,
         "OPENAI_API_KEY": "none",
+        # A clone from before there was another adapter knows no such setting.
+        **({"TURNLOG_MODEL_ADAPTER": adapter} if adapter != DEFAULT_ADAPTER else {}),
     }
 
 
@@ -114,7 +122,12 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 16, 50])
     parser.add_argument("--turns", type=int, default=60, help="of a block, in all its sessions")
     parser.add_argument("--blocks", type=int, default=6, help="of each clone")
-    parser.add_argument("--direct", action="store_true", help="ask a server by the direct adapter")
+    parser.add_argument(
+        "--adapters",
+        choices=(DEFAULT_ADAPTER, "direct"),
+        nargs=2,
+        help="ask a server of a model, the other clone by the first and this one by the second",
+    )
     parser.add_argument("--question", action="store_true", help="ask what later turns inherit")
     return parser.parse_args()
 
