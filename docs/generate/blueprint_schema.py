@@ -12,7 +12,7 @@ from typing import Any
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.strict_model import StrictModel
-from turnlog.services.api.published_events.field_descriptions import read_field_descriptions
+from turnlog.services.api.published_events.field_descriptions import add_field_descriptions
 
 TARGET = Path(__file__).parents[1] / "reference" / "blueprint.schema.json"
 
@@ -23,7 +23,7 @@ def build_schema() -> dict[str, Any]:
     for kind in _iterate_models(StrictModel):
         place = made if kind is Blueprint else made["$defs"].get(kind.__name__)
         if place:
-            _add_descriptions(place, kind)
+            add_field_descriptions(place, kind)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
 
 
@@ -31,13 +31,6 @@ def _iterate_models(kind: type[StrictModel]) -> Iterator[type[StrictModel]]:
     for below in kind.__subclasses__():
         yield below
         yield from _iterate_models(below)
-
-
-def _add_descriptions(place: dict[str, Any], kind: type[StrictModel]) -> None:
-    descriptions = read_field_descriptions(kind)
-    for name, field in kind.model_fields.items():
-        if name in descriptions:
-            place["properties"][field.alias or name]["description"] = descriptions[name]
 
 
 def format_reference() -> str:

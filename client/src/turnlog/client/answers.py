@@ -15,9 +15,7 @@ class Answer(BaseModel):
     """An answer of a service."""
 
     # Validators are built when they are first used: a program needs few of them.
-    model_config = ConfigDict(
-        frozen=True, extra="ignore", use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class CommandAnswer(Answer):

@@ -1,9 +1,15 @@
-"""Dataclasses that the gateway returns are documented as strictly as its own payloads.
+"""What the gateway takes and returns is described in its OpenAPI document.
 
-Their pydantic configuration comes from the payload that contains them.
+Dataclasses that it returns are documented as strictly as its own payloads: their pydantic
+configuration comes from the payload that contains them.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -21,6 +27,45 @@ from turnlog.projections.store.read.row_types import (
     SegmentRow,
     SessionRow,
 )
+
+HOUSE: Final = Path(__file__).parents[4]
+
+SCHEMAS: Final[dict[str, Any]] = DOCUMENT["components"]["schemas"]
+
+
+def iterate_described_fields() -> Iterator[tuple[str, str]]:
+    """Yield each class and field with a string below it in the source; class names are unique."""
+    for module in HOUSE.glob("*/src/turnlog/**/*.py"):
+        _, *classes = re.split(r"^class (\w+)", module.read_text(), flags=re.MULTILINE)
+        for name, body in zip(classes[::2], classes[1::2], strict=True):
+            for field in re.findall(r'^    (\w+):[^\n]*\n    """', body, re.MULTILINE):
+                yield name, field
+
+
+def test_every_field_that_is_described_in_the_source_is_described_in_the_document() -> None:
+    published = [
+        (name, field)
+        for name, field in iterate_described_fields()
+        if field in SCHEMAS.get(name, {}).get("properties", {})
+    ]
+    assert len(published) > len(SCHEMAS)
+    undescribed = [
+        f"{name}.{field}"
+        for name, field in published
+        if "description" not in SCHEMAS[name]["properties"][field]
+    ]
+    assert undescribed == []
+
+
+def test_every_parameter_besides_those_of_paths_is_described() -> None:
+    undescribed = [
+        f"{method} {path} {parameter['name']}"
+        for path, operations in DOCUMENT["paths"].items()
+        for method, operation in operations.items()
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] != "path" and "description" not in parameter
+    ]
+    assert undescribed == []
 
 
 @pytest.mark.parametrize(
@@ -46,7 +91,7 @@ from turnlog.projections.store.read.row_types import (
 def test_every_field_of_a_returned_dataclass_is_described_and_none_is_added(
     answer_type: type,
 ) -> None:
-    schema = DOCUMENT["components"]["schemas"][answer_type.__name__]
+    schema = SCHEMAS[answer_type.__name__]
     assert schema["additionalProperties"] is False
     undescribed = [
         name for name, field in schema["properties"].items() if "description" not in field

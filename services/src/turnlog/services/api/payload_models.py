@@ -24,9 +24,7 @@ the recorded one.
 class RequestModel(BaseModel):
     """A request body; unknown fields are refused."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class ResponseModel(BaseModel):
@@ -35,10 +33,4 @@ class ResponseModel(BaseModel):
     Its validator is built when it is first used: a command reads two or three of eighty.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        from_attributes=True,
-        use_attribute_docstrings=True,
-        defer_build=True,
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True, defer_build=True)

@@ -25,6 +25,7 @@ from turnlog.services.gateway.http.middleware import (
     TracingMiddleware,
     find_route,
 )
+from turnlog.services.gateway.http.openapi_descriptions import add_descriptions
 from turnlog.services.gateway.http.request_checks import check_body, check_query
 from turnlog.services.gateway.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.gateway.http.trusted_proxy import get_actor
@@ -148,11 +149,13 @@ async def _serve_openapi(request: Request) -> JSONResponse:
 def build_openapi(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, completed with what FastAPI does not generate.
 
-    These are the pattern of session ids, the media type of problem details, and the schemas of
-    stored events and streams.
+    These are the descriptions of fields, the pattern of session ids, the media type of problem
+    details, and the schemas of stored events and streams.
     """
     document = app.openapi()
-    add_event_components(document)
+    if "StoredEvent" in document["components"]["schemas"]:
+        return document  # It was completed before: FastAPI returns the same one each time.
+    add_descriptions(document, app.routes)
     for path in document["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", ()):
@@ -162,4 +165,5 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
                 content = operation["responses"][status]["content"]
                 if "application/json" in content:
                     content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
+    add_event_components(document)
     return document

@@ -35,7 +35,7 @@ MAX_FAULTS: Final = 20
 class RequestFault(BaseModel):
     """One of several faults of a request."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     field: str
     """The dotted path of the field, such as `inputs.locale`."""
@@ -46,7 +46,7 @@ class RequestFault(BaseModel):
 class ProblemDetails(BaseModel):
     """What went wrong and how to fix it (RFC 9457)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: str
     """`urn:turnlog:problem:` followed by the code."""

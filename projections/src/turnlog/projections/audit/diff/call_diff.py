@@ -121,7 +121,7 @@ class PrefixAgreement:
     """Index of that change in `changes`, from 0."""
 
 
-@with_config(ConfigDict(use_attribute_docstrings=True, defer_build=True))
+@with_config(ConfigDict(defer_build=True))
 @dataclass(frozen=True, slots=True)
 class CallDiff:
     """Everything that differs between two calls."""

@@ -72,7 +72,7 @@ class WithheldReply:
     """Whether the withheld text is kept as a blob, which only the audit role can read."""
 
 
-@with_config(ConfigDict(use_attribute_docstrings=True, defer_build=True))
+@with_config(ConfigDict(defer_build=True))
 @dataclass(frozen=True, slots=True)
 class TurnExplanation:
     """Everything there is to explain about one turn's reply."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from turnlog.events.content import SHA256_PATTERN, Digest, encode_canonical
 from turnlog.projections.audit.verify.hash_chain import ChainEnd, ChainKey, WitnessedHead
 
-_MODEL_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_MODEL_CONFIG = ConfigDict(frozen=True, extra="forbid")
 
 HeadDigest = Annotated[Digest, Field(pattern=SHA256_PATTERN)]
 

@@ -20,7 +20,10 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from turnlog.events.registry import EVENT_NAMES, EVENT_TYPES, LIBRARY_EVENT_TYPES
 from turnlog.projections.read_models.withheld_events import ReaderEnvelope
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
-from turnlog.services.api.published_events.field_descriptions import read_field_descriptions
+from turnlog.services.api.published_events.field_descriptions import (
+    collect_classes,
+    read_field_descriptions,
+)
 from turnlog.services.api.published_events.field_promises import UNPROMISED_FIELDS
 from turnlog.services.api.published_events.stream_payloads import (
     TurnStreamPayload,
@@ -83,7 +86,7 @@ class _DefinitionBuilder:
             [(kind, mode) for kind in chosen],
             ref_template=template,
         )
-        classes = {each.__name__: each for each in _collect_models(chosen)}
+        classes = {each.__name__: each for each in collect_classes(chosen)}
         for name, schema in built.get("$defs", {}).items():
             if name in classes:
                 _annotate_fields(schema, classes[name])
@@ -229,7 +232,7 @@ def _build_envelope() -> JsonSchema:
     }
 
 
-def _annotate_fields(schema: JsonSchema, kind: type[BaseModel]) -> None:
+def _annotate_fields(schema: JsonSchema, kind: type) -> None:
     """Add the descriptions of fields, and the reason at those that are not promised.
 
     A field that is null by default is left out instead of being written as null.
@@ -265,18 +268,3 @@ def _replace_none(found: re.Match[str]) -> str:
 
 def _read_docstring(kind: type) -> str:
     return " ".join((kind.__doc__ or "").split("\n\n")[0].split())
-
-
-def _collect_models(kinds: Iterable[type[BaseModel]]) -> set[type[BaseModel]]:
-    """Return models and all models that they contain."""
-    found: set[type[BaseModel]] = set()
-    pending: list[object] = list(kinds)
-    while pending:
-        each = pending.pop()
-        if isinstance(each, type) and issubclass(each, BaseModel):
-            if each not in found:
-                found.add(each)
-                pending += [field.annotation for field in each.model_fields.values()]
-        else:
-            pending += get_args(each)
-    return found

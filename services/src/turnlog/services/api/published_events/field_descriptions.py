@@ -1,7 +1,7 @@
 """The descriptions of models and their fields, as the strings below them in the source.
 
-Pydantic reads them while it builds a class, once for each class, which would slow down every start.
-A published schema is built once, so its descriptions are read then.
+Pydantic could read them while it creates each class (`use_attribute_docstrings`), which would slow
+down every start. A published schema is built once, so its descriptions are read then.
 """
 
 from __future__ import annotations
@@ -9,9 +9,45 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from functools import cache
 from itertools import pairwise
+from typing import Any, get_args, get_type_hints
+
+from pydantic import BaseModel
+
+
+def collect_classes(annotations: Iterable[object]) -> set[type]:
+    """Return the models and dataclasses of annotations, and all that these contain."""
+    found: set[type] = set()
+    pending = list(annotations)
+    while pending:
+        each = pending.pop()
+        if not isinstance(each, type):
+            pending += get_args(each)
+        elif each not in found:
+            found.add(each)
+            pending += _iterate_field_types(each)
+    return found
+
+
+def _iterate_field_types(kind: type[object]) -> Iterator[object]:
+    if issubclass(kind, BaseModel):
+        for field in kind.model_fields.values():
+            yield field.annotation
+    elif is_dataclass(kind):
+        yield from get_type_hints(kind).values()
+
+
+def add_field_descriptions(schema: dict[str, Any], kind: type[object]) -> None:
+    """Add the description of each field that has one to the JSON Schema of its class."""
+    fields = kind.model_fields if issubclass(kind, BaseModel) else {}
+    for name, text in read_field_descriptions(kind).items():
+        alias = fields[name].alias if name in fields else None
+        key = alias or name
+        if key in schema.get("properties", {}):
+            schema["properties"][key].setdefault("description", text)
 
 
 def read_field_descriptions(kind: type) -> dict[str, str]:

@@ -18,7 +18,7 @@ from turnlog.events.tokens import WorkerActivity
 class StreamPayload(BaseModel):
     """The data of one kind of server-sent event, whose name each class has as `event`."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class TokenPayload(StreamPayload):

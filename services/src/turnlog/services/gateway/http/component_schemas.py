@@ -31,6 +31,4 @@ def describe_lines(discriminator: str, *kinds: type[BaseModel]) -> dict[str, Any
 
 def add_event_components(document: dict[str, Any]) -> None:
     """Add the definitions of events to the components of an OpenAPI document."""
-    schemas = document["components"]["schemas"]
-    if "StoredEvent" not in schemas:  # FastAPI returns the same document each time.
-        schemas |= build_event_definitions(COMPONENT_PREFIX)
+    document["components"]["schemas"] |= build_event_definitions(COMPONENT_PREFIX)

@@ -64,7 +64,7 @@ DEFAULT_PAGE_SIZE = 100
 class EventRange(BaseModel):
     """The query parameters that select events."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     after: Annotated[int, Field(ge=0, le=MAX_INT)] | None = None
     """A sequence of the session, or a stream sequence for all sessions; later events are returned.

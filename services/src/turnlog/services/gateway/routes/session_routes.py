@@ -297,7 +297,7 @@ class SessionFilter(BaseModel):
     A list that ignored an unknown filter would show too much.
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     q: Annotated[str, Field(max_length=200)] | None = None
     """Text that the id or the title contains."""

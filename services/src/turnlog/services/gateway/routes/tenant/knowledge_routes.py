@@ -67,7 +67,7 @@ EntryPath = Annotated[str, Path(description="The entry's id within its collectio
 class KnowledgeReadQuery(BaseModel):
     """The query parameter of all reads from rows."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     min_sequence: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
     """Wait until the read models contain this sequence of the knowledge."""

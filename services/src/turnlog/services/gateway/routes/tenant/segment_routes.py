@@ -47,7 +47,7 @@ SegmentNumberPath = Annotated[int, Path(ge=1, le=MAX_INT)]
 class SegmentFilter(BaseModel):
     """The query parameters of the segment list."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     scope: str | None = None
     """The part of a prompt it is for."""
