@@ -6,6 +6,7 @@ configuration comes from the payload that contains them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,3 +98,7 @@ def test_every_field_of_a_returned_dataclass_is_described_and_none_is_added(
         name for name, field in schema["properties"].items() if "description" not in field
     ]
     assert undescribed == []
+
+
+def test_descriptions_say_null_where_the_source_says_none() -> None:
+    assert re.findall(r"\bNone\b", json.dumps(DOCUMENT)) == []

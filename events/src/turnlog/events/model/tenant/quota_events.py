@@ -29,7 +29,7 @@ def build_balance_family(user: str, period: str) -> str:
 
 
 class QuotaLimits(EventModel):
-    """What a user may use; None is unlimited."""
+    """What a user may use; without a limit, as much as they like."""
 
     input_tokens: int | None = None
     """Tokens sent to models in a calendar month, UTC."""

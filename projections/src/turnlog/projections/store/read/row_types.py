@@ -112,7 +112,7 @@ class SessionRowPage:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """An attempt at a call; None means unknown or not finished, not zero."""
+    """An attempt at a call; a figure that is missing is unknown or not final, and not zero."""
 
     attempt: int
     """The attempt number within the turn."""

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, get_args, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 from pydantic import BaseModel
+
+_NONE_REGEX: Final = re.compile(r"\bNone\b")
 
 
 def collect_classes(annotations: Iterable[object]) -> set[type]:
@@ -41,13 +44,17 @@ def _iterate_field_types(kind: type[object]) -> Iterator[object]:
 
 
 def add_field_descriptions(schema: dict[str, Any], kind: type[object]) -> None:
-    """Add the description of each field that has one to the JSON Schema of its class."""
+    """Add the description of each field that has one to the JSON Schema of its class.
+
+    What Python calls None is null in JSON.
+    """
     fields = kind.model_fields if issubclass(kind, BaseModel) else {}
     for name, text in read_field_descriptions(kind).items():
         alias = fields[name].alias if name in fields else None
         key = alias or name
         if key in schema.get("properties", {}):
-            schema["properties"][key].setdefault("description", text)
+            published = _NONE_REGEX.sub("null", text)
+            schema["properties"][key].setdefault("description", published)
 
 
 def read_field_descriptions(kind: type) -> dict[str, str]:
