@@ -154,7 +154,7 @@ def build_machine(
         async def _judge(self) -> None:
             evidence = await collect_evidence(stage.service, self.history)
             events = [each for session in evidence.log.values() for each in session]
-            tries = filter_checkable(self.history.tries, {e.envelope.commandkey for e in events})
+            tries = filter_checkable(self.history.tries, events)
             replies = [each for each in self.history.heard if each.end != "redact"]
             evidence.history.tries[:], evidence.history.heard[:] = tries, replies
             findings = check_evidence(evidence)

@@ -7,26 +7,39 @@ without an answer may also arrive after a later one was accepted without an effe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tests.faults.clients.client_history import CommandTry
+from turnlog.events.envelope import RecordedEvent
 
 EFFECTIVE_COMMANDS: Final = frozenset({"open", "submit", "redact", "cancel", "choice", "signal"})
 """Commands that are refused or have an effect."""
 
 
 def filter_checkable(
-    tries: Sequence[CommandTry], recorded: Collection[str | None]
+    tries: Sequence[CommandTry], events: Iterable[RecordedEvent]
 ) -> list[CommandTry]:
-    """Return the tries whose answers say what must be on the log; `recorded` are the log's keys."""
-    known = [each for each in tries if each.key in recorded or has_effect(each)]
+    """Return the tries whose answers say what must be among all these events."""
+    recorded: dict[str | None, int] = {}
+    for each in events:
+        recorded.setdefault(each.envelope.commandkey, each.sequence)
+    known = [
+        each
+        for each in tries
+        if has_effect(each) or (each.key in recorded and not _had_nothing_to_do(each, recorded))
+    ]
     unsure = {each.key for each in known if not is_answered(each)}
     return [
         each
         for each in known
         if has_effect(each) or not is_answered(each) or each.key not in unsure
     ]
+
+
+def _had_nothing_to_do(each: CommandTry, recorded: Mapping[str | None, int]) -> bool:
+    """Tell whether a try was accepted with the state before its command was recorded."""
+    return each.accepted and int(each.body["sequence"]) < recorded[each.key]
 
 
 def has_effect(each: CommandTry) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
 from tests.faults.checks.checker import CheckedEvidence, PromiseViolation, check_evidence
@@ -77,8 +78,7 @@ def find_faults(done: Simulation) -> list[str]:
 def _run_checker(
     done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]
 ) -> Sequence[PromiseViolation]:
-    keys = {each.envelope.commandkey for events in log.values() for each in events}
-    tries = filter_checkable(done.history.tries, keys)
+    tries = filter_checkable(done.history.tries, chain.from_iterable(log.values()))
     heard_replies = [each for each in done.history.heard if each.end == "done"]
     history = ClientHistory(tries, heard_replies)
     return check_evidence(
