@@ -307,6 +307,8 @@ async def test_u17_overrides_are_listed_shown_and_removed_by_user(platform: Agen
     missing = await platform.http.get(path)
     assert (missing.status_code, missing.json()["code"]) == (404, "unknown-override")
     assert (await platform.http.delete(path)).status_code == 404, "it is for one profile"
+    empty = await platform.http.delete(path, params={"profile": ""})
+    assert (empty.status_code, empty.json()["field"]) == (422, "profile")
     assert (await platform.http.delete(path, params=place)).status_code == 200
     gone = await platform.http.get(path, params=place)
     assert gone.status_code == 404

@@ -32,6 +32,7 @@ from turnlog.services.api.tenant.override_payloads import (
     OverridePlaceRequest,
     OverrideRemovalResult,
     OverrideTextView,
+    ProfileName,
     ProviderName,
     SetOverrideRequest,
     UserOverrideView,
@@ -56,9 +57,7 @@ UserPath = Annotated[str, Path(pattern=USER_NAME_PATTERN, description=_USER_FORM
 
 CategoryPath = Annotated[PromptCategory, Path(description="The category of the prompt file")]
 
-ProfileQuery = Annotated[
-    str | None, Query(max_length=200, description="The only profile that it is for")
-]
+ProfileQuery = Annotated[ProfileName | None, Query(description="The only profile that it is for")]
 
 ProviderQuery = Annotated[
     ProviderName | None, Query(description="The only provider that it is for")
