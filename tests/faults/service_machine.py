@@ -12,7 +12,7 @@ refuses a machine that draws otherwise, as a strategy that is not deterministic.
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -156,7 +156,8 @@ def build_machine(
             events = [each for session in evidence.log.values() for each in session]
             tries = filter_checkable(self.history.tries, events)
             replies = [each for each in self.history.heard if each.end != "redact"]
-            evidence.history.tries[:], evidence.history.heard[:] = tries, replies
+            checkable = replace(self.history, tries=tries, heard=replies)
+            evidence = replace(evidence, history=checkable)
             findings = check_evidence(evidence)
             assert not findings, findings
             for session, expected in self.model.items():

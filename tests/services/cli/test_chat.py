@@ -197,6 +197,19 @@ def open_genie(up: BlockingTurnlogUp) -> str:
     return str(opened.json()["session"])
 
 
+@contextmanager
+def ask_a_colleague(up: BlockingTurnlogUp) -> Generator[tuple[TerminalUser, str]]:
+    """Chat with a coordinator up to the question about its child's tool; yield its session too."""
+    session = open_genie(up)
+    with start_chat(up, session) as user:
+        user.wait_for_text("you ▌")
+        user.send_line("Ask a colleague\n")
+        user.wait_for_text("approve ▌ time_get_current_time")
+        user.wait_for_text("timezone: UTC")
+        user.wait_for_text("(l)eave it: ")
+        yield user, session
+
+
 def find_child(up: BlockingTurnlogUp, session: str) -> str:
     """Return the only child session of a coordinator's session."""
     state = httpx.get(f"{up.http}/v1/sessions/{session}/turns/1/why", timeout=HANGS)
@@ -207,13 +220,7 @@ def find_child(up: BlockingTurnlogUp, session: str) -> str:
 def test_a_person_is_asked_about_a_tool_of_a_child_and_the_coordinator_replies(
     up: BlockingTurnlogUp,
 ) -> None:
-    session = open_genie(up)
-    with start_chat(up, session) as user:
-        user.wait_for_text("you ▌")
-        user.send_line("Ask a colleague\n")
-        user.wait_for_text("approve ▌ time_get_current_time")
-        user.wait_for_text("timezone: UTC")
-        user.wait_for_text("(l)eave it: ")
+    with ask_a_colleague(up) as (user, _):
         user.send_line("y\n")
         user.wait_for_text("reply ▌ They looked it up.")
         user.wait_for_text("you ▌")
@@ -229,11 +236,7 @@ def test_a_person_is_asked_about_a_tool_of_a_child_and_the_coordinator_replies(
 def test_what_a_child_waits_for_is_left_and_decided_by_the_command_that_the_chat_names(
     up: BlockingTurnlogUp,
 ) -> None:
-    session = open_genie(up)
-    with start_chat(up, session) as user:
-        user.wait_for_text("you ▌")
-        user.send_line("Ask a colleague\n")
-        user.wait_for_text("(l)eave it: ")
+    with ask_a_colleague(up) as (user, session):
         user.send_line("l\n")
         user.wait_for_text("decide with `turnlog ")
         command = user.read_until("`").split()
@@ -247,11 +250,7 @@ def test_what_a_child_waits_for_is_left_and_decided_by_the_command_that_the_chat
 def test_ctrl_c_twice_at_a_question_cancels_the_turn_with_that_of_the_child(
     up: BlockingTurnlogUp,
 ) -> None:
-    session = open_genie(up)
-    with start_chat(up, session) as user:
-        user.wait_for_text("you ▌")
-        user.send_line("Ask a colleague\n")
-        user.wait_for_text("(l)eave it: ")
+    with ask_a_colleague(up) as (user, session):
         user.repeat_until_seen("\n", lambda: user.process.send_signal(signal.SIGINT))
         user.process.send_signal(signal.SIGINT)
         user.wait_for_text("cancelled")

@@ -7,6 +7,7 @@ without an answer may also arrive after a later one was accepted without an effe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -21,13 +22,19 @@ def filter_checkable(
     tries: Sequence[CommandTry], events: Iterable[RecordedEvent]
 ) -> list[CommandTry]:
     """Return the tries whose answers say what must be among all these events."""
-    recorded: dict[str | None, int] = {}
-    for each in events:
-        recorded.setdefault(each.envelope.commandkey, each.sequence)
+    first: dict[str | None, int] = {}
+    for event in events:
+        first.setdefault(event.envelope.commandkey, event.sequence)
+    # When each command was first told that it is recorded.
+    told: dict[str, float] = {}
+    for each in tries:
+        if each.accepted and each.key in first and each.body["sequence"] >= first[each.key]:
+            told[each.key] = min(each.told_at, told.get(each.key, math.inf))
     known = [
         each
         for each in tries
-        if has_effect(each) or (each.key in recorded and not _had_nothing_to_do(each, recorded))
+        if has_effect(each)
+        or (each.key in first and not _had_nothing_to_do(each, first[each.key], told))
     ]
     unsure = {each.key for each in known if not is_answered(each)}
     return [
@@ -37,9 +44,13 @@ def filter_checkable(
     ]
 
 
-def _had_nothing_to_do(each: CommandTry, recorded: Mapping[str | None, int]) -> bool:
-    """Tell whether a try was accepted with the state before its command was recorded."""
-    return each.accepted and int(each.body["sequence"]) < recorded[each.key]
+def _had_nothing_to_do(each: CommandTry, recorded: int, told: Mapping[str, float]) -> bool:
+    """Tell whether a try was accepted before its command was recorded, by sequence and by time."""
+    return (
+        each.accepted
+        and each.body["sequence"] < recorded
+        and each.told_at < told.get(each.key, -math.inf)
+    )
 
 
 def has_effect(each: CommandTry) -> bool:

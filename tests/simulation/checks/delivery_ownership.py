@@ -1,8 +1,8 @@
 """Checks which worker may acknowledge a message, by the acknowledgements sent and what was known.
 
 A delivery owns the attempts that were claimed on its behalf. Once its worker has seen a claim of
-another delivery of the same message, it must not acknowledge the message in any way. No worker may
-ack a turn that is not settled on the log.
+another delivery, it must not acknowledge the message in any way, unless that was of another message
+and this one was delivered to nobody else. No worker may ack a turn that is not settled on the log.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def find_wrong_acknowledgements(
 
 
 def _check_superseded(ack: SentAcknowledgement, turn: TurnDeliveries) -> Iterator[str]:
-    # A decision about an approval and a settled child have messages of their own. A turn that is
-    # claimed on behalf of one leaves its own message with whoever has it.
-    known = [
-        by for place, by in turn.claims if place <= ack.known_sequence and by[0] == ack.delivery[0]
-    ]
+    known = [by for place, by in turn.claims if place <= ack.known_sequence]
+    if known and known[-1][0] != ack.delivery[0] and ack.is_newest:
+        # A decision about an approval and a settled child have messages of their own. A turn that
+        # is claimed on behalf of one leaves its own message with the only one who has it.
+        return
     if ack.delivery in known and known[-1] != ack.delivery:
         yield f"{turn.name}: {ack.kind} for delivery {ack.delivery}, knowing of {known[-1]}"
 

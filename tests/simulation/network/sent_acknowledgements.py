@@ -31,6 +31,8 @@ class SentAcknowledgement:
     at: datetime
     known_sequence: int
     """The stream sequence up to which its worker must have known the session."""
+    is_newest: bool
+    """Whether the message had been delivered to nobody since, so that it acts on this delivery."""
 
 
 @dataclass
@@ -49,7 +51,13 @@ class AcknowledgementLog:
         knows = max((seq for when, seq in wire.seen.get(session, ()) if when <= before), default=0)
         delivery = by or (place, int(subject.split(".")[4]))
         self.sent.append(
-            SentAcknowledgement(_classify_payload(payload), delivery, wire.loop.read_clock(), knows)
+            SentAcknowledgement(
+                _classify_payload(payload),
+                delivery,
+                wire.loop.read_clock(),
+                knows,
+                is_newest=wire.server.consumer.delivered[place] == delivery[1],
+            )
         )
 
 

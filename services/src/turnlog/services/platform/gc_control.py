@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 # Median of five alternating runs, by processor time: decoding and folding 32,880 events that are
@@ -23,10 +24,18 @@ from typing import Final
 _RARE_COLLECTION: Final = (100_000, 50, 100)
 """Collector thresholds; the first counts new objects, by default hundreds."""
 
-_USUAL_COLLECTION: Final = gc.get_threshold()
 
-_rare_periods: Final[list[object]] = []
-"""One for each body during which collections are rare; the collector is one for all of them."""
+@dataclass(slots=True)
+class _RarePeriod:
+    """The time during which collections are rare: the collector is one for all bodies."""
+
+    bodies: int = 0
+    """How many bodies run that want it so."""
+    usual: tuple[int, int, int] = (0, 0, 0)
+    """The thresholds from before the first of them."""
+
+
+_rare_period: Final = _RarePeriod()
 
 
 def freeze_live_objects() -> None:
@@ -53,19 +62,19 @@ def reduce_collection() -> Generator[None]:
     frozen_count = gc.get_freeze_count()
     if not frozen_count:
         gc.freeze()
-    period = object()
-    _rare_periods.append(period)
+    if not _rare_period.bodies:
+        _rare_period.usual = gc.get_threshold()
+    _rare_period.bodies += 1
     gc.set_threshold(*_RARE_COLLECTION)
     try:
         yield
     finally:
-        _rare_periods.remove(period)
+        _rare_period.bodies -= 1
         # Bodies overlap: a rebuild begins while its process starts, and ends long after that.
-        if not _rare_periods:
-            gc.set_threshold(*_USUAL_COLLECTION)
-        if (
-            not frozen_count
-        ):  # Otherwise the objects were frozen before, for as long as the process runs.
+        if not _rare_period.bodies:
+            gc.set_threshold(*_rare_period.usual)
+        # Otherwise the objects were frozen before, for as long as the process runs.
+        if not frozen_count:
             gc.unfreeze()
 
 
