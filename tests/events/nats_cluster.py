@@ -44,6 +44,10 @@ class NatsCluster:
     def url(self) -> str:
         return ",".join(f"nats://turnlog:secret@127.0.0.1:{port}" for port in self.ports[:3])
 
+    def find_url(self, name: str) -> str:
+        """Return the URL of one server."""
+        return self.url.split(",")[int(name[1:])]
+
     async def start_servers(self) -> None:
         routes = ", ".join(f'"nats://127.0.0.1:{route}"' for route in self.ports[3:])
         for number in range(3):
