@@ -53,9 +53,7 @@ async def run_projector(
 
     A log that does not match the rows ends the process.
     """
-    async with connect_components(
-        settings, "projector", ending.create_loss_callback("nats")
-    ) as parts:
+    async with connect_components(settings, "projector", ending) as parts:
         store = open_store(settings.database_url.get_secret_value())
         projector = build_projector(
             settings, log=parts.log, store=store, signal=signal, tracing=parts.tracing
@@ -70,6 +68,7 @@ async def run_projector(
         health_checks: HealthChecks = {
             "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
             "database": partial(_check_database, store),
+            "durability": parts.durability.require_promised,
             "record": record.check_record,
         }
         try:
