@@ -34,6 +34,7 @@ from turnlog.services.knowledge.nats_search import NatsKnowledgeSearch
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.connection_watch import ConnectionWatch
 from turnlog.services.platform.durability import Durability, check_durability
+from turnlog.services.platform.process_health import PROBE_SESSION, HealthCheck
 from turnlog.services.platform.process_settings import ProcessSettings
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
@@ -66,6 +67,13 @@ class ProcessComponents:
     blueprints: BlueprintStore
     durability: Durability
     tracing: Tracing
+
+    def create_health_checks(self, tenant: str) -> dict[str, HealthCheck]:
+        """Create the checks of a role's own health endpoint that every such role has."""
+        return {
+            "nats": lambda: self.log.read_last_event(tenant, PROBE_SESSION, leader=True),
+            "durability": self.durability.require_promised,
+        }
 
     def create_command_handler(
         self, older_commands: OlderCommandLookup, quotas: TurnQuotas | None = None

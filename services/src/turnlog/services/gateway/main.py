@@ -27,8 +27,8 @@ from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.http_protocol import create_http_protocol
 from turnlog.services.integrity.folded_positions import RowPositions, answer_position_requests
 from turnlog.services.integrity.log_guard import LogGuard
+from turnlog.services.integrity.log_health import create_log_checks
 from turnlog.services.integrity.record_watch import DamagedSessionGuard, RecordWatch
-from turnlog.services.integrity.space_check import create_space_check
 from turnlog.services.platform.asgi_server import serve_asgi
 from turnlog.services.platform.process_health import HealthCheck
 from turnlog.services.platform.process_settings import GatewaySettings
@@ -120,14 +120,8 @@ def _create_dependencies(
     shared_checks: dict[str, HealthCheck] | None,
 ) -> GatewayDependencies:
     health_checks = {} if shared_checks is None else shared_checks
-    health_checks |= {
-        "durability": components.durability.require_promised,
-        "log": guard.require_current_log,
-        "space": create_space_check(
-            components.connection, settings.tenant, settings.nats_monitor
-        ).require_healthy,
-        "record": record.check_record,
-    }
+    health_checks["durability"] = components.durability.require_promised
+    health_checks |= create_log_checks(components.connection, settings, guard, record)
     quotas = components.create_turn_quotas()
     sessions = components.create_command_handler(CommandLookup(store), quotas)
     return GatewayDependencies(

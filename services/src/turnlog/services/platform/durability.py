@@ -43,7 +43,7 @@ class Durability:
     _reported: str | None = None
 
     def __post_init__(self) -> None:
-        self._recent = RecentCheck("durability", self._ask_servers, RECHECK_SECONDS)
+        self._recent = RecentCheck("durability", self._query_servers, RECHECK_SECONDS)
 
     async def require_promised(self) -> None:
         """Raise `Refused` if a server gives less than is promised, `Unavailable` if one is silent.
@@ -59,7 +59,7 @@ class Durability:
         except Unavailable as silent:
             _log.warning("durability-not-checked", detail=silent.detail)
 
-    async def _ask_servers(self) -> None:
+    async def _query_servers(self) -> None:
         self.checked = False
         answers = await fetch_servers(self.monitors)
         servers = [each for each in answers.values() if isinstance(each, ServerFacts)]

@@ -54,24 +54,24 @@ class _ServerPage(BaseModel):
 
 async def fetch_servers(monitors: Sequence[str]) -> dict[str, ServerFacts | Unavailable]:
     """Return what each server says of itself, by its monitoring address, or why it says nothing."""
-    return await _ask_each(monitors, fetch_server_facts)
+    return await _query_each(monitors, fetch_server_facts)
 
 
 async def fetch_store_faults(monitors: Sequence[str]) -> dict[str, str | Unavailable | None]:
     """Return for each server why it could not write to its disk, None if it could."""
-    return await _ask_each(monitors, fetch_store_fault)
+    return await _query_each(monitors, fetch_store_fault)
 
 
-async def _ask_each(
-    monitors: Sequence[str], ask: Callable[[str], Answer]
+async def _query_each(
+    monitors: Sequence[str], fetch: Callable[[str], Answer]
 ) -> dict[str, Answer | Unavailable]:
-    async def ask_one(monitor: str) -> Answer | Unavailable:
+    async def query_one(monitor: str) -> Answer | Unavailable:
         try:
-            return await run_in_thread(partial(ask, monitor))
+            return await run_in_thread(partial(fetch, monitor))
         except Unavailable as silent:
             return silent
 
-    return dict(zip(monitors, await asyncio.gather(*map(ask_one, monitors)), strict=True))
+    return dict(zip(monitors, await asyncio.gather(*map(query_one, monitors)), strict=True))
 
 
 def fetch_server_facts(monitor: str) -> ServerFacts:

@@ -18,11 +18,10 @@ from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.extensions.tools_file import load_tools_file
 from turnlog.services.integrity.folded_positions import PeerPositions
 from turnlog.services.integrity.log_guard import LogGuard
+from turnlog.services.integrity.log_health import create_log_checks
 from turnlog.services.integrity.record_watch import RecordWatch
-from turnlog.services.integrity.space_check import create_space_check
 from turnlog.services.knowledge.current_search import CurrentKnowledgeSearch
 from turnlog.services.platform.process_health import (
-    PROBE_SESSION,
     HealthCheck,
     HealthChecks,
     serve_health,
@@ -81,23 +80,18 @@ async def run_worker(
         if client is not None:
             await durable.redeliver_pending()
         broker = app.build_broker(parts.connection, settings.concurrency, settings.grace, answering)
-        own_checks: HealthChecks = {
+        shared: HealthChecks = {
             "durable": durable.fetch_settled_sequence,
             "turns": broker.require_listening,
             "model": partial(model.require_loaded, settings.model),
         }
-        health_checks: HealthChecks = {
-            "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
-            **own_checks,
-            "durability": parts.durability.require_promised,
-            "log": guard.require_current_log,
-            "space": create_space_check(
-                parts.connection, settings.tenant, settings.nats_monitor
-            ).require_healthy,
-            "record": record.check_record,
+        health_checks = {
+            **parts.create_health_checks(settings.tenant),
+            **create_log_checks(parts.connection, settings, guard, record),
+            **shared,
         }
         if shared_checks is not None:
-            shared_checks.update(own_checks)
+            shared_checks.update(shared)
         try:
             async with (
                 ending.run_part("durable", durable.watch_consumer()),
