@@ -129,7 +129,8 @@ class ComposeHost:
     async def kill_container(self, container: ComposeContainer) -> None:
         """End a container without a word, as the kernel does where memory is short."""
         self._forget(container)
-        container.process.kill()
+        if container.process.returncode is None:
+            container.process.kill()
         await container.process.wait()
 
     async def stop_container(self, container: ComposeContainer) -> None:
