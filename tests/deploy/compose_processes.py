@@ -38,8 +38,8 @@ NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 HEALTH_INTERVAL = 0.3
 """Seconds between two health checks."""
 
-COMMAND_TIMEOUT = 60.0
-"""Seconds until a command that should end by itself counts as hanging."""
+COMMAND_TIMEOUT = 120.0
+"""Seconds until a start, or a command that should end by itself, counts as hanging."""
 
 NAME_SERVER_PORT = 10_053
 

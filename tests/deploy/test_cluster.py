@@ -50,13 +50,8 @@ async def host(
         postgres_server.create_database() as database,
         run_compose_host(tmp_path_factory.mktemp("host"), services, database) as running,
     ):
-        monitors = services["gateway"].environment["TURNLOG_NATS_MONITOR"]
-        # Until the setting takes a list, a role gets the first address of it.
-        running.places = {
-            monitors: f"http://{running.get_address('nats-1')}:8222",
-            # Nobody here has to be given time to find another server.
-            'lame_duck_grace_period: "5s"': 'lame_duck_grace_period: "1s"',
-        }
+        # Nobody here has to be given time to find another server.
+        running.places = {'lame_duck_grace_period: "5s"': 'lame_duck_grace_period: "1s"'}
         await running.start_services(**dict.fromkeys(SERVERS, 1))
         yield running
 
@@ -190,7 +185,10 @@ async def test_the_log_of_a_single_server_moves_to_the_cluster_by_the_program_of
         assert info["state"]["messages"] == 50
         assert (config["num_replicas"], config["compression"]) == (3, "none")
         assert config["deny_delete"] is True
-        assert len(info["cluster"]["replicas"]) == 2
+        blocks = host.folder.glob(f"volumes/log-*/jetstream/$G/streams/{stream}/msgs/*.blk")
+        sizes = [block.stat().st_size for block in blocks]
+        assert len(sizes) == 3
+        assert min(sizes) == max(sizes) > 50 * len(b"text" * 100)
         await request_api(client, f"STREAM.DELETE.{stream}")
 
 
