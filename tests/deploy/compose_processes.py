@@ -35,8 +35,8 @@ PROGRAM_PATH = f"{BIN}:{os.defpath}:/usr/sbin"
 
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
-HEALTH_INTERVAL = 0.3
-"""Seconds between two health checks."""
+HEALTH_INTERVAL = 0.6
+"""Seconds between two health checks, each of which is a process that has to start."""
 
 COMMAND_TIMEOUT = 120.0
 """Seconds until a start, or a command that should end by itself, counts as hanging."""
