@@ -316,14 +316,6 @@ async def list_last_sequences(
     return {row.session: row.last_sequence for row in await connection.execute(found)}
 
 
-async def find_last_sequence(connection: AsyncConnection, tenant: str, session: str) -> int:
-    """Return the last folded sequence of a session; 0 if it has no row."""
-    found = select(SESSIONS.c.last_sequence).where(
-        match_tenant(SESSIONS, tenant), SESSIONS.c.session == session
-    )
-    return await connection.scalar(found) or 0
-
-
 TotalColumns = dict[str, ColumnElement[int]]
 
 
