@@ -39,6 +39,8 @@ from turnlog.services.extensions.tools_file import load_configured_servers
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.knowledge.index_service import IndexedKnowledge
+from turnlog.services.knowledge.knowledge_service import KnowledgeService
+from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_settings import GatewaySettings, ProjectorSettings
@@ -46,13 +48,11 @@ from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.main import build_projector
 from turnlog.services.projector.segment_projector import SegmentProjector
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
-from turnlog.services.sessions.tenant.override_service import OverrideService
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.segment_service import SegmentService
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder

@@ -10,7 +10,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.projections.session.commands import ForkSession
 from turnlog.projections.session.rules.fork_rules import build_fork_opening
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 
 LATER = "And what did I say?"
 

@@ -12,15 +12,15 @@ import pytest
 from tests.support.sessions.unreachable_log import UnreachableLog
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.events.model.tenant.override_events import OVERRIDE_FAMILY
+from turnlog.events.model.override_events import OVERRIDE_FAMILY
 from turnlog.events.store.memory_log import MemoryBlobStore
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
 from turnlog.projections.library.user_overrides import MAX_OVERRIDES
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, read_folder
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
-from turnlog.services.sessions.tenant.override_service import OverrideService
-from turnlog.services.sessions.tenant.tenant_states import RECENT_AGE
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.tenant_states import RECENT_AGE
+from turnlog.services.overrides.override_service import OverrideService
 
 UDERIA = read_folder(SHIPPED_BLUEPRINTS / "uderia")
 

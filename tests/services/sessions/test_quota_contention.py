@@ -18,7 +18,7 @@ from tests.support.sessions.session_harness import (
 )
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.model.tenant.quota_events import QuotaEdited, QuotaLimits
+from turnlog.events.model.quota_events import QuotaEdited, QuotaLimits
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.quotas.quota_decisions import QuotaExceeded, TurnBound
 from turnlog.projections.session.commands import CancelTurn, OpenSession, SubmitTurn
@@ -26,9 +26,9 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import create_id
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.quota_service import QuotaService
 
 GATEWAYS: Final = 50
 

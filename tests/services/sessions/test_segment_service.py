@@ -16,7 +16,7 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.library.segment_inputs import AddSegment, EditSegment, SegmentInput

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from itertools import count
 
-from turnlog.events.model.tenant.quota_events import (
+from turnlog.events.model.quota_events import (
     QUOTA_LIMITS_FAMILY,
     QuotaEdited,
     QuotaLimits,
@@ -13,9 +13,9 @@ from turnlog.events.model.tenant.quota_events import (
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.quota_limits import QuotaCommandRecord, TenantLimits, fold_limits
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.tenant_states import TenantStates
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.tenant_states import TenantStates
+from turnlog.services.quotas.quota_service import QuotaService
 
 
 async def test_a_state_of_earlier_events_does_not_replace_a_later_one() -> None:

@@ -31,11 +31,11 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
-from turnlog.services.sessions.tenant.override_service import OverrideService
 from turnlog.services.worker import app
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder

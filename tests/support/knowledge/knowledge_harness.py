@@ -16,7 +16,7 @@ from turnlog.projections.knowledge.knowledge_inputs import (
     RemoveEntries,
 )
 from turnlog.projections.knowledge.knowledge_state import KnowledgeState
-from turnlog.services.sessions.tenant.knowledge_service import KnowledgeOutcome, KnowledgeService
+from turnlog.services.knowledge.knowledge_service import KnowledgeOutcome, KnowledgeService
 
 
 @dataclass

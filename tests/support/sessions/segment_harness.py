@@ -17,8 +17,8 @@ from turnlog.projections.library.segment_inputs import (
 )
 from turnlog.projections.library.segment_library import SegmentLibrary
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.segments.segment_service import LibraryCommandOutcome, SegmentService
 from turnlog.services.sessions.prompt_inputs import SegmentFetcher
-from turnlog.services.sessions.tenant.segment_service import LibraryCommandOutcome, SegmentService
 
 TENANT = "t"
 

@@ -31,13 +31,13 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.segment_service import SegmentService
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder

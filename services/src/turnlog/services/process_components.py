@@ -30,7 +30,9 @@ from turnlog.services.caches.session_snapshots import (
 )
 from turnlog.services.caches.state_cache import OlderCommandLookup
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.nats_search import NatsKnowledgeSearch
+from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.connection_watch import ConnectionWatch
 from turnlog.services.platform.durability import Durability, check_durability
@@ -39,13 +41,11 @@ from turnlog.services.platform.process_settings import ProcessSettings
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
-from turnlog.services.sessions.tenant.override_service import OverrideService
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.segment_service import SegmentService
 
 _log = structlog.get_logger("turnlog.process")
 

@@ -54,17 +54,17 @@ from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.problem_details import handle_error
 from turnlog.services.gateway.routes import event_routes, turn_routes
+from turnlog.services.knowledge.knowledge_service import KnowledgeService
+from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import create_tracing
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
-from turnlog.services.sessions.tenant.override_service import OverrideService
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.segment_service import SegmentService
 
 NARROW_BUFFER_BYTES = 16 * 1024
 """The buffer size in bytes of a narrow connection, on either side."""

@@ -16,10 +16,10 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead
+from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.model.retrieval_events import NothingFoundPolicy
 from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
-from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.model.tool_events import ApprovalDecision, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnReservation, TurnRole
 from turnlog.projections.session.text_refs import InputsRef, TextRef

@@ -28,16 +28,16 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.integrity.record_watch import RecordWatch
+from turnlog.services.knowledge.knowledge_service import KnowledgeService
+from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_health import HealthCheck, HealthChecks
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import Tracing
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
-from turnlog.services.sessions.tenant.override_service import OverrideService
-from turnlog.services.sessions.tenant.segment_service import SegmentService
 from turnlog.services.sessions.time_travel import TimeTravel
 
 MAX_LOG_SCANS: Final = 2

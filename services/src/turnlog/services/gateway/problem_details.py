@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlue
 from turnlog.projections.quotas.quota_decisions import QuotaExceeded
 from turnlog.services.api.published_errors.error_catalogue import get_error_code
 from turnlog.services.api.published_errors.error_code import INVALID_VALUE_STATUS
-from turnlog.services.api.tenant.quota_payloads import LimitUseView, create_limit_use
+from turnlog.services.api.quota_payloads import LimitUseView, create_limit_use
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 

@@ -22,7 +22,7 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent, find_chain_break
 from turnlog.events.errors import Corrupt, LaterRelease, Unavailable
 from turnlog.events.jetstream.nats_connection import wait_backoff
-from turnlog.events.model.tenant.knowledge_events import (
+from turnlog.events.model.knowledge_events import (
     KNOWLEDGE_FAMILY,
     KnowledgeAdded,
     KnowledgeEdited,
@@ -51,10 +51,10 @@ from turnlog.projections.store.knowledge.knowledge_projection import (
 )
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.integrity.row_rollback_check import verify_log
 from turnlog.services.knowledge.embedders import CheckedEmbedder
 from turnlog.services.projector.outage_log import OutageLog
-from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
 
 EVENTS_PER_WRITE: Final = 10
 """Events written in one transaction, so that no other writer of SQLite waits for long."""

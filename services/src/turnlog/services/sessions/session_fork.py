@@ -19,7 +19,7 @@ from turnlog.events.model.session_events import BlueprintRef
 from turnlog.projections.session.commands import ForkSession
 from turnlog.projections.session.rules.fork_rules import build_fork_opening, count_missing_events
 from turnlog.projections.session.state import SessionState
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.time_travel import TimeTravel
 
 COPY_PAGE_EVENTS: Final = 256

@@ -20,10 +20,10 @@ from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.session.next_call import has_used_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.session.state import SessionState
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.telemetry.traces import Tracing, record_answer, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import (
     REPLY_STAGES,
     ActiveAttempt,

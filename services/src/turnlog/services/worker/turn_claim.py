@@ -22,8 +22,8 @@ from turnlog.events.tokens import AttemptAbandoned, AttemptClosed, Token
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import ClaimTurn
 from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.turn_queue import TurnDelivery
 
 

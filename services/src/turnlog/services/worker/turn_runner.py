@@ -28,9 +28,9 @@ from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.caches.text_cache import read_event
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.platform.telemetry.traces import Tracing, get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.active_attempt import (
     AttemptContext,

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from rich.table import Table
 
 from turnlog.events.model.manifest import Manifest
-from turnlog.services.api.tenant.segment_payloads import SegmentImportResult
+from turnlog.services.api.segment_payloads import SegmentImportResult
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.actions.tenant.segment_actions import (

@@ -18,7 +18,7 @@ from typing import Final, cast
 
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.events.model.tenant.knowledge_events import EntryKind
+from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     FaultyBlueprint,

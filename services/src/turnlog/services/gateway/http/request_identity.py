@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.gateway.dependencies import Dependencies, RequestTenant
 from turnlog.services.gateway.http.trusted_proxy import (
     CLIENT_ACTOR,
@@ -25,7 +26,6 @@ from turnlog.services.gateway.http.trusted_proxy import (
     get_actor,
 )
 from turnlog.services.platform.telemetry.traces import get_traceparent
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 

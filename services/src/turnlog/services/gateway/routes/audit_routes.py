@@ -22,7 +22,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, StreamHole, Unavailable
 from turnlog.events.ids import ID_PATTERN
 from turnlog.events.model.call_events import ContextAssembled
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.projections.audit.diff.call_diff import CallDiff, compare_calls
 from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
 from turnlog.projections.audit.explain.turn_explanation import (

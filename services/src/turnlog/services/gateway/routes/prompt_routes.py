@@ -23,8 +23,8 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import Manifest
+from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.prompt_events import PromptFile
-from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.store.memory_log import MemoryBlobStore
 from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs
 from turnlog.projections.audit.verify.prompt_reproduction import (

@@ -62,10 +62,10 @@ from turnlog.projections.tools.result_condensation import list_rows
 from turnlog.projections.tools.step_tools import fit_step_tools
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
 from turnlog.services.blueprints.response_formats import RESPONSE_FORMAT_VARIABLE
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, list_tool_requests
 from turnlog.services.worker.attempts.output_guard import GuardViolation, SafetyCheckFailure
 from turnlog.services.worker.attempts.retrieval_step import KnowledgeFailure

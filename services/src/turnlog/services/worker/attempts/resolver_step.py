@@ -26,10 +26,10 @@ from turnlog.projections.session.reference_inheritance import StatedReferences, 
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.state import OpenTurn, SessionState, TurnResolution
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.resolver_client import format_resolver_name, request_outcome
 from turnlog.services.extensions.resolver_contract import ResolverRequest
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
 from turnlog.services.worker.turn_claim import AttemptSuperseded
 

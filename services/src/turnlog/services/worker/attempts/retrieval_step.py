@@ -48,10 +48,10 @@ from turnlog.projections.session.commands import AttemptRef, RecordRetrieval
 from turnlog.projections.session.rules.outcome_commands import NothingRetrieved
 from turnlog.projections.session.rules.steps.retrieval_rules import find_retrieval
 from turnlog.projections.session.state import SessionState, TurnRetrieval
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.plugins import load_reranker
 from turnlog.services.knowledge.current_search import UNKNOWN_COLLECTION
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 
 _log = structlog.get_logger("turnlog.worker")

@@ -25,8 +25,8 @@ from turnlog.projections.prompt.budget.trim_ladder import UnfittedPrompt
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, BeginSummary
 from turnlog.projections.session.state import SessionState
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.model_types import MODEL_OFF

@@ -56,9 +56,9 @@ from turnlog.projections.tools.tool_catalog import (
     find_unknown_approvals,
 )
 from turnlog.services.caches.text_cache import read_event
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.tools.tool_servers import (
     ToolAnswer,
     ToolServerFailure,

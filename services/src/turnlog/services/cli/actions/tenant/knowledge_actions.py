@@ -19,10 +19,10 @@ from pydantic import JsonValue
 
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.events.model.tenant.knowledge_events import EntryKind
+from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput
-from turnlog.services.api.tenant.knowledge_payloads import (
+from turnlog.services.api.knowledge_payloads import (
     KnowledgeChangeResult,
     KnowledgeSearchResult,
 )

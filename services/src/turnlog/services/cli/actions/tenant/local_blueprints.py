@@ -24,16 +24,16 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.services.api.service_payloads import BlueprintList
-from turnlog.services.api.tenant.blueprint_views import (
-    create_blueprint_list,
-    create_blueprint_schemas,
-)
 from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
 from turnlog.services.blueprints.blueprint_folders import (
     SHIPPED_BLUEPRINTS,
     BlueprintFolders,
     create_blueprint_folders,
     read_folder,
+)
+from turnlog.services.blueprints.blueprint_views import (
+    create_blueprint_list,
+    create_blueprint_schemas,
 )
 from turnlog.services.cli.client.service_connection import create_client
 from turnlog.services.cli.client.service_location import find_service

@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     FaultyBlueprint,
 )
 from turnlog.projections.library.segment_inputs import SegmentInput
-from turnlog.services.api.tenant.segment_payloads import SegmentChangeResult, SegmentImportResult
+from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
 from turnlog.services.cli.client.service_connection import CommandBody, send_command
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget

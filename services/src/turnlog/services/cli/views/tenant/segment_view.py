@@ -10,7 +10,7 @@ from rich.text import Text
 
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
 from turnlog.projections.store.read.row_types import SegmentRow
-from turnlog.services.api.tenant.segment_payloads import (
+from turnlog.services.api.segment_payloads import (
     SegmentChangeResult,
     SegmentImportResult,
     SegmentPage,

@@ -44,7 +44,7 @@ from turnlog.services.api.service_payloads import (
     PinnedTextList,
     PinnedTextView,
 )
-from turnlog.services.api.tenant.blueprint_views import (
+from turnlog.services.blueprints.blueprint_views import (
     create_blueprint_list,
     create_blueprint_schemas,
 )

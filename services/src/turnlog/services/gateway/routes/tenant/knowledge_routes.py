@@ -33,7 +33,7 @@ from turnlog.projections.store.knowledge.knowledge_queries import (
     list_entries,
 )
 from turnlog.projections.store.read.row_types import EntryRow
-from turnlog.services.api.tenant.knowledge_payloads import (
+from turnlog.services.api.knowledge_payloads import (
     CollectionList,
     EntryPage,
     HitView,

@@ -26,7 +26,7 @@ from turnlog.projections.library.user_overrides import (
     build_unknown_override,
 )
 from turnlog.projections.prompt.sources.layer_content import list_include_names
-from turnlog.services.api.tenant.override_payloads import (
+from turnlog.services.api.override_payloads import (
     OVERRIDES_PATH,
     OverridePage,
     OverridePlaceRequest,

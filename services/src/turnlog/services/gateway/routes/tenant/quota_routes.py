@@ -11,14 +11,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from turnlog.events.ids import USER_NAME_PATTERN
-from turnlog.events.model.tenant.quota_events import QuotaEdited
+from turnlog.events.model.quota_events import QuotaEdited
 from turnlog.projections.quotas.quota_decisions import (
     find_refusal,
     format_period,
     list_limit_uses,
 )
 from turnlog.projections.quotas.quota_limits import UNLIMITED, TenantLimits
-from turnlog.services.api.tenant.quota_payloads import (
+from turnlog.services.api.quota_payloads import (
     QuotaPage,
     QuotaRequest,
     QuotaView,

@@ -20,7 +20,7 @@ from turnlog.projections.library.segment_library import SegmentVersion
 from turnlog.projections.store.read.segment_queries import SEGMENT_PAGE_SIZE, SegmentRowFilter
 from turnlog.projections.store.read.segment_queries import list_segments as list_segment_rows
 from turnlog.projections.store.write.segment_projection import read_segments_sequence
-from turnlog.services.api.tenant.segment_payloads import (
+from turnlog.services.api.segment_payloads import (
     AddSegmentRequest,
     EditSegmentRequest,
     ImportSegmentsRequest,
@@ -34,7 +34,7 @@ from turnlog.services.gateway.dependencies import Dependencies, GatewayDependenc
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import wait_for_rows
 from turnlog.services.gateway.http.request_identity import CallerIdentity
-from turnlog.services.sessions.tenant.segment_service import LibraryCommandOutcome
+from turnlog.services.segments.segment_service import LibraryCommandOutcome
 
 router = APIRouter()
 

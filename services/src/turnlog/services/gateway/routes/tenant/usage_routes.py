@@ -18,7 +18,7 @@ from turnlog.projections.store.read.usage_queries import (
     add_figures,
     list_usage,
 )
-from turnlog.services.api.tenant.usage_payloads import UsageReport, UsageView, create_usage
+from turnlog.services.api.usage_payloads import UsageReport, UsageView, create_usage
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
 from turnlog.services.gateway.dependencies import Dependencies, RequestTenant
 from turnlog.services.gateway.http.request_checks import QueryTime, convert_to_utc

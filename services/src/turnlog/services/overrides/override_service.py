@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from turnlog.events import codec
-from turnlog.events.model.tenant.override_events import OVERRIDE_FAMILY, UserOverride
+from turnlog.events.model.override_events import OVERRIDE_FAMILY, UserOverride
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY
@@ -27,9 +27,12 @@ from turnlog.projections.library.user_overrides import (
     decide_removal,
     fold_overrides,
 )
+from turnlog.services.command_handling.idempotent_commands import (
+    CommandMetadata,
+    IdempotentCommandHandler,
+)
+from turnlog.services.command_handling.tenant_states import RecentStates, TenantStates
 from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
-from turnlog.services.sessions.tenant.tenant_states import RecentStates, TenantStates
 
 
 @dataclass

@@ -18,7 +18,7 @@ import structlog
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Unavailable
-from turnlog.events.model.tenant.quota_events import QuotaReservation
+from turnlog.events.model.quota_events import QuotaReservation
 from turnlog.events.model.turn_events import (
     TurnQueued,
     TurnReservation,
@@ -37,9 +37,9 @@ from turnlog.projections.quotas.turn_usage import TurnUse, collect_turn_use
 from turnlog.projections.session.commands import Command, SubmitChildTurn, SubmitTurn
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import OpenTurn, SessionState, WaitingTurn
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
-from turnlog.services.sessions.tenant.quota_service import QuotaService
+from turnlog.services.quotas.quota_service import QuotaService
 
 SUBMIT_GRACE: Final = timedelta(seconds=60)
 """How long a reservation without a turn counts: its gateway may be about to submit the turn."""

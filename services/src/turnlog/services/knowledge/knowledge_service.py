@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from turnlog.events import codec
-from turnlog.events.model.tenant.knowledge_events import KNOWLEDGE_FAMILY
+from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY
 from turnlog.events.registry import KnowledgeEvent
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY
@@ -22,10 +22,13 @@ from turnlog.projections.knowledge.knowledge_state import (
     collect_changes,
     fold_knowledge,
 )
+from turnlog.services.command_handling.idempotent_commands import (
+    CommandMetadata,
+    IdempotentCommandHandler,
+)
+from turnlog.services.command_handling.tenant_states import TenantStates
+from turnlog.services.command_handling.text_storage import store_texts
 from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
-from turnlog.services.sessions.tenant.tenant_states import TenantStates
-from turnlog.services.sessions.tenant.text_storage import store_texts
 
 
 @dataclass(frozen=True, slots=True)

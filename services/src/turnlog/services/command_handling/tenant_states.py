@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.services.sessions.idempotent_commands import (
+from turnlog.services.command_handling.idempotent_commands import (
     IdempotentCommandHandler,
     Record,
     Record_co,

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from turnlog.events.model.tenant.quota_events import QuotaLimits
+from turnlog.events.model.quota_events import QuotaLimits
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.quotas.quota_decisions import LimitName, LimitUse, format_reset
 from turnlog.services.api.payload_models import RequestModel, ResponseModel

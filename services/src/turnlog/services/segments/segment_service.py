@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from turnlog.events import codec
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY
@@ -30,10 +30,13 @@ from turnlog.projections.library.segment_library import (
     build_command_result,
     fold,
 )
+from turnlog.services.command_handling.idempotent_commands import (
+    CommandMetadata,
+    IdempotentCommandHandler,
+)
+from turnlog.services.command_handling.tenant_states import TenantStates
+from turnlog.services.command_handling.text_storage import store_texts
 from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
-from turnlog.services.sessions.tenant.tenant_states import TenantStates
-from turnlog.services.sessions.tenant.text_storage import store_texts
 
 
 @dataclass(frozen=True, slots=True)

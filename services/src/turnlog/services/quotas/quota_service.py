@@ -15,7 +15,7 @@ from typing import Final
 
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.tenant.quota_events import (
+from turnlog.events.model.quota_events import (
     QUOTA_LIMITS_FAMILY,
     QuotaBalance,
     QuotaEdited,
@@ -40,13 +40,13 @@ from turnlog.projections.quotas.quota_limits import (
     TenantLimits,
     fold_limits,
 )
-from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.idempotent_commands import (
+from turnlog.services.command_handling.idempotent_commands import (
     CommandMetadata,
     IdempotentCommandHandler,
     get_sequence,
 )
-from turnlog.services.sessions.tenant.tenant_states import RecentStates, TenantStates
+from turnlog.services.command_handling.tenant_states import RecentStates, TenantStates
+from turnlog.services.platform.clock import Clock, CreateId
 
 MAX_CACHED_BALANCES: Final = 1_000
 
