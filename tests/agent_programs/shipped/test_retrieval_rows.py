@@ -505,7 +505,7 @@ async def test_u13_the_shipped_knowledge_is_imported_found_by_the_real_index_and
     platform: AgentService,
 ) -> None:
     await import_shipped_knowledge(platform)
-    platform.worker.knowledge = platform.gateway.dependencies.knowledge_search
+    platform.worker.knowledge = platform.gateway.parts.knowledge_search
     session = await open_working_session(platform)
     prompt = await run_planned_turn(
         platform, session, "How many sailings left more than 30 minutes late yesterday?"

@@ -36,7 +36,7 @@ from turnlog.services.blueprints.model_prices import PriceTable
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.extensions.tools_file import load_configured_servers
-from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.knowledge.index_service import IndexedKnowledge
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
@@ -53,6 +53,7 @@ from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.use_cases.use_case_composition import UseCaseParts
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
@@ -108,19 +109,16 @@ async def open_backend(nats_url: str | None) -> AsyncGenerator[LogBackend]:
         yield jetstream
 
 
-def build_dependencies(
+def build_use_case_parts(
     backend: LogBackend,
     store: ReadModelStore,
     signal: ProjectionSignal,
     settings: GatewaySettings,
-    traces: Tracing = NO_TRACING,
-) -> GatewayDependencies:
-    """Put a gateway's desk together, as its process does."""
+) -> UseCaseParts:
+    """Put the parts of a gateway together, as its process does."""
     sessions = build_command_handler(backend, store, "/turnlog/gateway")
     assert sessions.quotas is not None
-    return GatewayDependencies(
-        settings=settings,
-        log=backend.log,
+    return UseCaseParts(
         tokens=backend.tokens,
         command_handler=sessions,
         quotas=sessions.quotas,
@@ -139,8 +137,9 @@ def build_dependencies(
         ),
         store=store,
         projection_signal=signal,
-        tracing=traces,
         durability=Durability("fsync-acked", checked=True),
+        default_model=settings.model,
+        question_blueprint=settings.ask,
     )
 
 
@@ -192,6 +191,8 @@ class RunningGateway:
     settings: GatewaySettings
     address: str
     http: httpx.AsyncClient
+    parts: UseCaseParts
+    """What its use cases are made from."""
     dependencies: GatewayDependencies
     model: PuppetModel
 
@@ -287,12 +288,22 @@ async def start_gateway(
     traces: Tracing = NO_TRACING,
 ) -> AsyncGenerator[RunningGateway]:
     """Start one gateway."""
-    desk = build_dependencies(backend, store, signal, settings, traces)
+    parts = build_use_case_parts(backend, store, signal, settings)
+    dependencies = build_dependencies(settings, parts, traces)
     # The client ends last, so that it hears what a gateway says as it ends
-    async with httpx.AsyncClient(timeout=60) as http, serve_app(desk) as address:
+    async with httpx.AsyncClient(timeout=60) as http, serve_app(dependencies) as address:
         http.base_url = httpx.URL(address)
         yield RunningGateway(
-            backend, settings.tenant, store, signal, settings, address, http, desk, model
+            backend=backend,
+            tenant=settings.tenant,
+            store=store,
+            projection_signal=signal,
+            settings=settings,
+            address=address,
+            http=http,
+            parts=parts,
+            dependencies=dependencies,
+            model=model,
         )
 
 

@@ -51,9 +51,9 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
-from turnlog.services.gateway.dependencies import GatewayDependencies
-from turnlog.services.gateway.problem_details import handle_error
+from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.gateway.routes import event_routes, turn_routes
+from turnlog.services.http.problem_details import handle_error
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id
@@ -65,6 +65,7 @@ from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.use_cases.use_case_composition import UseCaseParts
 
 NARROW_BUFFER_BYTES = 16 * 1024
 """The buffer size in bytes of a narrow connection, on either side."""
@@ -107,9 +108,7 @@ class StreamedSession:
         library = MemoryLog(kind=LIBRARY_HISTORY)
         segment_service = SegmentService(library, self.blobs, self.clock, create_id, "/test")
         sessions = self.build_command_handler()
-        return GatewayDependencies(
-            settings=settings,
-            log=self.log,
+        parts = UseCaseParts(
             tokens=self.tokens,
             command_handler=sessions,
             quotas=TurnQuotas(
@@ -131,9 +130,11 @@ class StreamedSession:
             blueprint_folders=BlueprintFolders(()),
             store=open_store("sqlite:///:memory:"),
             projection_signal=ProjectionSignal(),
-            tracing=create_tracing("test", None),
             durability=Durability("relaxed", checked=False),
+            default_model=settings.model,
+            question_blueprint=settings.ask,
         )
+        return build_dependencies(settings, parts, create_tracing("test", None))
 
     async def open_session(self) -> None:
         small = build_small_blueprint()
@@ -213,7 +214,8 @@ async def open_streamed_session(
 def build_stream_gateway(desk: GatewayDependencies) -> FastAPI:
     """Make a gateway that has streams and nothing else."""
     app = FastAPI()
-    app.state.dependencies = desk
+    app.state.settings, app.state.use_cases = desk.settings, desk.use_cases
+    app.state.shutdown_event = desk.shutdown_event
     app.include_router(turn_routes.router)
     app.include_router(event_routes.router)
     app.add_exception_handler(TurnlogError, handle_error)
