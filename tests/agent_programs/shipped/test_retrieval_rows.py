@@ -29,8 +29,8 @@ from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.bundle import verifier
-from turnlog.services.cli.actions.tenant.knowledge_actions import build_import_body
-from turnlog.services.cli.knowledge_import.knowledge_files import read_knowledge_files
+from turnlog.services.cli.knowledge.knowledge_actions import build_import_body
+from turnlog.services.cli.knowledge.knowledge_files import read_knowledge_files
 from turnlog.services.knowledge.embedders import CheckedEmbedder
 from turnlog.services.knowledge.index_service import IndexedKnowledge
 from turnlog.services.projector.knowledge_projector import KnowledgeProjector

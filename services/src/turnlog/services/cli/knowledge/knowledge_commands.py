@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, show_answer
+from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def list_knowledge(
     output: OutputOption = "table",
 ) -> None:
     """List collections, or the entries of one."""
-    from turnlog.services.cli.views.tenant.knowledge_view import render_collections, render_entries
+    from turnlog.services.cli.knowledge.knowledge_view import render_collections, render_entries
 
     if collection is None:
         show_answer(
@@ -92,7 +92,7 @@ def add_entry(
     output: OutputOption = "table",
 ) -> None:
     """Add an entry, or edit the one with the id."""
-    from turnlog.services.cli.actions.tenant.knowledge_actions import send_entry
+    from turnlog.services.cli.knowledge.knowledge_actions import send_entry
 
     form: dict[str, JsonValue] = {
         "text": text,
@@ -118,7 +118,7 @@ def remove_knowledge(
 ) -> None:
     """Remove entries, or a collection; no later turn retrieves them."""
     from turnlog.events.errors import Refused
-    from turnlog.services.cli.actions.tenant.knowledge_actions import send_removal
+    from turnlog.services.cli.knowledge.knowledge_actions import send_removal
 
     if bool(entries) == everything:
         detail = "name entries, or --all for the whole collection"
@@ -149,7 +149,7 @@ def search_knowledge(
     output: OutputOption = "table",
 ) -> None:
     """Search collections, with the scores of every hit."""
-    from turnlog.services.cli.actions.tenant.knowledge_actions import send_search
+    from turnlog.services.cli.knowledge.knowledge_actions import send_search
 
     form: dict[str, JsonValue] = {
         "text": text,
@@ -178,7 +178,7 @@ def import_knowledge(
     is 1.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
-    from turnlog.services.cli.actions.tenant import knowledge_actions
+    from turnlog.services.cli.knowledge import knowledge_actions
 
     if not run_async(knowledge_actions.import_knowledge(target, collection, paths, kind, output)):
         raise typer.Exit(ExitCode.ERROR)

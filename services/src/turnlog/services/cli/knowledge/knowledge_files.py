@@ -25,7 +25,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     find_near_word,
 )
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput, find_entry_faults
-from turnlog.services.cli.knowledge_import.markdown_chunks import split_markdown
+from turnlog.services.cli.knowledge.markdown_chunks import split_markdown
 
 ENTRY_FIELDS: Final = (
     "id",

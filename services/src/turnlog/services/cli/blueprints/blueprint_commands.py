@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, show_answer
+from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
 
@@ -21,7 +21,7 @@ def show_pins(
     output: OutputOption = "table",
 ) -> None:
     """Show the blueprint versions of open sessions, their number, and the files' version."""
-    from turnlog.services.cli.views.tenant.blueprint_view import render_pins
+    from turnlog.services.cli.blueprints.blueprint_view import render_pins
 
     show_answer(
         target,
@@ -46,7 +46,7 @@ def move_blueprint(
     Possible between turns, or when a phase has just been entered. Earlier turns and prompts do
     not change.
     """
-    from turnlog.services.cli.actions.session_actions import send_blueprint_move
+    from turnlog.services.cli.blueprints.local_blueprints import send_blueprint_move
 
     run_async(send_blueprint_move(target, session, to, output))
 
@@ -68,7 +68,7 @@ def check_blueprint(
     name what some providers refuse; the blueprint can be used.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
-    from turnlog.services.cli.actions.tenant.local_blueprints import check_blueprint_folders
+    from turnlog.services.cli.blueprints.local_blueprints import check_blueprint_folders
 
     if not check_blueprint_folders(folders, tools, output):
         raise typer.Exit(ExitCode.ERROR)
@@ -86,7 +86,7 @@ def create_blueprint(
     ] = Path(),
 ) -> None:
     """Create a blueprint folder from a shipped one, ready to use."""
-    from turnlog.services.cli.actions.tenant.local_blueprints import create_blueprint_folder
+    from turnlog.services.cli.blueprints.local_blueprints import create_blueprint_folder
 
     create_blueprint_folder(name, pattern, folder)
 
@@ -104,7 +104,7 @@ def list_blueprints(
 
     A running service says which; without one they are those that `turnlog up` would have.
     """
-    from turnlog.services.cli.actions.tenant.local_blueprints import print_blueprint_list
+    from turnlog.services.cli.blueprints.local_blueprints import print_blueprint_list
 
     run_async(print_blueprint_list(target, blueprints or [], os.environ, output))
 
@@ -123,6 +123,6 @@ def show_blueprint(
 
     It is that of a running service; without one, that which `turnlog up` would have.
     """
-    from turnlog.services.cli.actions.tenant.local_blueprints import print_blueprint
+    from turnlog.services.cli.blueprints.local_blueprints import print_blueprint
 
     run_async(print_blueprint(name, target, blueprints or [], os.environ, output))

@@ -21,7 +21,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     FaultyBlueprint,
 )
-from turnlog.services.cli.segment_import.import_rows import KNOWN_FIELDS, ImportedSegmentRow
+from turnlog.services.cli.segments.import_rows import KNOWN_FIELDS, ImportedSegmentRow
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

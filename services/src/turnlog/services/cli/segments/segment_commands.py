@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, show_answer
+from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 SegmentArgument = Annotated[
@@ -81,7 +81,7 @@ def list_segments(
     *, filters: SegmentListOptions, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """List segments, a line for each variant."""
-    from turnlog.services.cli.views.tenant.segment_view import render_segments
+    from turnlog.services.cli.segments.segment_view import render_segments
 
     show_answer(
         target,
@@ -96,7 +96,7 @@ def show_segment(
     segment: SegmentArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """Show one segment with all its versions."""
-    from turnlog.services.cli.views.tenant.segment_view import render_segment
+    from turnlog.services.cli.segments.segment_view import render_segment
 
     show_answer(target, lambda reader: reader.fetch_segment(segment), render_segment, output)
 
@@ -114,7 +114,7 @@ def add_segment(
     output: OutputOption = "table",
 ) -> None:
     """Add a segment; the library assigns its number."""
-    from turnlog.services.cli.actions.tenant.segment_actions import send_new_segment
+    from turnlog.services.cli.segments.segment_actions import send_new_segment
 
     form = {"scope": scope, "ref": ref, "locale": locale, **asdict(kind)}
     run_async(send_new_segment(target, text, form, output))
@@ -136,7 +136,7 @@ def edit_segment(
     output: OutputOption = "table",
 ) -> None:
     """Change a segment's text, from the next call of any session on."""
-    from turnlog.services.cli.actions.tenant.segment_actions import send_segment_edit
+    from turnlog.services.cli.segments.segment_actions import send_segment_edit
 
     form = {"variant": variant, **asdict(kind), "version": seen}
     run_async(send_segment_edit(target, segment, text, form, output))
@@ -150,7 +150,7 @@ def mark_segment_active(
     output: OutputOption = "table",
 ) -> None:
     """Include a segment, or one of its variants, in later calls again."""
-    from turnlog.services.cli.actions.tenant.segment_actions import send_segment_edit
+    from turnlog.services.cli.segments.segment_actions import send_segment_edit
 
     run_async(
         send_segment_edit(target, segment, None, {"variant": variant, "active": True}, output)
@@ -165,7 +165,7 @@ def mark_segment_inactive(
     output: OutputOption = "table",
 ) -> None:
     """Exclude a segment, or one of its variants, from later calls."""
-    from turnlog.services.cli.actions.tenant.segment_actions import send_segment_edit
+    from turnlog.services.cli.segments.segment_actions import send_segment_edit
 
     run_async(
         send_segment_edit(target, segment, None, {"variant": variant, "active": False}, output)
@@ -186,7 +186,7 @@ def import_segments(
     Each error is shown with its file, line and a fix; the exit code is 1 if there is any.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
-    from turnlog.services.cli.actions.tenant.segment_actions import import_segment_files
+    from turnlog.services.cli.segments.segment_actions import import_segment_files
 
     if not run_async(import_segment_files(target, files, output)):
         raise typer.Exit(ExitCode.ERROR)

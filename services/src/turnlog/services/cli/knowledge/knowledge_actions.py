@@ -39,13 +39,13 @@ from turnlog.services.cli.console import (
     print_answer,
     print_json,
 )
-from turnlog.services.cli.knowledge_import.knowledge_files import FileEntry, read_knowledge_files
-from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.views.tenant.knowledge_view import (
+from turnlog.services.cli.knowledge.knowledge_files import FileEntry, read_knowledge_files
+from turnlog.services.cli.knowledge.knowledge_view import (
     render_hits,
     render_knowledge_change,
 )
-from turnlog.services.cli.views.tenant.segment_view import render_segment_faults
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.segments.segment_view import render_segment_faults
 
 IMPORT_PATH: Final = "/v1/knowledge/import"
 

@@ -23,7 +23,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     FaultyBlueprint,
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.services.api.service_payloads import BlueprintList
+from turnlog.services.api.service_payloads import BlueprintList, BlueprintMoveResult
 from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
 from turnlog.services.blueprints.blueprint_folders import (
     SHIPPED_BLUEPRINTS,
@@ -35,7 +35,14 @@ from turnlog.services.blueprints.blueprint_views import (
     create_blueprint_list,
     create_blueprint_schemas,
 )
-from turnlog.services.cli.client.service_connection import create_client
+from turnlog.services.cli.blueprints.blueprint_view import (
+    render_blueprint,
+    render_blueprint_faults,
+    render_blueprints,
+    render_checked_servers,
+    render_move,
+)
+from turnlog.services.cli.client.service_connection import create_client, send_command
 from turnlog.services.cli.client.service_location import find_service
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import (
@@ -45,13 +52,7 @@ from turnlog.services.cli.console import (
     print_json,
 )
 from turnlog.services.cli.environment import read_settings
-from turnlog.services.cli.options import ReadTarget
-from turnlog.services.cli.views.tenant.blueprint_view import (
-    render_blueprint,
-    render_blueprint_faults,
-    render_blueprints,
-    render_checked_servers,
-)
+from turnlog.services.cli.options import ReadTarget, ServiceTarget
 from turnlog.services.cli.views.theme import MUTED
 from turnlog.services.extensions.plugins import collect_installed
 from turnlog.services.extensions.tools_file import (
@@ -194,3 +195,12 @@ def _check_tools_file(file: Path) -> tuple[ConfiguredServers, tuple[BlueprintFau
     except FaultyToolsFile as faulty:
         return {}, faulty.faults
     return tools.servers, tuple(find_endpoint_faults(tools, os.environ))
+
+
+async def send_blueprint_move(
+    target: ServiceTarget, session: str, digest: str | None, output: OutputFormat
+) -> None:
+    """Move a session to the current files of its blueprint."""
+    path = f"/v1/sessions/{session}/blueprint"
+    done = await send_command(target, "POST", path, {"digest": digest}, BlueprintMoveResult)
+    print_answer(done, render_move(done), output)

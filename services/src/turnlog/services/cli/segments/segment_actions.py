@@ -26,9 +26,9 @@ from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentIm
 from turnlog.services.cli.client.service_connection import CommandBody, send_command
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.segment_import import import_rows, sql_dumps
-from turnlog.services.cli.segment_import.import_rows import ImportedSegmentRow, ParsedSegments
-from turnlog.services.cli.views.tenant.segment_view import (
+from turnlog.services.cli.segments import import_rows, sql_dumps
+from turnlog.services.cli.segments.import_rows import ImportedSegmentRow, ParsedSegments
+from turnlog.services.cli.segments.segment_view import (
     render_import,
     render_segment_change,
     render_segment_faults,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, show_answer
+from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
@@ -48,7 +48,7 @@ def set_quota(
 
     A limit that is not given is unlimited; a user without any has no quota.
     """
-    from turnlog.services.cli.actions.tenant.quota_actions import send_limits
+    from turnlog.services.cli.quotas.quota_actions import send_limits
 
     run_async(send_limits(target, user, asdict(limits), output))
 
@@ -62,7 +62,7 @@ def show_quota(
     output: OutputOption = "table",
 ) -> None:
     """Show what is left of a user's limits, or the limits of all users."""
-    from turnlog.services.cli.views.tenant.quota_view import render_quota, render_quotas
+    from turnlog.services.cli.quotas.quota_view import render_quota, render_quotas
 
     if user is None:
         show_answer(target, lambda reader: reader.list_quotas(), render_quotas, output)

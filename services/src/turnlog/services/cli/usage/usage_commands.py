@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import show_answer
+from turnlog.services.cli.command_runner import show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget
 
 
@@ -29,7 +29,7 @@ def show_usage(
     output: OutputOption = "table",
 ) -> None:
     """Show what turns used: tokens, cost, failures, and what retrieval saved."""
-    from turnlog.services.cli.views.tenant.usage_view import render_usage
+    from turnlog.services.cli.usage.usage_view import render_usage
 
     query = {"group_by": by, "user": user, "since": since, "until": until}
     show_answer(

@@ -14,7 +14,7 @@ from turnlog.services.api.override_payloads import (
 from turnlog.services.cli.client.service_connection import CommandBody, send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.views.tenant.override_view import (
+from turnlog.services.cli.overrides.override_view import (
     render_override_change,
     render_override_removal,
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, show_answer
+from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
@@ -51,7 +51,7 @@ def set_override(
     output: OutputOption = "table",
 ) -> None:
     """Set a user's own text of a prompt category, from the user's next turn on."""
-    from turnlog.services.cli.actions.tenant.override_actions import send_override
+    from turnlog.services.cli.overrides.override_actions import send_override
 
     run_async(send_override(target, (blueprint, category, user), text, asdict(place), output))
 
@@ -66,7 +66,7 @@ def list_overrides(
     output: OutputOption = "table",
 ) -> None:
     """List a user's own prompt texts."""
-    from turnlog.services.cli.views.tenant.override_view import render_overrides
+    from turnlog.services.cli.overrides.override_view import render_overrides
 
     query = {"user": user, "blueprint": blueprint}
     show_answer(target, lambda reader: reader.list_overrides(query), render_overrides, output)
@@ -82,7 +82,7 @@ def show_override(
     output: OutputOption = "table",
 ) -> None:
     """Show a user's own text of a prompt category."""
-    from turnlog.services.cli.views.tenant.override_view import render_override
+    from turnlog.services.cli.overrides.override_view import render_override
 
     show_answer(
         target,
@@ -105,6 +105,6 @@ def remove_override(
 
     Prompts that included it still reproduce.
     """
-    from turnlog.services.cli.actions.tenant.override_actions import send_removal
+    from turnlog.services.cli.overrides.override_actions import send_removal
 
     run_async(send_removal(target, (blueprint, category, user), asdict(place), output))

@@ -6,7 +6,7 @@ from turnlog.services.api.quota_payloads import QuotaView, build_quota_path
 from turnlog.services.cli.client.service_connection import CommandBody, send_command
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.views.tenant.quota_view import render_quota
+from turnlog.services.cli.quotas.quota_view import render_quota
 
 
 async def send_limits(
