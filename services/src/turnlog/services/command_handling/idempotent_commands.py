@@ -14,6 +14,7 @@ from typing import Final, Generic, Protocol, TypeVar, assert_never
 from weakref import WeakValueDictionary
 
 from turnlog.events import codec
+from turnlog.events.chain_link import is_next_event
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Conflict, LogRolledBack, Refused, Unavailable
@@ -215,7 +216,7 @@ class IdempotentCommandHandler(Generic[State, Record]):
     def apply_observed_event(self, recorded: RecordedEvent) -> None:
         """Fold an event that this process received anyway, if it follows the cached state."""
         state = self.states.get_state(recorded.tenant, recorded.session)
-        if state is not None and _is_next_event(recorded, state.head):
+        if state is not None and state.head and is_next_event(recorded, state.head):
             self.states.fold_events((recorded,), state)
 
     async def handle(
@@ -357,15 +358,6 @@ def _find_contradiction(
     if last.sequence == known.sequence and last.head != known:
         return create_rollback_error(place, f"sequence {known.sequence} has another event")
     return None
-
-
-def _is_next_event(recorded: RecordedEvent, head: ChainHead | None) -> bool:
-    """Return whether an event is the one that directly follows a state's last event."""
-    return (
-        head is not None
-        and recorded.sequence == head.sequence + 1
-        and recorded.envelope.prevhash == head.hash
-    )
 
 
 def _get_lock(locks: _HistoryLocks, tenant: str, history: str) -> asyncio.Lock:

@@ -17,9 +17,10 @@ from typing import Final
 import structlog
 
 from turnlog.events.async_tasks import run_tasks
+from turnlog.events.chain_link import find_chain_break
 from turnlog.events.codec import decode_event, decode_knowledge_event
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import RecordedEvent, find_chain_break
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, LaterRelease, Unavailable
 from turnlog.events.jetstream.nats_connection import wait_backoff
 from turnlog.events.model.knowledge_events import (

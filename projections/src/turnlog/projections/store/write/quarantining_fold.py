@@ -13,9 +13,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from traceback import extract_tb
 
+from turnlog.events.chain_link import find_chain_break
 from turnlog.events.codec import decode_event
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import RecordedEvent, find_chain_break
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.store.ports import RawEvent
