@@ -35,6 +35,7 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import PriceTable
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.extensions.tools_file import load_configured_servers
 from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.gateway.main import serve_app
@@ -122,9 +123,7 @@ def build_use_case_parts(
         tokens=backend.tokens,
         command_handler=sessions,
         quotas=sessions.quotas,
-        overrides=OverrideService(
-            backend.library, backend.blobs, read_clock, create_id, "/turnlog/gateway"
-        ),
+        overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),
         segment_service=build_segment_service(backend, "gateway"),
         knowledge_service=build_knowledge_service(backend, "gateway"),
         knowledge_search=IndexedKnowledge(store, signal, SHIPPED_EMBEDDER, 60),
@@ -149,12 +148,7 @@ def build_command_handler(
     """Make the sessions of one process."""
     snapshots = CheckedSnapshotStore(backend.log, backend.snapshots)
     texts = TextReader(backend.log, backend.blobs)
-    quotas = TurnQuotas(
-        QuotaService(backend.library, read_clock, create_id, source),
-        backend.log,
-        read_clock,
-        create_id,
-    )
+    quotas = TurnQuotas(QuotaService(build_library_parts(backend, source)), backend.log)
     return CommandHandler(
         backend.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source, quotas
     )
@@ -162,14 +156,17 @@ def build_command_handler(
 
 def build_segment_service(backend: LogBackend, role: str) -> SegmentService:
     """Make one process's view of the library."""
-    return SegmentService(backend.library, backend.blobs, read_clock, create_id, f"/turnlog/{role}")
+    return SegmentService(build_library_parts(backend, f"/turnlog/{role}"))
 
 
 def build_knowledge_service(backend: LogBackend, role: str) -> KnowledgeService:
     """Make one process's view of the knowledge."""
-    return KnowledgeService(
-        backend.library, backend.blobs, read_clock, create_id, f"/turnlog/{role}"
-    )
+    return KnowledgeService(build_library_parts(backend, f"/turnlog/{role}"))
+
+
+def build_library_parts(backend: LogBackend, source: str) -> LibraryParts:
+    """Make what the histories of the library are written with by one process."""
+    return LibraryParts(backend.library, backend.blobs, read_clock, create_id, source)
 
 
 def build_prompt_inputs(

@@ -25,6 +25,7 @@ from turnlog.projections.session.commands import CancelTurn, OpenSession, Submit
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.platform.clock import create_id
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
@@ -54,7 +55,9 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
 
 def build_gateway(client: JetStreamClient, number: int) -> CommandHandler:
     """Make the sessions of one gateway, which shares nothing but the connection."""
-    service = QuotaService(client.library, lambda: NOON, create_id, f"/test/gateway-{number}")
+    source = f"/test/gateway-{number}"
+    parts = LibraryParts(client.library, client.blobs, lambda: NOON, create_id, source)
+    service = QuotaService(parts)
     return CommandHandler(
         client.log,
         CheckedSnapshotStore(client.log, client.snapshots),
@@ -63,7 +66,7 @@ def build_gateway(client: JetStreamClient, number: int) -> CommandHandler:
         lambda: NOON,
         create_id,
         f"/test/gateway-{number}",
-        TurnQuotas(service, client.log, lambda: NOON, create_id),
+        TurnQuotas(service, client.log),
     )
 
 

@@ -159,7 +159,7 @@ async def test_a_key_stands_for_one_command_in_every_process(library: SegmentHar
     first = await library.handle_command(add, key)
     again = await library.build_second_process("two").handle_command(add, key)
     assert again.changes == first.changes
-    assert len(again.library_state.segments) == 1
+    assert len(again.state.segments) == 1
     with pytest.raises(Refused, match="key-reused"):
         await library.handle_command(add, CommandRef("k", compute_digest("other")))
 

@@ -31,6 +31,7 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -100,7 +101,9 @@ def build_role(
 def build_override_service(made: SimulatedRole) -> OverrideService:
     """Give what a submit asks for the own prompts of its user; no client here names one."""
     handler, on = made.sessions, made.client
-    return OverrideService(on.log, on.blobs, handler.clock, handler.create_id, handler.source)
+    return OverrideService(
+        LibraryParts(on.log, on.blobs, handler.clock, handler.create_id, handler.source)
+    )
 
 
 def build_input_loader(made: SimulatedRole) -> PromptInputLoader:

@@ -51,6 +51,7 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.gateway.routes import event_routes, turn_routes
 from turnlog.services.http.problem_details import handle_error
@@ -106,22 +107,16 @@ class StreamedSession:
         )
         blueprints = BlueprintStore(self.blobs)
         library = MemoryLog(kind=LIBRARY_HISTORY)
-        segment_service = SegmentService(library, self.blobs, self.clock, create_id, "/test")
+        parts = LibraryParts(library, self.blobs, self.clock, create_id, "/test")
+        segment_service = SegmentService(parts)
         sessions = self.build_command_handler()
-        parts = UseCaseParts(
+        use_case_parts = UseCaseParts(
             tokens=self.tokens,
             command_handler=sessions,
-            quotas=TurnQuotas(
-                QuotaService(library, self.clock, create_id, "/test"),
-                self.log,
-                self.clock,
-                create_id,
-            ),
-            overrides=OverrideService(library, self.blobs, self.clock, create_id, "/test"),
+            quotas=TurnQuotas(QuotaService(parts), self.log),
+            overrides=OverrideService(parts),
             segment_service=segment_service,
-            knowledge_service=KnowledgeService(
-                MemoryLog(kind=LIBRARY_HISTORY), self.blobs, self.clock, create_id, "/test"
-            ),
+            knowledge_service=KnowledgeService(parts),
             knowledge_search=MemorySearch(()),
             prompt_inputs=PromptInputLoader(
                 sessions, SegmentFetcher(segment_service, sessions.texts)
@@ -134,7 +129,7 @@ class StreamedSession:
             default_model=settings.model,
             question_blueprint=settings.ask,
         )
-        return build_dependencies(settings, parts, create_tracing("test", None))
+        return build_dependencies(settings, use_case_parts, create_tracing("test", None))
 
     async def open_session(self) -> None:
         small = build_small_blueprint()

@@ -1,18 +1,14 @@
 """The knowledge service: load a tenant's collections, decide a command, append its events.
 
-Every knowledge event is appended here. Texts are stored before the events that refer to them.
+Every knowledge event is appended here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from turnlog.events import codec
 from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY
-from turnlog.events.registry import KnowledgeEvent
-from turnlog.events.store.ports import BlobStore, EventLog
-from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.knowledge.knowledge_decisions import decide_knowledge
 from turnlog.projections.knowledge.knowledge_inputs import KnowledgeCommand, PutEntries
 from turnlog.projections.knowledge.knowledge_state import (
@@ -22,54 +18,39 @@ from turnlog.projections.knowledge.knowledge_state import (
     collect_changes,
     fold_knowledge,
 )
-from turnlog.services.command_handling.idempotent_commands import (
-    CommandMetadata,
-    IdempotentCommandHandler,
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.tenant_histories import (
+    LibraryParts,
+    TenantChange,
+    TenantHistory,
+    TenantStates,
+    build_change,
 )
-from turnlog.services.command_handling.tenant_states import TenantStates
-from turnlog.services.command_handling.text_storage import store_texts
-from turnlog.services.platform.clock import Clock, CreateId
 
-
-@dataclass(frozen=True, slots=True)
-class KnowledgeOutcome:
-    """The result of a command: the state after it, and the entries that it changed."""
-
-    state: KnowledgeState
-    changes: KnowledgeChanges
+KnowledgeChange = TenantChange[KnowledgeState, KnowledgeChanges]
+"""The result of a command: the state after it, and the entries that it changed."""
 
 
 @dataclass
 class KnowledgeService:
     """The knowledge of all tenants, for one process."""
 
-    log: EventLog
-    blobs: BlobStore
-    clock: Clock
-    create_id: CreateId
-    source: str
-    """The `source` of appended events."""
-    _handler: IdempotentCommandHandler[KnowledgeState, KnowledgeCommandRecord] = field(init=False)
+    parts: LibraryParts
+    _history: TenantHistory[KnowledgeState, KnowledgeCommandRecord] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._handler = IdempotentCommandHandler(
-            self.log,
-            LIBRARY_HISTORY,
-            TenantStates(KnowledgeState, fold_knowledge),
-            self.clock,
-            self.create_id,
-            self.source,
-            log_name="library",
+        states = TenantStates[KnowledgeState, KnowledgeCommandRecord](
+            KnowledgeState, fold_knowledge
         )
+        self._history = TenantHistory(self.parts, KNOWLEDGE_FAMILY, KnowledgeState, states)
 
     async def load_state(self, tenant: str) -> KnowledgeState:
-        """Return the state of a tenant; see `IdempotentCommandHandler.load_state`."""
-        state = await self._handler.load_state(tenant, KNOWLEDGE_FAMILY)
-        return state or KnowledgeState(tenant)
+        """Return the state of a tenant; see `TenantHistory.load_state`."""
+        return await self._history.load_state(tenant)
 
     async def read_sequence(self, tenant: str) -> int:
         """Return the sequence of the tenant's last knowledge event; 0 before the first."""
-        last = await self.log.read_last_event(tenant, KNOWLEDGE_FAMILY)
+        last = await self.parts.log.read_last_event(tenant, KNOWLEDGE_FAMILY)
         return last.sequence if last else 0
 
     async def handle(
@@ -78,19 +59,14 @@ class KnowledgeService:
         command: KnowledgeCommand,
         metadata: CommandMetadata,
         key: codec.CommandRef | None = None,
-    ) -> KnowledgeOutcome:
-        """Carry out a command; see `IdempotentCommandHandler.handle`."""
-
-        async def decide_events(state: KnowledgeState | None) -> Sequence[KnowledgeEvent]:
-            events = decide_knowledge(state or KnowledgeState(tenant), command)
-            if events and isinstance(command, PutEntries):
-                await store_texts(self.blobs, tenant, (each.text for each in command.entries))
-            return events
-
-        handled = await self._handler.handle(tenant, KNOWLEDGE_FAMILY, decide_events, metadata, key)
-        state = handled.state or KnowledgeState(tenant)
-        if handled.record is not None:
-            return KnowledgeOutcome(state, handled.record.result)
-        if not handled.events:
-            return KnowledgeOutcome(state, KnowledgeChanges(state.sequence))
-        return KnowledgeOutcome(state, collect_changes(handled.events))
+    ) -> KnowledgeChange:
+        """Carry out a command; see `TenantHistory.handle`."""
+        entries = command.entries if isinstance(command, PutEntries) else ()
+        outcome = await self._history.handle(
+            tenant,
+            lambda state: decide_knowledge(state, command),
+            metadata,
+            key,
+            texts=[each.text for each in entries],
+        )
+        return build_change(outcome, collect_changes, KnowledgeChanges)

@@ -84,13 +84,7 @@ class OverrideUseCases:
         cleaned = _check_override_text(text)
         _check_place(spec, place)
         found, stored = await self.overrides.set_override(
-            tenant=caller.tenant,
-            user=user,
-            blueprint=spec.blueprint,
-            place=place,
-            text=cleaned,
-            metadata=caller.metadata,
-            key=caller.command,
+            caller, user, spec.blueprint, place, text=cleaned
         )
         if stored is None:
             raise build_unknown_override(user, spec.blueprint, place)
@@ -104,14 +98,8 @@ class OverrideUseCases:
         Turns that used it still name it, and its text is kept for their prompts.
         """
         _require_own(caller, user)
-        found = await self.overrides.remove_override(
-            tenant=caller.tenant,
-            user=user,
-            blueprint=check_text(blueprint, "blueprint"),
-            place=place,
-            metadata=caller.metadata,
-            key=caller.command,
-        )
+        name = check_text(blueprint, "blueprint")
+        found = await self.overrides.remove_override(caller, user, name, place)
         return OverrideRemovalResult(sequence=found.sequence)
 
     async def _create_text_view(

@@ -38,7 +38,7 @@ from turnlog.projections.session.commands import Command, SubmitChildTurn, Submi
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import OpenTurn, SessionState, WaitingTurn
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
-from turnlog.services.platform.clock import Clock, CreateId
+from turnlog.services.platform.clock import Clock
 from turnlog.services.quotas.quota_service import QuotaService
 
 SUBMIT_GRACE: Final = timedelta(seconds=60)
@@ -59,8 +59,11 @@ class TurnQuotas:
     service: QuotaService
     log: EventLog
     """The log of sessions."""
-    clock: Clock
-    create_id: CreateId
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which hours, days and months begin."""
+        return self.service.parts.clock
 
     def start_command(self, tenant: str, session: str, metadata: CommandMetadata) -> CommandQuota:
         """Return what a command reserves and settles, however often it is decided."""
@@ -146,7 +149,9 @@ class CommandQuota:
             return None
         at = quotas.clock()
         # Decided once more, the command keeps its reservation, for the number the turn has then.
-        reserved = self.reserved or TurnReservation(id=quotas.create_id(), period=format_period(at))
+        reserved = self.reserved or TurnReservation(
+            id=quotas.service.parts.create_id(), period=format_period(at)
+        )
         wanted = QuotaReservation(
             id=reserved.id,
             session=self.session,

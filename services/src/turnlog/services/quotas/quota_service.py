@@ -24,7 +24,6 @@ from turnlog.events.model.quota_events import (
     build_balance_family,
 )
 from turnlog.events.registry import LibraryEvent, QuotaEvent
-from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.quota_decisions import (
     TurnBound,
@@ -45,8 +44,11 @@ from turnlog.services.command_handling.idempotent_commands import (
     IdempotentCommandHandler,
     get_sequence,
 )
-from turnlog.services.command_handling.tenant_states import RecentStates, TenantStates
-from turnlog.services.platform.clock import Clock, CreateId
+from turnlog.services.command_handling.tenant_histories import (
+    LibraryParts,
+    TenantHistory,
+    TenantStates,
+)
 
 MAX_CACHED_BALANCES: Final = 1_000
 
@@ -96,36 +98,34 @@ class _BalanceStates:
 class QuotaService:
     """The quotas of all tenants, for one process."""
 
-    log: EventLog
-    """The log of the library."""
-    clock: Clock
-    create_id: CreateId
-    source: str
-    """The `source` of appended events."""
+    parts: LibraryParts
     monotonic: Callable[[], float] = time.monotonic
-    _limits: IdempotentCommandHandler[TenantLimits, QuotaCommandRecord] = field(init=False)
-    _recent_limits: RecentStates[TenantLimits, QuotaCommandRecord] = field(init=False)
+    _limits: TenantHistory[TenantLimits, QuotaCommandRecord] = field(init=False)
     _balances: IdempotentCommandHandler[UserBalance, QuotaCommandRecord] = field(init=False)
 
     def __post_init__(self) -> None:
-        made = (self.clock, self.create_id, self.source, "quotas")
-        self._limits = IdempotentCommandHandler(
-            self.log, LIBRARY_HISTORY, TenantStates(TenantLimits, fold_limits), *made
-        )
-        self._recent_limits = RecentStates(
-            self._limits, QUOTA_LIMITS_FAMILY, TenantLimits, self.monotonic
+        states = TenantStates[TenantLimits, QuotaCommandRecord](TenantLimits, fold_limits)
+        self._limits = TenantHistory(
+            self.parts, QUOTA_LIMITS_FAMILY, TenantLimits, states, "quotas", self.monotonic
         )
         self._balances = IdempotentCommandHandler(
-            self.log, LIBRARY_HISTORY, _BalanceStates(), *made, has_whole_states=True
+            log=self.parts.log,
+            kind=LIBRARY_HISTORY,
+            states=_BalanceStates(),
+            clock=self.parts.clock,
+            create_id=self.parts.create_id,
+            source=self.parts.source,
+            log_name="quotas",
+            has_whole_states=True,
         )
 
     async def load_limits(self, tenant: str) -> TenantLimits:
         """Return the limits of a tenant's users as they are now."""
-        return await self._recent_limits.load_state(tenant)
+        return await self._limits.load_state(tenant)
 
     async def find_limits(self, tenant: str, user: str) -> QuotaLimits:
         """Return the limits of a user, without a read where it was seen to have none just now."""
-        recent = self._recent_limits.get_recent_state(tenant)
+        recent = self._limits.get_recent_state(tenant)
         if recent is not None and recent.get_limits(user) == UNLIMITED:
             return UNLIMITED
         return (await self.load_limits(tenant)).get_limits(user)
@@ -137,16 +137,12 @@ class QuotaService:
         metadata: CommandMetadata,
         key: codec.CommandRef | None = None,
     ) -> TenantLimits:
-        """Set all limits of a user; see `IdempotentCommandHandler.handle`."""
+        """Set all limits of a user; see `TenantHistory.handle`."""
 
-        async def decide_events(state: TenantLimits | None) -> Sequence[LibraryEvent]:
-            before = state.get_limits(edited.user) if state else UNLIMITED
-            return () if before == edited.limits else (edited,)
+        def decide(state: TenantLimits) -> Sequence[LibraryEvent]:
+            return () if state.get_limits(edited.user) == edited.limits else (edited,)
 
-        handled = await self._limits.handle(
-            tenant, QUOTA_LIMITS_FAMILY, decide_events, metadata, key
-        )
-        return handled.state or TenantLimits(tenant)
+        return (await self._limits.handle(tenant, decide, metadata, key)).state
 
     async def load_balance(self, tenant: str, user: str, period: str) -> UserBalance:
         """Return what a user used and reserved in a month."""
@@ -165,7 +161,7 @@ class QuotaService:
         """Reserve what a turn may use at most; raises `QuotaExceeded` if nothing is left."""
 
         def decide(balance: QuotaBalance) -> QuotaEvent | None:
-            return reserve_turn(limits, balance, user, wanted, self.clock())
+            return reserve_turn(limits, balance, user, wanted, self.parts.clock())
 
         await self._change_balance(tenant, user, period, decide, metadata)
 

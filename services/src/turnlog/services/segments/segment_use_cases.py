@@ -12,7 +12,9 @@ from functools import partial
 from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.projections.library.segment_inputs import AddSegment
-from turnlog.projections.library.segment_library import SegmentVersion
+from turnlog.projections.library.segment_library import (
+    SegmentVersion,
+)
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.segment_queries import SegmentRowFilter
 from turnlog.projections.store.read.segment_queries import list_segments as list_segment_rows
@@ -30,7 +32,7 @@ from turnlog.services.api.segment_payloads import (
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.row_waits import RowWaits
-from turnlog.services.segments.segment_service import LibraryCommandOutcome, SegmentService
+from turnlog.services.segments.segment_service import SegmentChange, SegmentService
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ class SegmentUseCases:
         )
 
 
-def _create_change_result(done: LibraryCommandOutcome, number: int) -> SegmentChangeResult:
+def _create_change_result(done: SegmentChange, number: int) -> SegmentChangeResult:
     sequence = done.changes.sequence
-    version = done.library_state.segments[number].get_version_at(sequence)
+    version = done.state.segments[number].get_version_at(sequence)
     return SegmentChangeResult(segment=number, version=version, sequence=sequence)

@@ -104,7 +104,7 @@ class UseCaseParts:
     @property
     def library(self) -> EventLog:
         """The log of the library."""
-        return self.segment_service.log
+        return self.segment_service.parts.log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
