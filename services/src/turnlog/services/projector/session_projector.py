@@ -26,7 +26,7 @@ from turnlog.projections.store.write.projection_positions import (
     ProjectionPosition,
 )
 from turnlog.services.projector.log_fold import LIVE_BATCH_EVENTS, LogFolder, rebuild_rows
-from turnlog.services.projector.outage_log import OutageLog
+from turnlog.services.projector.projector_rounds import OutageLog
 
 PAUSE_SECONDS: Final = 0.05
 """Seconds between transactions while following live events, because a turn's events come singly."""
