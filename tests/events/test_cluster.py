@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.events.log_sessions import append_texts, build_batch, list_sequences
-from tests.events.nats_cluster import NatsCluster, start_cluster
+from tests.support.servers.nats_cluster import NatsCluster, start_cluster
 from turnlog.events.envelope import ChainHead
 from turnlog.events.jetstream.batch_append import PublishContested, publish_batch
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
