@@ -25,6 +25,9 @@ LAME_DUCK: Final = signal.SIGUSR2
 BLOCK_BYTES: Final = 8 * 1024 * 1024
 """Bytes after which the server begins another file of a stream."""
 
+CACHE_SECONDS: Final = 12.0
+"""Seconds without any use after which the server reads a file again: its cache expires in ten."""
+
 LONG_TEXT_BYTES: Final = 24_000
 """Of a turn's text that still fits into the window of a prompt; its echo is as long."""
 
@@ -119,6 +122,15 @@ async def list_client_names(node: NatsNode) -> list[str]:
     async with httpx.AsyncClient(timeout=5) as http:
         facts = (await http.get(f"{node.monitor_url}/connz")).json()
     return [str(each.get("name", "")) for each in facts["connections"]]
+
+
+async def find_gateway_node(site: ClusterSite) -> NatsNode:
+    """Return the node that most gateways are connected to."""
+    counts = {
+        node.name: (await list_client_names(node)).count("turnlog-gateway")
+        for node in site.nats.nodes
+    }
+    return site.nats.get_node(max(counts, key=lambda name: counts[name]))
 
 
 async def find_leader(site: ClusterSite, stream: str = SESSIONS_STREAM) -> NatsNode:

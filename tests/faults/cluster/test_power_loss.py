@@ -8,7 +8,6 @@ shows late: once its cache has expired and a file is read again, and at the next
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 import pytest
 
@@ -16,6 +15,7 @@ from tests.faults.cluster.cluster_site import ClusterSite
 from tests.faults.cluster.site_checks import require_no_harm, require_undisturbed
 from tests.faults.cluster.site_faults import (
     BLOCK_BYTES,
+    CACHE_SECONDS,
     grow_sessions,
     lose_node_power,
     lose_site_power,
@@ -24,9 +24,6 @@ from tests.faults.cluster.site_faults import (
 from tests.faults.suite_extent import whole_programme
 
 pytestmark = [whole_programme, pytest.mark.timeout(900)]
-
-CACHE_SECONDS: Final = 12.0
-"""Seconds without any use after which the server reads a file again: its cache expires in ten."""
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P7", "P9")

@@ -1,0 +1,96 @@
+"""The faults of a cluster in a minute, on one small site behind proxies.
+
+The other files of this folder have each fault in full, on a site that the fault finds untouched.
+Here one site meets them one after another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from tests.faults.cluster.cluster_site import ClusterSite, SiteShape, run_site
+from tests.faults.cluster.site_checks import (
+    FAULT_TURN_BOUND,
+    READY_BOUND,
+    require_no_harm,
+    require_no_unexpected_exit,
+    require_ready,
+    require_undisturbed,
+)
+from tests.faults.cluster.site_faults import (
+    CACHE_SECONDS,
+    cut_off_node,
+    find_gateway_node,
+    lose_node_power,
+    reconnect_node,
+    restart_all_nodes,
+    restart_nodes_in_turn,
+)
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+
+CLIENTS: Final = 4
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def small_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ClusterSite]:
+    shape = SiteShape(workers=1, projectors=1, network="proxies")
+    async with run_site(tmp_path_factory.mktemp("site"), shape) as running:
+        await require_undisturbed(running)
+        yield running
+
+
+@pytest.mark.promise("P1", "P7")
+async def test_a_rolling_restart_leaves_every_worker_at_work(small_site: ClusterSite) -> None:
+    async with small_site.run_load(CLIENTS) as load:
+        await restart_nodes_in_turn(small_site)
+        await load.wait_for_turns()
+    await require_no_harm(small_site)
+
+
+@pytest.mark.promise("P1", "P9")
+async def test_a_power_loss_after_a_raft_snapshot_loses_nothing(small_site: ClusterSite) -> None:
+    await restart_all_nodes(small_site)
+    async with small_site.run_load(CLIENTS) as load:
+        await load.wait_for_turns()
+        await lose_node_power(small_site)
+        await load.wait_for_turns()
+    # The server reads a file again when its cache has expired, and finds then what it destroyed.
+    await asyncio.sleep(CACHE_SECONDS)
+    async with small_site.run_load(CLIENTS) as load:
+        await load.wait_for_turns()
+    await restart_all_nodes(small_site)
+    await require_no_harm(small_site)
+
+
+@pytest.mark.promise("P2", "P7")
+async def test_roles_are_ready_and_start_while_the_first_node_is_down(
+    small_site: ClusterSite,
+) -> None:
+    first, *_ = small_site.nats.nodes
+    projector, *_ = small_site.roles.list_roles("projector")
+    await first.end_process(signal.SIGTERM)
+    await projector.end_supervised()
+    await projector.start_supervised()
+    await require_ready(small_site, within=READY_BOUND)
+    require_no_unexpected_exit(small_site)
+    await first.start_process()
+    await require_no_harm(small_site)
+
+
+@pytest.mark.promise("P1", "P7", "P8")
+async def test_a_host_that_vanishes_costs_seconds(small_site: ClusterSite) -> None:
+    node = await find_gateway_node(small_site)
+    async with small_site.run_load(CLIENTS) as load:
+        await cut_off_node(small_site, node)
+        await load.wait_for_turns()
+        await reconnect_node(small_site, node)
+        await load.wait_for_turns()
+    assert max(load.turn_seconds) <= FAULT_TURN_BOUND, sorted(load.turn_seconds)[-5:]
+    await require_no_harm(small_site)
