@@ -6,6 +6,8 @@ import asyncio
 import json
 import secrets
 import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -72,16 +74,17 @@ async def lose_site_power(site: ClusterSite) -> None:
     await site.roles.start_all()
 
 
-async def cut_off_node(site: ClusterSite, node: NatsNode) -> None:
-    """Let the host of a node vanish."""
+@asynccontextmanager
+async def cut_off_node(site: ClusterSite, node: NatsNode) -> AsyncGenerator[None]:
+    """Let the host of a node vanish while the body runs, and bring it back."""
+    number = site.nats.nodes.index(node)
     site.vanished.add(node.name)
-    await site.network.cut_off_host(site.nats.nodes.index(node))
-
-
-async def reconnect_node(site: ClusterSite, node: NatsNode) -> None:
-    """Bring the host of a node back."""
-    await site.network.reconnect_host(site.nats.nodes.index(node))
-    site.vanished.discard(node.name)
+    await site.network.cut_off_host(number)
+    try:
+        yield
+    finally:
+        await site.network.reconnect_host(number)
+        site.vanished.discard(node.name)
 
 
 async def gather_clients(site: ClusterSite, node: NatsNode) -> None:

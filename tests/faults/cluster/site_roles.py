@@ -152,6 +152,11 @@ class RoleSet:
     def list_roles(self, *roles: RoleName) -> list[SupervisedRole]:
         return [member for member in self.members if member.role in roles]
 
+    def forget_exits(self) -> None:
+        """Forget which processes ended until now."""
+        for member in self.members:
+            member.unexpected_exits.clear()
+
     async def start_all(self) -> None:
         await asyncio.gather(*(member.start_supervised() for member in self.members))
 

@@ -8,13 +8,12 @@ from typing import Final
 import pytest
 
 from tests.faults.cluster.cluster_site import ClusterSite
-from tests.faults.cluster.site_checks import FAULT_TURN_BOUND, require_no_harm
+from tests.faults.cluster.site_checks import FAULT_TURN_BOUND, require_no_harm, require_ready
 from tests.faults.cluster.site_faults import (
     cut_off_node,
     find_leader,
     gather_clients,
     move_leaders,
-    reconnect_node,
     send_clients_away,
 )
 from tests.faults.suite_extent import whole_programme
@@ -50,14 +49,24 @@ async def test_the_leader_of_the_log_vanishes(site: ClusterSite) -> None:
     await run_absence(site, await find_leader(site))
 
 
+@pytest.mark.promise("P20")
+async def test_roles_end_in_good_order_while_their_node_is_gone(site: ClusterSite) -> None:
+    first, *_ = site.nats.nodes
+    await gather_clients(site, first)
+    async with cut_off_node(site, first):
+        await site.roles.end_all()
+        await site.roles.start_all()
+        await require_ready(site)
+    await require_no_harm(site)
+
+
 async def run_absence(site: ClusterSite, node: NatsNode) -> None:
     """Run turns while a host is away, bring it back, and require that nothing is left of it."""
     async with site.run_load() as load:
-        await cut_off_node(site, node)
-        # Turns go on all the time: what counts is the slowest of them.
-        await asyncio.sleep(ABSENCE_SECONDS)
-        await load.wait_for_turns()
-        await reconnect_node(site, node)
+        async with cut_off_node(site, node):
+            # Turns go on all the time: what counts is the slowest of them.
+            await asyncio.sleep(ABSENCE_SECONDS)
+            await load.wait_for_turns()
         await load.wait_for_turns()
     slowest = sorted(load.turn_seconds)[-5:]
     assert slowest[-1] <= FAULT_TURN_BOUND, f"the slowest turns took {slowest} s"
