@@ -1,40 +1,53 @@
-"""The content of docker-compose.yml: its form, secrets, settings and service options."""
+"""The content of the compose files: their form, secrets, settings and service options."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
 from tests.deploy.compose_file import (
+    CLUSTER_FILE,
+    CLUSTER_SECRETS,
     COMPOSE_FILE,
+    RESET,
     ROOT,
     SECRETS,
     ComposeService,
+    UnknownMergeError,
     UnsetVariableError,
     load_compose_file,
     load_services,
     parse_duration,
-    resolve_compose_file,
+    parse_size,
+    resolve_compose_files,
     validate_document,
 )
 from turnlog.services.cli.environment import PROCESSES, format_variable
 
 SERVICES = load_services()
+CLUSTER = load_services(CLUSTER_SECRETS, CLUSTER_FILE)
+SERVERS = [service for name, service in CLUSTER.items() if name.startswith("nats-")]
+ALL = [*SERVICES.values(), *SERVERS]
 ROLES = {service.role: service for service in SERVICES.values() if service.role}
-OURS = [service for service in SERVICES.values() if "build" in service.stanza]
+OURS = [service for service in ALL if "build" in service.stanza]
+
+NGINX_CONFIG = ROOT / "deploy/nginx/compose.conf"
 
 
 def get_service_name(service: ComposeService) -> str:
     return service.name
 
 
-def test_the_file_holds_nothing_that_compose_would_not_take() -> None:
-    validate_document(resolve_compose_file(SECRETS))
+def test_the_files_hold_nothing_that_compose_would_not_take() -> None:
+    validate_document(resolve_compose_files(SECRETS))
+    validate_document(resolve_compose_files(CLUSTER_SECRETS, CLUSTER_FILE))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +55,7 @@ def test_the_file_holds_nothing_that_compose_would_not_take() -> None:
     [{"comand": ["turnlog"]}, {"healthcheck": {"test": "curl"}}, {"stop_grace_period": "20"}],
 )
 def test_a_word_or_a_form_that_compose_does_not_know_is_found(wrong: Mapping[str, Any]) -> None:
-    document = dict(resolve_compose_file(SECRETS))
+    document = dict(resolve_compose_files(SECRETS))
     document["services"] = document["services"] | {
         "gateway": document["services"]["gateway"] | wrong
     }
@@ -50,9 +63,16 @@ def test_a_word_or_a_form_that_compose_does_not_know_is_found(wrong: Mapping[str
         validate_document(document)
 
 
-def test_every_role_runs_once_beside_nats_and_postgres() -> None:
+def test_every_role_runs_beside_nats_and_postgres_and_behind_nginx() -> None:
     assert set(ROLES) == {"gateway", "worker", "projector"}
-    assert set(SERVICES) == {"nats", "postgres", *ROLES}
+    assert set(SERVICES) == {"nginx", "nats", "postgres", *ROLES}
+
+
+def test_a_list_of_both_files_that_the_tests_would_merge_wrongly_is_found(tmp_path: Path) -> None:
+    other = tmp_path / "other.yml"
+    other.write_text("services: {worker: {networks: [inside]}}")
+    with pytest.raises(UnknownMergeError):
+        resolve_compose_files(SECRETS, other)
 
 
 @pytest.mark.parametrize("secret", SECRETS)
@@ -60,23 +80,38 @@ def test_without_a_password_nothing_starts_and_the_message_says_where_it_belongs
     secret: str,
 ) -> None:
     with pytest.raises(UnsetVariableError, match=r"deploy/example\.env"):
-        resolve_compose_file(SECRETS | {secret: ""})
+        resolve_compose_files(SECRETS | {secret: ""})
     assert re.search(rf"^{secret}=$", (ROOT / "deploy/example.env").read_text(), re.MULTILINE)
 
 
-def test_no_secret_is_written_in_the_file() -> None:
-    for stanza in load_compose_file()["services"].values():
+def test_a_cluster_needs_a_password_of_its_servers_too() -> None:
+    with pytest.raises(UnsetVariableError, match=r"NATS_ROUTES_PASSWORD.*deploy/example\.env"):
+        resolve_compose_files(SECRETS, CLUSTER_FILE)
+
+
+def test_every_variable_of_the_files_is_in_the_example_with_its_default() -> None:
+    example = (ROOT / "deploy/example.env").read_text()
+    for file in (COMPOSE_FILE, CLUSTER_FILE):
+        for name, default in re.findall(r"\$\{(\w+):(?:\?|-([^}]*))", file.read_text()):
+            assert re.search(rf"^{name}={re.escape(default)}$", example, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("file", [COMPOSE_FILE, CLUSTER_FILE], ids=lambda file: file.name)
+def test_no_secret_is_written_in_a_file(file: Path) -> None:
+    stanzas = load_compose_file(file)["services"].values()
+    for stanza in (each for each in stanzas if each is not RESET):
         for name, value in stanza.get("environment", {}).items():
             if "PASSWORD" in name or re.search(r"://[^/]*:[^/]*@", value):
                 assert re.search(r"\$\{\w+_PASSWORD:\?", value), name
 
 
+@pytest.mark.parametrize("services", [SERVICES, CLUSTER], ids=["single", "cluster"])
 @pytest.mark.parametrize("role", ROLES)
-def test_every_setting_in_the_file_is_one_of_its_role_and_has_a_value_it_takes(
-    role: str, monkeypatch: pytest.MonkeyPatch
+def test_every_setting_in_a_file_is_one_of_its_role_and_has_a_value_it_takes(
+    role: str, services: Mapping[str, ComposeService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = PROCESSES[role]
-    for name, value in ROLES[role].environment.items():
+    for name, value in services[role].environment.items():
         assert name in {format_variable(field) for field in settings.model_fields}
         monkeypatch.setenv(name, value)
     settings()
@@ -88,11 +123,33 @@ def test_our_services_run_the_image_of_this_version(service: ComposeService) -> 
     assert service.stanza["image"] == f"turnlog:{version}"
 
 
-@pytest.mark.parametrize("service", SERVICES.values(), ids=get_service_name)
+@pytest.mark.parametrize("service", ALL, ids=get_service_name)
 def test_no_service_may_write_outside_its_volumes_or_gain_rights(service: ComposeService) -> None:
     assert service.stanza["read_only"] is True
     assert service.stanza["cap_drop"] == ["ALL"]
     assert service.stanza["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("service", ALL, ids=get_service_name)
+def test_no_service_takes_all_memory_or_fills_the_disk_with_its_log(
+    service: ComposeService,
+) -> None:
+    assert 128 * 2**20 <= parse_size(service.stanza["mem_limit"]) <= 4 * 2**30
+    logging = service.stanza["logging"]
+    assert logging["driver"] == "json-file"
+    assert parse_size(logging["options"]["max-size"]) * int(logging["options"]["max-file"]) < 2**30
+
+
+@pytest.mark.parametrize("service", [SERVICES["nats"], *SERVERS], ids=get_service_name)
+def test_nats_server_saves_memory_before_it_meets_its_limit(service: ComposeService) -> None:
+    goal = parse_size(service.environment["GOMEMLIMIT"])
+    assert 0.8 < goal / parse_size(service.stanza["mem_limit"]) < 0.9
+
+
+def test_nginx_is_not_root_and_its_version_is_pinned() -> None:
+    stanza = SERVICES["nginx"].stanza
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", stanza["user"])
+    assert re.fullmatch(r"nginx:\d+\.\d+\.\d+-alpine", stanza["image"])
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -101,17 +158,23 @@ def test_a_role_has_longer_to_stop_than_it_takes_to_hand_back_its_work(role: str
     assert parse_duration(ROLES[role].stanza["stop_grace_period"]) > grace
 
 
-@pytest.mark.parametrize("service", SERVICES.values(), ids=get_service_name)
-def test_a_service_waits_until_those_it_speaks_to_are_healthy(service: ComposeService) -> None:
+@pytest.mark.parametrize("services", [SERVICES, CLUSTER], ids=["single", "cluster"])
+@pytest.mark.parametrize("name", SERVICES.keys() - {"nats"})
+def test_a_service_waits_until_those_it_speaks_to_are_healthy(
+    name: str, services: Mapping[str, ComposeService]
+) -> None:
+    service = services[name]
     spoken_to = {
         host
         for value in service.environment.values()
-        for host in re.findall(r"//(?:[^/@]*@)?([a-z]+):\d+", value)
+        for host in re.findall(r"//(?:[^/@]*@)?([a-z0-9-]+):\d+", value)
     }
+    if name == "nginx":
+        spoken_to = set(re.findall(r"default ([a-z]+):\d+;", NGINX_CONFIG.read_text()))
     waited_for = service.stanza.get("depends_on", {})
     assert set(waited_for) == spoken_to
     assert {each["condition"] for each in waited_for.values()} <= {"service_healthy"}
-    assert all("healthcheck" in SERVICES[name].stanza for name in spoken_to)
+    assert all("healthcheck" in services[name].stanza for name in spoken_to)
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -120,18 +183,96 @@ def test_every_role_is_asked_how_it_is_where_it_tells(role: str) -> None:
     assert f"127.0.0.1:{place.rpartition(':')[2]}/readyz" in ROLES[role].health_command[-1]
 
 
-def test_only_the_gateway_is_reached_from_outside_and_from_this_host_alone() -> None:
-    published = {name: service.stanza.get("ports", []) for name, service in SERVICES.items()}
+def test_only_nginx_is_reached_from_outside_and_from_this_host_alone() -> None:
+    published = {service.name: service.stanza.get("ports", []) for service in ALL}
     assert {name: ports for name, ports in published.items() if ports} == {
-        "gateway": ["127.0.0.1:8700:8700"]
+        "nginx": ["127.0.0.1:8700:8080"]
     }
 
 
-def test_the_parts_without_a_door_guard_are_reached_by_our_own_processes_alone() -> None:
-    networks = resolve_compose_file(SECRETS)["networks"]
+def test_the_parts_that_ask_for_no_user_are_reached_by_our_own_processes_alone() -> None:
+    networks = resolve_compose_files(SECRETS)["networks"]
     assert networks["inside"] == {"internal": True}
-    for name in ("nats", "postgres"):
-        assert SERVICES[name].stanza["networks"] == ["inside"]
+    assert networks["front"]["internal"] is True
+    for service in (SERVICES["nats"], SERVICES["postgres"], *SERVERS):
+        assert set(service.networks) == {"inside"}
+
+
+def test_nginx_and_gateways_share_one_network_with_nobody_else() -> None:
+    # With a second one the name server could answer with addresses of either.
+    assert SERVICES["nginx"].networks.keys() & SERVICES["gateway"].networks.keys() == {"front"}
+    members = {service.name for service in CLUSTER.values() if "front" in service.networks}
+    assert members == {"nginx", "gateway"}
+
+
+def test_no_gateway_can_get_the_address_that_may_name_users() -> None:
+    (pool,) = resolve_compose_files(SECRETS)["networks"]["front"]["ipam"]["config"]
+    address = ip_address(SERVICES["nginx"].networks["front"]["ipv4_address"])
+    assert address in ip_network(pool["subnet"])
+    assert address not in ip_network(pool["ip_range"])
+    assert ip_network(pool["ip_range"]).subnet_of(ip_network(pool["subnet"]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_has_nothing_that_only_one_container_can_have(role: str) -> None:
+    service = ROLES[role]
+    assert "ports" not in service.stanza
+    assert not any("ipv4_address" in options for options in service.networks.values())
+    assert all(volume.endswith(":ro") for volume in service.stanza.get("volumes", []))
+
+
+@pytest.mark.parametrize("role", ["worker", "projector"])
+def test_a_role_that_may_call_a_provider_reaches_it_and_gets_its_key(role: str) -> None:
+    assert set(ROLES[role].networks) == {"inside", "outside"}
+    assert ROLES[role].stanza["env_file"] == [{"path": f"deploy/{role}.env", "required": False}]
+    ignored = (ROOT / "deploy/.gitignore").read_text().splitlines()
+    assert f"{role}.env" in ignored
+
+
+def test_the_embedder_of_the_projector_is_a_variable() -> None:
+    chosen = load_services(SECRETS | {"EMBEDDER": "litellm:openai/one"})["projector"]
+    assert chosen.environment["TURNLOG_EMBEDDER"] == "litellm:openai/one"
+
+
+def test_the_servers_of_a_cluster_differ_by_their_name_and_their_volume() -> None:
+    common = []
+    for service in SERVERS:
+        stanza = dict(service.stanza)
+        *configuration, volume = stanza.pop("volumes")
+        assert volume == f"log-{service.name[-1]}:/var/lib/nats"
+        environment = dict(stanza.pop("environment"))
+        assert environment.pop("NATS_SERVER_NAME") == service.name
+        common.append((stanza, environment, configuration))
+    assert common == [common[0]] * 3
+
+
+def test_a_server_of_a_cluster_runs_like_the_single_one() -> None:
+    own = {"command", "environment", "volumes", "stop_signal", "stop_grace_period"}
+    single, clustered = (
+        {name: value for name, value in service.stanza.items() if name not in own}
+        for service in (SERVICES["nats"], SERVERS[0])
+    )
+    assert clustered == single
+
+
+def test_a_stop_of_a_server_is_lame_duck_and_has_the_time_for_it() -> None:
+    config = (ROOT / "deploy/nats/cluster.conf").read_text()
+    duration = re.search(r'^lame_duck_duration: "(\w+)"$', config, re.MULTILINE)
+    assert duration
+    for service in SERVERS:
+        assert service.stanza["stop_signal"] == "SIGUSR2"
+        grace = parse_duration(service.stanza["stop_grace_period"])
+        assert grace > parse_duration(duration[1])
+
+
+def test_the_roles_know_every_server_of_a_cluster() -> None:
+    names = [service.name for service in SERVERS]
+    for role in ROLES:
+        environment = CLUSTER[role].environment
+        clients = environment["TURNLOG_NATS_URL"].split(",")
+        assert clients == [f"nats://turnlog:1234@{name}:4222" for name in names]
+        monitors = environment["TURNLOG_NATS_MONITOR"].split(",")
+        assert monitors == [f"http://{name}:8222" for name in names]
 
 
 def test_gateway_and_worker_see_the_same_blueprints_and_the_same_model() -> None:
@@ -143,9 +284,12 @@ def test_gateway_and_worker_see_the_same_blueprints_and_the_same_model() -> None
     assert gateway.stanza["volumes"] == worker.stanza["volumes"]
 
 
-def test_every_folder_and_file_that_is_mounted_is_in_the_repository() -> None:
-    named_volumes = set(resolve_compose_file(SECRETS)["volumes"])
-    for service in SERVICES.values():
-        for volume in service.stanza.get("volumes", []):
-            source = volume.split(":")[0]
-            assert source in named_volumes or (COMPOSE_FILE.parent / source).exists(), volume
+@pytest.mark.parametrize("access", ["open", "passwords"])
+def test_every_folder_and_file_that_is_mounted_is_in_the_repository(access: str) -> None:
+    variables = CLUSTER_SECRETS | {"NGINX_ACCESS": access}
+    for files in ([], [CLUSTER_FILE]):
+        named_volumes = set(resolve_compose_files(variables, *files)["volumes"])
+        for service in load_services(variables, *files).values():
+            for volume in service.stanza.get("volumes", []):
+                source = volume.split(":")[0]
+                assert source in named_volumes or (COMPOSE_FILE.parent / source).exists(), volume

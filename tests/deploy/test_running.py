@@ -2,75 +2,108 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 from sqlalchemy import select
 
-from tests.deploy.compose_file import ROOT, SECRETS, ComposeService, load_services
-from tests.deploy.compose_processes import BIN, ComposeHost, prepare_host
+from tests.deploy.compose_file import load_services
+from tests.deploy.compose_processes import NGINX, ComposeHost, run_compose_host
+from tests.support.servers.postgres_server import PostgresServer
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
 from turnlog.projections.store.read.row_filters import match_session
 from turnlog.projections.store.schema.read_model_tables import CALLS, TURNS
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 TENANT = "default"
 REPLY_WITHIN = 60.0
 """A bound on hanging: the worker may still be loading litellm."""
 
+SCALE = {"nats": 1, "gateway": 2, "worker": 2, "projector": 1}
 
-@pytest.fixture
-def machine(tmp_path: Path, postgres_url: str) -> ComposeHost:
-    return prepare_host(tmp_path, ROOT, postgres_url)
+needs_nginx = pytest.mark.skipif(NGINX is None, reason="no `nginx` on PATH or in /usr/sbin")
 
 
-@pytest.fixture
-async def store(postgres_url: str) -> AsyncIterator[ReadModelStore]:
-    opened = open_store(postgres_url)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def host(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
+) -> AsyncGenerator[ComposeHost]:
+    """The composition with two gateways and two workers, started once for this file."""
+    async with (
+        postgres_server.create_database() as database,
+        run_compose_host(tmp_path_factory.mktemp("host"), load_services(), database) as running,
+    ):
+        await running.start_services(**SCALE, **({"nginx": 1} if NGINX else {}))
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def front(host: ComposeHost) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of nginx, or of a gateway where there is no nginx."""
+    address = f"{host.get_address('nginx')}:8080" if NGINX else get_gateway_address(host, 1)
+    async with httpx.AsyncClient(base_url=f"http://{address}", timeout=REPLY_WITHIN) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def gateways(host: ComposeHost) -> AsyncIterator[list[httpx.AsyncClient]]:
+    """A client of each gateway."""
+    addresses = [f"http://{get_gateway_address(host, number)}" for number in (1, 2)]
+    async with (
+        httpx.AsyncClient(base_url=addresses[0], timeout=REPLY_WITHIN) as first,
+        httpx.AsyncClient(base_url=addresses[1], timeout=REPLY_WITHIN) as second,
+    ):
+        yield [first, second]
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def store(host: ComposeHost) -> AsyncIterator[ReadModelStore]:
+    opened = open_store(host.database)
     yield opened
     await opened.close()
 
 
-def order_services() -> list[ComposeService]:
-    """Return the services that run here, each after those it depends on."""
-    local_services = [service for service in load_services().values() if service.name != "postgres"]
-    return sorted(local_services, key=lambda service: len(service.stanza.get("depends_on", {})))
+def get_gateway_address(host: ComposeHost, number: int) -> str:
+    return f"{host.get_address('gateway', number)}:8700"
+
+
+async def open_session(client: httpx.AsyncClient) -> str:
+    opened = await client.post("/v1/sessions", json={"blueprint": "assistant"})
+    assert opened.status_code == 201, opened.text
+    return str(opened.json()["session"])
+
+
+def count_requests(host: ComposeHost, number: int) -> int:
+    """Count the requests for events that a gateway has logged."""
+    return host.get_container("gateway", number).read_log().count("{session}/events")
 
 
 async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it(
-    machine: ComposeHost, store: ReadModelStore
+    front: httpx.AsyncClient, store: ReadModelStore
 ) -> None:
-    address = f"http://{machine.replace_places('127.0.0.1:8700')}"
-    async with AsyncExitStack() as stack:
-        for service in order_services():
-            await stack.enter_async_context(machine.run_service(service))
-        client = await stack.enter_async_context(
-            httpx.AsyncClient(base_url=address, timeout=REPLY_WITHIN)
-        )
-        ready = (await client.get("/readyz")).json()
-        assert (ready["durability"], ready["checked"]) == ("fsync-acked", True)
+    ready = (await front.get("/readyz")).json()
+    assert (ready["durability"], ready["checked"]) == ("fsync-acked", True)
 
-        opened = (await client.post("/v1/sessions", json={"blueprint": "assistant"})).json()
-        turns = f"/v1/sessions/{opened['session']}/turns?wait={REPLY_WITHIN:g}"
-        settled = (await client.post(turns, json={"text": "What does the log hold?"})).json()
-        assert settled["status"] == "completed"
-        assert settled["reply"].startswith("Everything that happened, in order:")
+    session = await open_session(front)
+    turns = f"/v1/sessions/{session}/turns?wait={REPLY_WITHIN:g}"
+    settled = (await front.post(turns, json={"text": "What does the log hold?"})).json()
+    assert settled["status"] == "completed"
+    assert settled["reply"].startswith("Everything that happened, in order:")
 
-        session, sequence = opened["session"], settled["settled"]
-        assert await wait_until_folded(
-            store, ProjectionSignal(), TENANT, session, sequence, within=REPLY_WITHIN
-        )
-        listed = (await client.get("/v1/sessions")).json()["sessions"]
-        assert [(each["session"], each["turns"]) for each in listed] == [(session, 1)]
-        assert await select_turn_rows(store, session) == [
-            ("completed", settled["settled"], "scripted/demo")
-        ]
-    assert list(machine.home.iterdir()) == []
+    sequence = settled["settled"]
+    assert await wait_until_folded(
+        store, ProjectionSignal(), TENANT, session, sequence, within=REPLY_WITHIN
+    )
+    listed = (await front.get("/v1/sessions")).json()["sessions"]
+    assert (session, 1) in [(each["session"], each["turns"]) for each in listed]
+    assert await select_turn_rows(store, session) == [("completed", sequence, "scripted/demo")]
 
 
 async def select_turn_rows(store: ReadModelStore, session: str) -> list[tuple[object, ...]]:
@@ -82,39 +115,116 @@ async def select_turn_rows(store: ReadModelStore, session: str) -> list[tuple[ob
         return [tuple(row) for row in await connection.execute(query)]
 
 
-def check_nats_config(config: Path, password: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [BIN / "nats-server", "-t", "-c", config],
-        env={"NATS_PASSWORD": password},
-        capture_output=True,
-        text=True,
-        check=False,
+async def test_a_session_opened_through_one_gateway_is_read_through_the_other(
+    gateways: list[httpx.AsyncClient],
+) -> None:
+    one, other = gateways
+    session = await open_session(one)
+    url = f"/v1/sessions/{session}/turns?wait={REPLY_WITHIN:g}"
+    settled = (await other.post(url, json={"text": "Hello"})).json()
+    events = [(await each.get(f"/v1/sessions/{session}/events")).json() for each in gateways]
+    assert events[0] == events[1]
+    assert events[0]["events"][-1]["sequence"] == settled["settled"]
+
+
+@needs_nginx
+async def test_requests_through_nginx_reach_every_gateway(
+    host: ComposeHost, front: httpx.AsyncClient
+) -> None:
+    session = await open_session(front)
+    await read_until_reached(host, front, session, 1)
+    await read_until_reached(host, front, session, 2)
+
+
+async def read_until_reached(
+    host: ComposeHost, front: httpx.AsyncClient, session: str, number: int
+) -> None:
+    """Read a session's events until a gateway has logged one more such request."""
+    before = count_requests(host, number)
+    async with asyncio.timeout(REPLY_WITHIN):
+        while count_requests(host, number) == before:
+            assert (await front.get(f"/v1/sessions/{session}/events")).status_code == 200
+
+
+@needs_nginx
+async def test_events_come_through_nginx_one_by_one_while_their_stream_goes_on(
+    front: httpx.AsyncClient,
+) -> None:
+    session = await open_session(front)
+    headers = {"Accept": "text/event-stream"}
+    async with (
+        asyncio.timeout(REPLY_WITHIN),
+        front.stream("GET", f"/v1/sessions/{session}/events", headers=headers) as stream,
+    ):
+        lines = stream.aiter_lines()
+        assert await read_event_type(lines) == "turnlog.session-opened.v1"
+        # The stream stays open, so an event that waited for its end would never come.
+        await front.post(f"/v1/sessions/{session}/turns", json={"text": "Hello"})
+        assert await read_event_type(lines) == "turnlog.turn-submitted.v1"
+
+
+async def read_event_type(lines: AsyncIterator[str]) -> str:
+    """Read a stream up to the next event, and return its type."""
+    async for line in lines:
+        if line.startswith("data:"):
+            return str(json.loads(line.removeprefix("data:"))["type"])
+    raise AssertionError("the stream has ended")
+
+
+@needs_nginx
+async def test_a_user_that_a_client_claims_to_be_does_not_pass_nginx(
+    front: httpx.AsyncClient,
+) -> None:
+    session = await open_session(front)
+    claims = [("X-Forwarded-User", "ada"), ("x-forwarded-user", "bo"), ("X_Forwarded_User", "cy")]
+    turns = f"/v1/sessions/{session}/turns"
+    submitted = await front.post(turns, json={"text": "Hello"}, headers=claims)
+    assert submitted.status_code == 202, submitted.text
+    events = (await front.get(f"/v1/sessions/{session}/events")).json()["events"]
+    assert {each["actor"] for each in events if each["type"].startswith("turnlog.turn-sub")} == {
+        "client"
+    }
+
+
+@needs_nginx
+async def test_commands_of_other_pages_and_unknown_hosts_are_refused_behind_nginx(
+    front: httpx.AsyncClient,
+) -> None:
+    body = {"blueprint": "assistant"}
+    strange = await front.get("/v1/sessions", headers={"Host": "attacker.example"})
+    assert strange.json()["code"] == "unknown-host"
+    crossed = await front.post(
+        "/v1/sessions", json=body, headers={"Origin": "https://attacker.example"}
     )
+    assert crossed.json()["code"] == "cross-site"
+    own = await front.post("/v1/sessions", json=body, headers={"Origin": str(front.base_url)})
+    assert own.status_code == 201, own.text
 
 
-def test_nats_server_takes_its_configuration_and_no_other_word(tmp_path: Path) -> None:
-    config = ROOT / "deploy/nats/nats.conf"
-    assert (
-        check_nats_config(config, load_services()["nats"].environment["NATS_PASSWORD"]).returncode
-        == 0
-    )
-    misspelt = tmp_path / "nats.conf"
-    misspelt.write_text(config.read_text().replace("sync_interval", "sync_intervall"))
-    assert check_nats_config(misspelt, SECRETS["NATS_PASSWORD"]).returncode != 0
-
-
-def test_every_acknowledgement_of_the_server_waits_for_fsync() -> None:
-    config = (ROOT / "deploy/nats/nats.conf").read_text()
-    assert re.search(r"^  sync_interval: always$", config, re.MULTILINE)
+@needs_nginx
+async def test_no_request_fails_when_a_gateway_is_killed_and_a_new_one_gets_its_share(
+    host: ComposeHost, front: httpx.AsyncClient
+) -> None:
+    session = await open_session(front)
+    # nginx has the addresses of both, and learns only by trying that one is gone.
+    await host.kill_container(host.get_container("gateway", 2))
+    for number in range(20):
+        turn = await front.post(f"/v1/sessions/{session}/turns", json={"text": f"{number}"})
+        assert turn.status_code == 202, turn.text
+        assert (await front.get(f"/v1/sessions/{session}")).status_code == 200
+    await host.start_service("gateway", 2)
+    await read_until_reached(host, front, session, 2)
 
 
 async def test_a_server_that_acknowledges_before_fsync_is_refused_by_every_role(
-    machine: ComposeHost,
+    tmp_path: Path,
 ) -> None:
-    config = machine.folder / "nats.conf"
-    config.write_text(config.read_text().replace("sync_interval: always", "sync_interval: 2m"))
-    async with machine.run_service(load_services()["nats"]):
-        for service in order_services():
-            if service.role:
-                assert await machine.run_command(service, service.command) != 0
-                assert "acknowledges before fsync" in machine.get_log_file(service).read_text()
+    services = load_services()
+    async with run_compose_host(tmp_path, services, "postgresql://127.0.0.1:1/none") as host:
+        host.places = {"sync_interval: always": "sync_interval: 2m"}
+        await host.start_service("nats")
+        roles = [service for service in services.values() if service.role]
+        ends = await asyncio.gather(*(host.run_command(each, each.command) for each in roles))
+        for code, output in ends:
+            assert code != 0
+            assert "acknowledges before fsync" in output

@@ -15,10 +15,13 @@ import pytest
 import pytest_asyncio
 
 from tests.services.gateway.streaming.sse_client import ReceivedEvent
-from tests.support.processes.live_service import LiveService
+from tests.support.processes.live_service import LiveService, connect_service
+from tests.support.processes.process_host import ProcessHost, wait_for_file
 from tests.support.processes.rebuild_checks import load_and_fold_states, read_rows_around_rebuild
 from tests.support.processes.separate_roles import SeparateRoles
+from tests.support.processes.turnlog_up import run_turnlog_up
 from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import (
@@ -226,6 +229,32 @@ async def test_an_approval_outlives_restarts_of_everything(working: SeparateRole
     assert await read_recorded_reply(working.service, session) == "Noon."
     found = await working.service.get_json(f"/v1/sessions/{session}/verify")
     assert found["findings"] == []
+
+
+async def test_a_service_that_was_killed_resumes_its_turns_at_once_for_no_other_worker_exists(
+    host: ProcessHost, provider: OpenAIServer
+) -> None:
+    # No other worker would take the turn over before this test is given up.
+    patient = {"TURNLOG_ACK_WAIT": "3600", "TURNLOG_MODEL_ADAPTER": "direct"}
+    gate, exchanges = asyncio.Event(), len(provider.exchanges)
+    provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
+    process = await host.start_process(*words, variables=patient)
+    ready_file = host.folder / "data/ready.json"
+    addresses = json.loads(await wait_for_file(ready_file, process))
+    async with connect_service(addresses["http"], addresses["nats"]) as service:
+        session = await service.open_session()
+        await service.submit_turn(session)
+        await provider.wait_for_exchange(exchanges + 1)
+    process.kill_process()
+    await process.wait_for_exit()
+    ready_file.unlink()
+    gate.set()
+    async with run_turnlog_up(host, variables=patient) as up:
+        await up.service.wait_for_event(session, TurnCompleted)
+        assert await read_recorded_reply(up.service, session) == "An answer."
+        started = await up.service.list_events_of_type(session, AttemptStarted)
+        assert [each.attempt for each in started] == [1, 2]
 
 
 @dataclass

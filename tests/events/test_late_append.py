@@ -24,7 +24,12 @@ class LateConnection(NatsConnection):
     arrived: list[Sent] = field(default_factory=list[Sent])
 
     async def send_request(
-        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
+        self,
+        subject: str,
+        payload: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        patience: float | None = None,
     ) -> Msg:
         plain = NatsConnection(self.nc, self.patience)
         if headers and not self.arrived and not self.on_its_way:
@@ -37,7 +42,7 @@ class LateConnection(NatsConnection):
         ):
             self.arrived.append(self.on_its_way.pop())
             await plain.send_request(*self.arrived[-1])
-        return await plain.send_request(subject, payload, headers)
+        return await plain.send_request(subject, payload, headers, patience=patience)
 
 
 async def test_what_arrives_between_two_looks_is_already_there(

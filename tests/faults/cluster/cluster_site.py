@@ -43,9 +43,6 @@ from turnlog.events.jetstream.nats_connection import NatsConnection, open_connec
 
 DATABASE: Final = "turnlog"
 
-ACCEPTS_MONITOR_LIST: Final = False
-"""Whether `TURNLOG_NATS_MONITOR` takes the addresses of all nodes, or only one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteShape:
@@ -130,12 +127,11 @@ class ClusterSite:
 
     def build_variables(self) -> dict[str, str]:
         """Return the settings of a role."""
-        monitors = [node.monitor_url for node in self.nats.nodes]
         return {
             **build_settings(self.provider),
             "TURNLOG_BLUEPRINTS": str(self.blueprint_folder),
             "TURNLOG_NATS_URL": self.nats.url,
-            "TURNLOG_NATS_MONITOR": ",".join(monitors) if ACCEPTS_MONITOR_LIST else monitors[0],
+            "TURNLOG_NATS_MONITOR": ",".join(node.monitor_url for node in self.nats.nodes),
             "TURNLOG_REPLICAS": str(NODE_COUNT),
             "TURNLOG_DURABILITY": "replicated",
             "TURNLOG_DATABASE_URL": self.database,

@@ -110,10 +110,9 @@ async def send_clients_away(site: ClusterSite, node: NatsNode) -> None:
 
 
 async def _find_unconnected(site: ClusterSite, node: NatsNode) -> list[str]:
-    # Every role has one connection, and a worker another one for its turns.
-    expected = len(site.roles.members) + len(site.roles.list_roles("worker"))
     names = await list_client_names(node)
-    return [] if len(names) >= expected else [f"only {names} are at {node.name}"]
+    is_whole = len(names) >= len(site.roles.members)
+    return [] if is_whole else [f"only {names} are at {node.name}"]
 
 
 async def _find_clients(node: NatsNode) -> list[str]:

@@ -13,6 +13,7 @@ from tests.support.processes.process_host import POLL_INTERVAL, find_free_port
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.services import process_components
 from turnlog.services.platform.process_settings import ProjectorSettings
+from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import connect_components
 
 
@@ -28,7 +29,7 @@ async def test_a_start_that_is_not_answered_says_what_it_waits_for(
     settings = ProjectorSettings.model_validate({"nats_url": f"nats://me:secret@{place}"})
 
     async def connect() -> None:
-        async with connect_components(settings, "projector", lambda: None):
+        async with connect_components(settings, "projector", Shutdown()):
             pass
 
     with capture_logs() as logged:

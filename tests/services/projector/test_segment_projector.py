@@ -36,7 +36,9 @@ ANYTHING = SegmentRowFilter()
 
 
 def build_projector(library: SegmentHarness, store: ReadModelStore) -> SegmentProjector:
-    return SegmentProjector(library.log, library.blobs, store, library.tenant, ProjectionSignal())
+    return SegmentProjector(
+        library.log, library.blobs, store, library.tenant, ProjectionSignal(), patience=0
+    )
 
 
 @asynccontextmanager

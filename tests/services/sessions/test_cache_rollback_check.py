@@ -67,12 +67,12 @@ async def test_a_session_nobody_holds_is_taken_as_the_log_has_it() -> None:
 async def test_the_latest_of_all_held_events_must_still_be_there() -> None:
     house = await run_session()
     await house.open_session("other")
-    await check_log_identity(house.sessions, timeout=0)
+    await check_log_identity(house.sessions, seconds=0)
     lost = house.log.stored[3]
     roll_back(house.log, 3)
     with pytest.raises(Corrupt, match="stream position 4 holds another event"):
-        await check_log_identity(house.sessions, timeout=0)
-    looking = asyncio.create_task(check_log_identity(house.sessions, timeout=60))
+        await check_log_identity(house.sessions, seconds=0)
+    looking = asyncio.create_task(check_log_identity(house.sessions, seconds=60))
     await asyncio.sleep(0)
     house.log.stored.append(lost)
     await looking
@@ -81,4 +81,4 @@ async def test_the_latest_of_all_held_events_must_still_be_there() -> None:
 async def test_a_process_that_holds_nothing_has_nothing_to_prove() -> None:
     house = await run_session()
     roll_back(house.log, 0)
-    await check_log_identity(house.build_command_handler("/test/anew"), timeout=0)
+    await check_log_identity(house.build_command_handler("/test/anew"), seconds=0)

@@ -8,33 +8,62 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.services.worker.app import REDELIVERY_DELAY, handle_message
 
 SECRET = "sk-secret"
 
 
-class BrokenMessage:
-    """A delivery that ends in an error whose message repeats a provider's body."""
+class BrokenDelivery:
+    """A delivery whose turn ends in an error whose message repeats a provider's body."""
 
-    def __init__(self) -> None:
-        self.delays = list[float]()
+    subject = "session.t.s.turn.submitted"
+
+    def __init__(self, delivered: int) -> None:
+        self.metadata = SimpleNamespace(num_delivered=delivered, sequence=SimpleNamespace(stream=1))
 
     @property
-    def raw_message(self) -> object:
+    def data(self) -> bytes:
         """Fail as a bug in the middle of a turn would."""
         raise RecursionError(f"the prompt said {SECRET}") from ValueError(f"so did it: {SECRET}")
 
+
+class BrokenMessage:
+    """The message of such a delivery, which records for how long it was handed back."""
+
+    def __init__(self, delivered: int = 1) -> None:
+        self.raw_message = BrokenDelivery(delivered)
+        self.delays = list[float]()
+
     async def nack(self, delay: float) -> None:
         self.delays.append(delay)
+
+
+async def hand_over(message: BrokenMessage) -> None:
+    sessions = SimpleNamespace(log=MemoryLog())
+    await handle_message(
+        cast("Any", message), cast("Any", SimpleNamespace(ack_wait=30.0, sessions=sessions))
+    )
 
 
 @pytest.mark.asyncio
 async def test_a_broken_turn_is_logged_with_its_place_and_no_message() -> None:
     message = BrokenMessage()
     with capture_logs() as logs:
-        await handle_message(cast("Any", message), cast("Any", SimpleNamespace(ack_wait=30.0)))
+        await hand_over(message)
     assert message.delays == [REDELIVERY_DELAY]
     (log,) = logs
     assert (log["event"], log["error"]) == ("turn-broke", "RecursionError")
-    assert "raw_message" in log["frames"]
+    assert "def data" not in log["frames"]
+    assert "in data" in log["frames"]
     assert SECRET not in str(log)
+
+
+@pytest.mark.asyncio
+async def test_a_turn_that_breaks_each_time_comes_back_less_and_less_often() -> None:
+    delays: list[float] = []
+    for delivered in (1, 2, 3, 5, 6, 400):
+        message = BrokenMessage(delivered)
+        await hand_over(message)
+        delays += message.delays
+    assert delays == [1, 2, 4, 16, 30, 30]

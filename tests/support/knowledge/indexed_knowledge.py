@@ -43,6 +43,7 @@ class IndexHarness:
             self.knowledge.tenant,
             self.signal,
             self.embedder,
+            patience=0,
         )
 
     async def rebuild(self) -> int:

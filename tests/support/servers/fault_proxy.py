@@ -20,6 +20,8 @@ class FaultProxy:
         self._dropped_sides: set[ProxySide] = set()
         self._drops_next = False
         self._delay = 0.0
+        self._flows = asyncio.Event()
+        self._flows.set()
         self.url = ""
 
     def drop_next_answer(self) -> None:
@@ -34,6 +36,10 @@ class FaultProxy:
         """Drop everything from the client from now on; connections stay open on both sides."""
         self._dropped_sides.add("client")
 
+    def swallow_data(self) -> None:
+        """Take nothing from either side any more, as a host that has vanished."""
+        self._flows.clear()
+
     def delay_data(self, seconds: float) -> None:
         """Delay everything by so many seconds."""
         self._delay = seconds
@@ -42,6 +48,7 @@ class FaultProxy:
         """Clear all faults, and cut the open connections because their streams have gaps."""
         self._dropped_sides.clear()
         self._delay = 0.0
+        self._flows.set()
         self.cut_connections()
 
     def cut_connections(self) -> None:
@@ -60,7 +67,7 @@ class FaultProxy:
             yield self
         finally:
             listener.close()
-            self.cut_connections()
+            self.reset_faults()
 
     async def _serve_connection(
         self, client: asyncio.StreamReader, back: asyncio.StreamWriter
@@ -82,6 +89,7 @@ class FaultProxy:
     ) -> None:
         with suppress(OSError):
             while data := await reader.read(65_536):
+                await self._flows.wait()
                 if self._delay:
                     await asyncio.sleep(self._delay)
                 if speaker == "server" and self._drops_next:

@@ -101,6 +101,11 @@ class NatsNode:
         return f"http://{self.place.reachable.monitor}"
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.returncode is None
 

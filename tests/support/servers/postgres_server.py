@@ -17,8 +17,8 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,6 +84,14 @@ class PostgresServer:
             return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/{database}"
         return f"postgresql+asyncpg://postgres@/{database}?host={self.folder}"
 
+    @asynccontextmanager
+    async def create_database(self) -> AsyncGenerator[str]:
+        """Yield the URL of a new database, which is dropped after the body."""
+        database = f"test_{uuid.uuid4().hex}"
+        await self.execute_statement(f"CREATE DATABASE {database}")
+        yield self.build_url(database)
+        await self.execute_statement(f"DROP DATABASE {database} WITH (FORCE)")
+
     async def execute_statement(self, statement: str) -> None:
         engine = create_async_engine(self.build_url("postgres"), isolation_level="AUTOCOMMIT")
         async with engine.connect() as connection:
@@ -122,10 +130,8 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
-    database = f"test_{uuid.uuid4().hex}"
-    await postgres_server.execute_statement(f"CREATE DATABASE {database}")
-    yield postgres_server.build_url(database)
-    await postgres_server.execute_statement(f"DROP DATABASE {database} WITH (FORCE)")
+    async with postgres_server.create_database() as url:
+        yield url
 
 
 @pytest.fixture
@@ -135,7 +141,7 @@ def own_postgres() -> Iterator[PostgresServer]:
 
 
 @contextmanager
-def run_own_postgres() -> Iterator[PostgresServer]:
+def run_own_postgres() -> Generator[PostgresServer]:
     """Run a server that a test may stop and kill; it listens on a port of loopback."""
     with tempfile.TemporaryDirectory(prefix="turnlog-") as name:
         server = replace(prepare_server(Path(name)), port=find_free_port())

@@ -149,6 +149,7 @@ class SessionHarness:
             self.create_id,
             source,
             self.build_quotas(source),
+            confirm_seconds=0,
         )
 
     def build_quotas(self, source: str) -> TurnQuotas:

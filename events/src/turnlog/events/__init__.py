@@ -87,12 +87,20 @@ if TYPE_CHECKING:
         UnknownEvent,
         format_event_name,
     )
-    from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
+    from turnlog.events.tokens import (
+        AttemptAbandoned,
+        AttemptAlive,
+        AttemptClosed,
+        AttemptReset,
+        Token,
+        TokenEvent,
+    )
 
 __all__ = [
     "EVENT_NAMES",
     "ApprovalDecided",
     "ApprovalRequested",
+    "AttemptAbandoned",
     "AttemptAlive",
     "AttemptClosed",
     "AttemptEnded",

@@ -59,6 +59,19 @@ class AttemptReset(EventModel):
     """The attempt number that begins."""
 
 
+class AttemptAbandoned(EventModel):
+    """The worker does nothing more for this attempt, and could not record how it ended.
+
+    Another attempt may begin at once.
+    """
+
+    kind: Literal["attempt-abandoned"] = "attempt-abandoned"
+    call: str
+    """The call id."""
+    attempt: int
+    """The attempt number."""
+
+
 class ToolRequest(EventModel):
     """A tool call that an answer requested."""
 
@@ -102,7 +115,8 @@ class AttemptClosed(EventModel):
 
 
 TokenEvent = Annotated[
-    Token | AttemptAlive | AttemptReset | AttemptClosed, Field(discriminator="kind")
+    Token | AttemptAlive | AttemptReset | AttemptAbandoned | AttemptClosed,
+    Field(discriminator="kind"),
 ]
 TOKEN_EVENT: TypeAdapter[TokenEvent] = TypeAdapter(TokenEvent)
 """Type adapter that encodes and decodes token events as JSON."""

@@ -25,6 +25,7 @@ from turnlog.services.platform.nats_server import (
     choose_address,
     keep_address,
 )
+from turnlog.services.platform.process_health import HealthCheck
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,
     GatewaySettings,
@@ -84,16 +85,19 @@ async def _run_roles(
 ) -> AsyncGenerator[str]:
     places = (server.url, server.monitor_url)
     projection_signal = ProjectionSignal()
+    health_checks: dict[str, HealthCheck] = {}
     front = settings.build_role_settings(GatewaySettings, *places)
     async with (
         projector.run_projector(
             settings.build_role_settings(ProjectorSettings, *places), shutdown, projection_signal
         ),
         # The projector has a connection of its own, since a rebuild fills it.
-        connect_client(front, "up", shutdown.create_loss_callback("nats")) as client,
-        gateway.run_gateway(front, shutdown, projection_signal, client) as http,
+        connect_client(front, "up", shutdown) as client,
+        gateway.run_gateway(front, shutdown, projection_signal, client, health_checks) as http,
         # Started last and stopped first, so that clients that follow a turn see how it ends.
-        worker.run_worker(settings.build_role_settings(WorkerSettings, *places), shutdown, client),
+        worker.run_worker(
+            settings.build_role_settings(WorkerSettings, *places), shutdown, client, health_checks
+        ),
     ):
         yield http
 

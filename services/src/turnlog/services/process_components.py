@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -32,9 +32,12 @@ from turnlog.services.caches.state_cache import OlderCommandLookup
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.knowledge.nats_search import NatsKnowledgeSearch
 from turnlog.services.platform.clock import create_id, read_clock
+from turnlog.services.platform.connection_watch import ConnectionWatch
 from turnlog.services.platform.durability import Durability, check_durability
+from turnlog.services.platform.process_health import PROBE_SESSION, HealthCheck
 from turnlog.services.platform.process_settings import ProcessSettings
 from turnlog.services.platform.secret_masking import hide_credentials
+from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
@@ -64,6 +67,13 @@ class ProcessComponents:
     blueprints: BlueprintStore
     durability: Durability
     tracing: Tracing
+
+    def create_health_checks(self, tenant: str) -> dict[str, HealthCheck]:
+        """Create the checks of a role's own health endpoint that every such role has."""
+        return {
+            "nats": lambda: self.log.read_last_event(tenant, PROBE_SESSION, leader=True),
+            "durability": self.durability.require_promised,
+        }
 
     def create_command_handler(
         self, older_commands: OlderCommandLookup, quotas: TurnQuotas | None = None
@@ -121,12 +131,12 @@ class ProcessComponents:
 
 @asynccontextmanager
 async def connect_client(
-    settings: ProcessSettings, role: str, on_closed: Callable[[], None], tenant: str | None = None
+    settings: ProcessSettings, role: str, shutdown: Shutdown, tenant: str | None = None
 ) -> AsyncGenerator[JetStreamClient]:
     """Connect and provision; close the connection when the body ends.
 
-    What the client watches is of this tenant, or of any. `on_closed` is called when the connection
-    is closed permanently; the process should then end.
+    What the client watches is of this tenant, or of any. The process ends when the connection is
+    closed permanently or cannot heal.
     """
     url, terms = settings.nats_url.get_secret_value(), StreamOptions(replicas=settings.replicas)
     # A server that answers at once was not waited for, and a first start says little.
@@ -135,11 +145,14 @@ async def connect_client(
         partial(_log.info, "waiting-for-nats", role=role, address=hide_credentials(url)),
     )
     try:
+        lost = shutdown.create_loss_callback("nats")
         async with open_client(
-            url, terms, name=f"turnlog-{role}", tenant=tenant, on_closed=on_closed
+            url, terms, name=f"turnlog-{role}", tenant=tenant, on_closed=lost
         ) as client:
             notice.cancel()
-            yield client
+            watch = ConnectionWatch(client.connection)
+            async with shutdown.run_part("nats", watch.watch_connection()):
+                yield client
     finally:
         notice.cancel()
 
@@ -148,7 +161,7 @@ async def connect_client(
 async def connect_components(
     settings: ProcessSettings,
     role: str,
-    on_closed: Callable[[], None],
+    shutdown: Shutdown,
     *,
     tenant: str | None = None,
     client: JetStreamClient | None = None,
@@ -167,7 +180,7 @@ async def connect_components(
     traces = create_tracing(role, settings.otlp_endpoint)
     connecting = nullcontext(client) if client else None
     try:
-        async with connecting or connect_client(settings, role, on_closed, tenant) as on:
+        async with connecting or connect_client(settings, role, shutdown, tenant) as on:
             yield ProcessComponents(
                 role=role,
                 connection=on.connection,

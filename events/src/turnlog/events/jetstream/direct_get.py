@@ -1,8 +1,10 @@
 """Stored messages by stream sequence or subject: one per request, or many at once.
 
-Any replica answers a direct get, and a follower may lag; ask the leader if that matters. No request
-scans without a count: a filtered scan of a large stream takes tens of milliseconds, an exact get a
-third of one.
+Any replica answers a direct get, and a follower may lag; ask the leader if that matters. A follower
+may also have vanished with its host, and get its share of the requests for as long as the other
+servers have not noticed it: what is not answered within a second is asked of the leader, or once
+more. No request scans without a count: a filtered scan of a large stream takes tens of
+milliseconds, an exact get a third of one.
 
 Through nats-py, a message costs a task, a future and the parsing of all headers. Requests for many
 messages take the answers from the wire instead. A batch may lack messages that were lost or that a
@@ -15,7 +17,7 @@ import asyncio
 import json
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,6 +42,12 @@ from turnlog.events.jetstream.subscriptions import (
 DIRECT_GET_SUBJECT: Final = "$JS.API.DIRECT.GET"
 
 LEADER_GET_SUBJECT: Final = "$JS.API.STREAM.MSG.GET"
+
+DIRECT_SECONDS: Final = 1.0
+"""Seconds without an answer after which a replica counts as gone."""
+
+BATCH_TRIES: Final = (DIRECT_SECONDS, 1.5, 2.5)
+"""Seconds of silence after which each try of a batch ends; a slow scan needs the later ones."""
 
 MESSAGE_NOT_FOUND: Final = 10037
 """The server's error code for a message that does not exist."""
@@ -104,7 +112,12 @@ async def get_next_message_at_leader(
 async def _request_direct(
     connection: NatsConnection, stream: str, **request: str | int
 ) -> StoredMessage | None:
-    answer = await connection.send_request(f"{DIRECT_GET_SUBJECT}.{stream}", _encode_json(request))
+    subject, payload = f"{DIRECT_GET_SUBJECT}.{stream}", _encode_json(request)
+    patience = min(DIRECT_SECONDS, connection.patience)
+    try:
+        answer = await connection.send_request(subject, payload, patience=patience)
+    except RequestUnanswered:
+        return await _request_leader(connection, stream, **request)
     match _get_status(answer):
         case None:
             return parse_stored_message(answer)
@@ -179,10 +192,16 @@ async def get_consecutive_messages(
     """
     request = {"seq": start, "next_by_subj": subjects, "batch": count, "max_bytes": MAX_REPLY_BYTES}
     answers = _BatchReplies(remaining=1)
-    async with _collect_replies(connection, answers) as inbox:
-        await connection.nc.publish(
-            f"{DIRECT_GET_SUBJECT}.{stream}", json.dumps(request).encode(), inbox
-        )
+    for seconds in BATCH_TRIES:
+        answers = _BatchReplies(remaining=1)
+        async with _collect_replies(connection, answers, seconds) as inbox:
+            await connection.nc.publish(
+                f"{DIRECT_GET_SUBJECT}.{stream}", json.dumps(request).encode(), inbox
+            )
+        if answers.done.is_set() or answers.frames:
+            break
+    else:
+        raise RequestUnanswered("nats", f"{stream}: no answer to a batch")
     found: list[StoredMessage] = []
     for frame in answers.frames:
         headers = parse_headers(frame.headers)
@@ -197,7 +216,7 @@ async def get_messages(
 ) -> Mapping[int, StoredMessage]:
     """Return messages by stream sequence; one that a follower lacks may be missing."""
     answers = _BatchReplies(remaining=len(stream_sequences), count_messages=True)
-    async with _collect_replies(connection, answers) as inbox:
+    async with _collect_replies(connection, answers, DIRECT_SECONDS) as inbox:
         for place in stream_sequences:
             request = json.dumps({"seq": place}).encode()
             await connection.nc.publish(f"{DIRECT_GET_SUBJECT}.{stream}", request, inbox)
@@ -232,16 +251,30 @@ class _BatchReplies:
 
 @asynccontextmanager
 async def _collect_replies(
-    connection: NatsConnection, answers: _BatchReplies
+    connection: NatsConnection, answers: _BatchReplies, seconds: float
 ) -> AsyncGenerator[str]:
-    """Yield an inbox for the request, and wait for the replies on leaving."""
+    """Yield an inbox for the request, and wait for the replies on leaving.
+
+    The wait ends without the rest after `seconds` without a reply. Raises `RequestUnanswered` where
+    the connection fails or is out of patience.
+    """
     inbox = connection.nc.new_inbox()
     try:
         async with subscribe_raw(connection.nc, inbox, answers.add_frame):
             yield inbox
             async with asyncio.timeout(connection.patience):
-                await answers.done.wait()
+                await _wait_while_arriving(answers, seconds)
     except (errors.Error, TimeoutError) as error:
         raise RequestUnanswered("nats", f"no end of a batch: {type(error).__name__}") from error
     if answers.no_responders:
         raise RequestNotSent("nats", "no server answers for the stream")
+
+
+async def _wait_while_arriving(answers: _BatchReplies, seconds: float) -> None:
+    """Wait until all replies are there, or for `seconds` none has arrived."""
+    before: tuple[int, int] | None = None
+    while not answers.done.is_set() and before != (at := (len(answers.frames), answers.remaining)):
+        before = at
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await answers.done.wait()

@@ -22,7 +22,7 @@ from turnlog.events.async_tasks import stream_watch
 from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import AlteredBlob, Corrupt
+from turnlog.events.errors import AlteredBlob, Corrupt, Unavailable
 from turnlog.events.jetstream import batch_append, session_reads, stream_reader
 from turnlog.events.jetstream.direct_get import (
     get_last_message,
@@ -45,6 +45,7 @@ from turnlog.events.jetstream.nats_connection import (
     NatsConnection,
     RequestUnanswered,
     open_connection,
+    wait_backoff,
 )
 from turnlog.events.jetstream.stream_setup import (
     StreamOptions,
@@ -77,6 +78,9 @@ _HISTORY_SUBJECT_WORDS: Final = 3
 BLOB_EXISTS_CODE: Final = 10071
 """The server's error code for a subject that already holds a message."""
 
+BLOB_IN_FLIGHT_CODE: Final = 10164
+"""The code of a replicated stream for a subject whose first message is being stored right now."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -85,20 +89,35 @@ class JetStreamBlobStore:
     """Blobs of all tenants."""
 
     connection: NatsConnection
+    patience: float = 10.0
+    """Seconds for which a blob may be stored again; a leader is elected in five."""
 
     async def put_blob(self, tenant: str, data: bytes) -> Digest:
         """See `BlobStore.put_blob`."""
         digest = compute_digest(data)
         check_message_size(self.connection, "blob", len(data))
+        ends = asyncio.get_running_loop().time() + self.patience
+        failures = 0
+        while True:
+            try:
+                await self._store_first(build_blob_subject(tenant, digest), data)
+            except Unavailable as error:
+                is_refused = isinstance(error, JsApiError) and error.code != BLOB_IN_FLIGHT_CODE
+                if is_refused or asyncio.get_running_loop().time() > ends:
+                    raise
+            else:
+                return digest
+            await wait_backoff(failures)
+            failures += 1
+
+    async def _store_first(self, subject: str, data: bytes) -> None:
+        """Store a message under a subject, unless it holds one."""
         first = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"}
         try:
-            await request_json(
-                self.connection, build_blob_subject(tenant, digest), PublishAck, data, first
-            )
+            await request_json(self.connection, subject, PublishAck, data, first)
         except JsApiError as denied:
             if denied.code != BLOB_EXISTS_CODE:
                 raise
-        return digest
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""

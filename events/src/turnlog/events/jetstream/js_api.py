@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
@@ -100,11 +100,44 @@ class _StreamLimits(BaseModel):
     max_bytes: int = -1
 
 
+NANOSECONDS_PER_SECOND: Final = 10**9
+
+PEER_SILENCE: Final = 5.0
+"""Seconds without a word of a replica after which its leader counts as cut off from it; replicas
+that follow a leader answer every second.
+"""
+
+
+class _PeerReply(BaseModel):
+    active: int = 0
+    """Nanoseconds since the leader heard of it."""
+    current: bool = False
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether it still answers the leader."""
+        return (self.active > 0 or self.current) and (
+            self.active < PEER_SILENCE * NANOSECONDS_PER_SECOND
+        )
+
+
+class _ClusterReply(BaseModel):
+    leader: str = ""
+    replicas: tuple[_PeerReply, ...] = ()
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether most of the replicas, the leader among them, follow this leader."""
+        heard = 1 + sum(peer.is_heard for peer in self.replicas)
+        return 2 * heard > 1 + len(self.replicas)
+
+
 class _StreamInfoReply(BaseModel):
     created: str
     config: _StreamLimits = _StreamLimits()
     state: _StreamStateReply
     ts: datetime
+    cluster: _ClusterReply = _ClusterReply()
 
 
 async def fetch_stream_info(
@@ -112,11 +145,14 @@ async def fetch_stream_info(
 ) -> StreamInfo:
     """Return the stream's information from its leader, and the count under `subjects` if given.
 
-    Raises `Unavailable` also if the stream does not exist.
+    Raises `Unavailable` also if the stream does not exist, and if the leader is cut off from most
+    of the replicas: another one may have stored more.
     """
     request = b"" if subjects is None else json.dumps({"subjects_filter": subjects}).encode()
     subject = f"$JS.API.STREAM.INFO.{stream}"
     info = await request_json(connection, subject, _StreamInfoReply, request)
+    if not info.cluster.has_quorum:
+        raise Unavailable("nats", f"{stream}: {info.cluster.leader} is cut off from its replicas")
     state = info.state
     return StreamInfo(
         info.created,

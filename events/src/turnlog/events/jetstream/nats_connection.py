@@ -1,9 +1,10 @@
 """The connection to NATS: one per process, and it reconnects without limit.
 
 nats-py stops reconnecting after two minutes and then stays closed; this connection retries forever,
-at random intervals. It distinguishes two failures that mean different things to a writer: the
-request was certainly not sent, or its outcome is unknown. The process decides what to do when the
-connection is closed.
+at random intervals. A server that vanishes without closing the connection is left within ten
+seconds; nats-py would notice it after five minutes. The connection distinguishes two failures that
+mean different things to a writer: the request was certainly not sent, or its outcome is unknown.
+The process decides what to do when the connection is closed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,17 @@ PENDING_BYTES: Final = 8 * 1024 * 1024
 MAX_RECONNECT_WAIT: Final = 2.0
 """Maximum seconds between two reconnects."""
 
+PING_SECONDS: Final = 5
+"""Seconds between two pings. The server of an unanswered one is left at the next, so a host that
+vanishes without closing its connections is noticed within twice as long.
+"""
+
+CLOSE_SECONDS: Final = 2
+"""Seconds that buffered data may take to be sent when the connection is closed."""
+
+CONNECT_SECONDS: Final = 2
+"""Seconds that one server has to take a connection; the next one is tried after that."""
+
 _UNSENT_ERRORS: Final = (
     errors.NoRespondersError,
     errors.ConnectionClosedError,
@@ -47,6 +59,25 @@ class RequestUnanswered(Unavailable):
     """No answer in time; the request may have been carried out, or may still be."""
 
 
+class AbortingClient(Client):
+    """A client that drops what it could not send to a server that it leaves.
+
+    nats-py closes the connection before it makes another one, and waits until everything is sent.
+    To a host that has vanished nothing is sent until the kernel gives up, after a quarter of an
+    hour; `tests/events/test_vanished_server.py` shows it.
+    """
+
+    async def _attempt_reconnect(self) -> None:
+        self.abort_connection()
+        await super()._attempt_reconnect()
+
+    def abort_connection(self) -> None:
+        """End the connection to the current server, and with it what is not sent."""
+        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
+
+
 @dataclass(frozen=True, slots=True)
 class NatsConnection:
     """An open connection; a request on it may take up to `patience` seconds."""
@@ -55,6 +86,16 @@ class NatsConnection:
     patience: float
     reconnect_listeners: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
     """Callbacks that are called after each reconnect."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a server is connected right now."""
+        return self.nc.is_connected
+
+    @property
+    def server(self) -> str:
+        """Host and port of the server that is connected, or was last."""
+        return self.nc.connected_url.netloc.rpartition("@")[2] if self.nc.connected_url else ""
 
     @property
     def reconnect_count(self) -> int:
@@ -74,9 +115,14 @@ class NatsConnection:
             self.reconnect_listeners.remove(listener)
 
     async def send_request(
-        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
+        self,
+        subject: str,
+        payload: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        patience: float | None = None,
     ) -> Msg:
-        """Send a request and wait for one answer.
+        """Send a request and wait for one answer, for `patience` seconds if they are given.
 
         Raises `RequestNotSent` or `RequestUnanswered`.
         """
@@ -84,7 +130,8 @@ class NatsConnection:
         task = asyncio.current_task()
         cancelled = task.cancelling() if task else 0
         try:
-            return await self.nc.request(subject, payload, timeout=self.patience, headers=named)
+            timeout = self.patience if patience is None else patience
+            return await self.nc.request(subject, payload, timeout=timeout, headers=named)
         except _UNSENT_ERRORS as error:
             raise RequestNotSent("nats", f"{subject}: {type(error).__name__}") from error
         except errors.Error as error:
@@ -176,7 +223,8 @@ async def open_connection(
     `on_closed` is called if the connection is closed for any other reason than leaving. A private
     `inbox_prefix` prevents other users of the account from reading the answers.
     """
-    connection = NatsConnection(Client(), patience)
+    nc = AbortingClient()
+    connection = NatsConnection(nc, patience)
     leaving = asyncio.Event()
 
     async def handle_reconnect() -> None:
@@ -197,7 +245,7 @@ async def open_connection(
         yield connection
     finally:
         leaving.set()
-        await _close_client(connection.nc)
+        await _close_client(nc)
 
 
 async def _connect_client(connection: NatsConnection, url: str, **options: Any) -> None:  # noqa: ANN401
@@ -210,6 +258,9 @@ async def _connect_client(connection: NatsConnection, url: str, **options: Any) 
                 error_cb=_log_warning,
                 reconnect_to_server_handler=_choose_server,
                 max_reconnect_attempts=-1,
+                connect_timeout=CONNECT_SECONDS,
+                ping_interval=PING_SECONDS,
+                max_outstanding_pings=1,
                 pending_size=PENDING_BYTES,
                 # Credentials for all servers: addresses that the cluster announces come without
                 # them.
@@ -224,17 +275,39 @@ async def _connect_client(connection: NatsConnection, url: str, **options: Any) 
         raise Unavailable("nats", f"no connection: {_describe_error(reason)}") from error
 
 
-async def _close_client(nc: Client) -> None:
+async def _close_client(nc: AbortingClient) -> None:
     """Close the connection after sending buffered data, if a server is connected."""
     try:
         if nc.is_connected:
-            await nc.flush(timeout=2)
+            await nc.flush(timeout=CLOSE_SECONDS)
     except errors.Error as error:
+        nc.abort_connection()
         await _log_warning(error)
     try:
         await nc.close()
     except OSError as error:  # The server has gone, and with it what was buffered meanwhile.
         await _log_warning(error)
+
+
+async def find_answering_server(connection: NatsConnection) -> str | None:
+    """Return host and port of a server that greets new clients, or None if none of them does."""
+    places = {(url.hostname, url.port) for url in connection.nc.servers}
+    answers = await asyncio.gather(*(_is_answering(host, port) for host, port in places))
+    return next(
+        (f"{host}:{port}" for (host, port), greets in zip(places, answers, strict=True) if greets),
+        None,
+    )
+
+
+async def _is_answering(host: str | None, port: int | None) -> bool:
+    with suppress(OSError):  # A `TimeoutError` is an `OSError`.
+        async with asyncio.timeout(CONNECT_SECONDS):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                return (await reader.readline()).startswith(b"INFO ")
+            finally:
+                writer.close()
+    return False
 
 
 async def _run_hook(hook: ReconnectHook, connection: NatsConnection) -> None:
@@ -255,7 +328,11 @@ def _describe_error(error: Exception) -> str:
 
 def _choose_server(servers: list[Server], info: dict[str, Any]) -> tuple[Server | None, float]:
     del info
-    server = random.choice(servers)  # noqa: S311 -- spreads, guards nothing
+    # Of those that failed least since they were last connected, so that a host that has vanished
+    # costs its time limit once.
+    fewest = min(server.reconnects for server in servers)
+    likely = [server for server in servers if server.reconnects == fewest]
+    server = random.choice(likely)  # noqa: S311 -- spreads, guards nothing
     longest = min(MAX_RECONNECT_WAIT, 0.1 * 2.0 ** min(server.reconnects, 10))
     return server, random.uniform(0, longest)  # noqa: S311
 

@@ -6,7 +6,8 @@ never be lifted. Nothing of Turnlog needs one: erasing a text is a matter of its
 replaced by later ones, and tokens expire.
 
 Missing streams are created. Existing ones are not changed, because they hold data, except that
-streams of an earlier release get the denial. Any other setting that a guarantee depends on and that
+streams of an earlier release get the denial, and that the compression of replicated ones is turned
+off, which loses a log at a power loss. Any other setting that a guarantee depends on and that
 differs is refused by name, with the way to fix it, before anything is written. Workers share one
 durable consumer, which never drops a turn: the session decides how often a turn is tried, not the
 server.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -55,6 +57,18 @@ DELETE_DENIALS: Final[JetStreamConfig] = {"deny_delete": True, "deny_purge": Tru
 
 RECORD_STREAMS: Final = (SESSIONS_STREAM, LIBRARY_STREAM, BLOBS_STREAM)
 """The streams that are the record: none of their messages may ever be missing."""
+
+
+UNCOMPRESSED: Final = "none"
+"""The compression of a stream whose blocks are stored as they are."""
+
+UNCOMPRESSED_SINCE: Final = "turnlog-uncompressed-since"
+"""Where the metadata of a stream say when its compression was turned off, RFC 3339.
+
+A nats-server that has run since before then compresses on until it is restarted.
+"""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +147,9 @@ def _build_durable_config(terms: StreamOptions) -> JetStreamConfig:
         "allow_direct": True,
         "allow_rollup_hdrs": False,
         "persist_mode": "default",
-        # Compression: the envelopes of one session are much alike.
-        "compression": "s2",
+        # The envelopes of one session are much alike, but nats-server 2.15.1 ruins a compressed
+        # replicated stream when it starts after a power loss (docs/decisions/raw-replicas.md).
+        "compression": UNCOMPRESSED if terms.replicas > 1 else "s2",
     }
 
 
@@ -186,6 +201,8 @@ async def provision_lost_streams(
 def check_config(what: str, required: JetStreamConfig, effective: JetStreamConfig) -> None:
     """Refuse settings that differ from `required`; a server omits those with their default."""
     for setting, value in required.items():
+        if setting == "compression" and effective.get(setting, UNCOMPRESSED) == UNCOMPRESSED:
+            continue  # What is not compressed is safe everywhere, and only larger.
         actual = effective.get(setting, "default" if setting == "persist_mode" else None)
         if actual != value:
             raise Corrupt(
@@ -202,12 +219,14 @@ async def _ensure_stream(
     failures = 0
     while True:
         try:
-            effective = await _find_or_create_stream(connection, config)
-            effective = await _deny_deletes(connection, config, effective)
+            found = await _find_or_create_stream(connection, config)
+            effective = await _update_earlier_stream(connection, config, found)
             return check_config(f"stream {config['name']}", config, effective)
-        except Unavailable:
+        except Unavailable as error:
             # Also if another process created the stream meanwhile: the next try finds it.
             if asyncio.get_running_loop().time() > ends:
+                if isinstance(error, _CompressionKept):
+                    raise _refuse_compression(f"stream {config['name']}", error) from error
                 raise
             failures += 1
             await wait_backoff(failures)
@@ -215,35 +234,77 @@ async def _ensure_stream(
 
 class _StreamConfigReply(BaseModel):
     config: JetStreamConfig
+    ts: str = ""
+    """The server's clock, RFC 3339."""
 
 
 async def _find_or_create_stream(
     connection: NatsConnection, config: JetStreamConfig
-) -> JetStreamConfig:
+) -> _StreamConfigReply:
     name = config["name"]
     try:
-        return (
-            await request_json(connection, f"$JS.API.STREAM.INFO.{name}", _StreamConfigReply)
-        ).config
+        return await request_json(connection, f"$JS.API.STREAM.INFO.{name}", _StreamConfigReply)
     except JsApiError as denied:
         if denied.code != STREAM_NOT_FOUND:
             raise
     payload = json.dumps(config | _choose_first_sequence(config)).encode()
-    return (
-        await request_json(connection, f"$JS.API.STREAM.CREATE.{name}", _StreamConfigReply, payload)
-    ).config
+    return await request_json(
+        connection, f"$JS.API.STREAM.CREATE.{name}", _StreamConfigReply, payload
+    )
 
 
-async def _deny_deletes(
-    connection: NatsConnection, config: JetStreamConfig, effective: JetStreamConfig
+async def _update_earlier_stream(
+    connection: NatsConnection, config: JetStreamConfig, found: _StreamConfigReply
 ) -> JetStreamConfig:
-    """Deny deletes in a stream of an earlier release, and return its configuration."""
-    denials = {name: True for name in DELETE_DENIALS if name in config and not effective.get(name)}
-    if not denials:
+    """Change what a stream of an earlier release lacks; return the effective configuration."""
+    effective = found.config
+    changes: JetStreamConfig = {
+        name: True for name in DELETE_DENIALS if name in config and not effective.get(name)
+    }
+    if is_ruined_by_power_loss(effective):
+        metadata = effective.get("metadata")
+        kept = metadata if isinstance(metadata, dict) else {}
+        changes |= {
+            "compression": UNCOMPRESSED,
+            "metadata": {**kept, UNCOMPRESSED_SINCE: found.ts},
+        }
+    if not changes:
         return effective
     subject = f"$JS.API.STREAM.UPDATE.{config['name']}"
-    payload = json.dumps(effective | denials).encode()
-    return (await request_json(connection, subject, _StreamConfigReply, payload)).config
+    payload = json.dumps(effective | changes).encode()
+    try:
+        updated = await request_json(connection, subject, _StreamConfigReply, payload)
+    except Unavailable as error:
+        if "compression" in changes:
+            raise _CompressionKept(error.what, error.detail) from error
+        raise
+    if "compression" in changes:
+        _log.warning(
+            "compression-turned-off: stream %s; restart the nats-servers in good order, one after"
+            " the other: until then they compress on, and a power loss can destroy it",
+            config["name"],
+        )
+    return updated.config
+
+
+def is_ruined_by_power_loss(effective: JetStreamConfig) -> bool:
+    """Return whether a stream is replicated and compressed."""
+    replicas = effective.get("num_replicas", 1)
+    is_compressed = effective.get("compression", UNCOMPRESSED) != UNCOMPRESSED
+    return is_compressed and isinstance(replicas, int) and replicas > 1
+
+
+class _CompressionKept(Unavailable):
+    """The compression of a replicated stream could not be turned off."""
+
+
+def _refuse_compression(what: str, kept: _CompressionKept) -> Corrupt:
+    return Corrupt(
+        f"{what}, compression",
+        "must be none, since nats-server makes a compressed stream with replicas unreadable when it"
+        f" starts after a power loss, and it could not be turned off ({kept.detail}): set it to"
+        " none with the `nats` tool, then restart the servers in good order, one after the other",
+    )
 
 
 def _choose_first_sequence(config: JetStreamConfig) -> JetStreamConfig:

@@ -13,7 +13,7 @@ from turnlog.events.content import SHA256_PATTERN, Digest
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.store.read.row_types import PinKind
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
-from turnlog.services.platform.durability import DurabilityLevel
+from turnlog.services.platform.durability_level import DurabilityLevel
 
 
 class BlueprintView(ResponseModel):

@@ -345,7 +345,7 @@ class VerifyService:
         if at is None:
             return ()
         try:
-            await verify_log(log, self.tenant, at, patience=0)
+            await verify_log(log, self.tenant, at, seconds=0)
         except LogRolledBack as error:
             if isinstance(error.__cause__, StreamHole):
                 return ()  # It is reported with the other holes.

@@ -27,6 +27,9 @@ from turnlog.services.caches.text_cache import TextReader
 MAX_CACHED_STATES: Final = 2_000
 """Maximum number of cached states."""
 
+UNKNOWN_SESSION: Final = "unknown-session"
+"""The code of the refusal for a session that is not on the log."""
+
 
 class OlderCommandLookup(Protocol):
     """Finds idempotency keys that the session state no longer contains."""
@@ -144,4 +147,4 @@ async def _save_if_available(saving: Coroutine[None, None, None]) -> None:
 
 def refuse_unknown_session(detail: str = "there is no such session") -> Refused:
     """Return the refusal for a session that is not on the log."""
-    return Refused("unknown-session", detail, field="session")
+    return Refused(UNKNOWN_SESSION, detail, field="session")

@@ -27,9 +27,10 @@ from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.http_protocol import create_http_protocol
 from turnlog.services.integrity.folded_positions import RowPositions, answer_position_requests
 from turnlog.services.integrity.log_guard import LogGuard
+from turnlog.services.integrity.log_health import create_log_checks
 from turnlog.services.integrity.record_watch import DamagedSessionGuard, RecordWatch
-from turnlog.services.integrity.space_check import create_space_check
 from turnlog.services.platform.asgi_server import serve_asgi
+from turnlog.services.platform.process_health import HealthCheck
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
@@ -45,15 +46,15 @@ async def run_gateway(
     shutdown: Shutdown,
     projection_signal: ProjectionSignal,
     client: JetStreamClient | None = None,
+    shared_checks: dict[str, HealthCheck] | None = None,
 ) -> AsyncGenerator[str]:
     """Serve while the context is open and yield the address.
 
-    A projector in the same process signals `projection_signal`, and a worker in the same process
-    shares `client`.
+    A projector in the same process signals `projection_signal`. A worker in the same process
+    shares `client`, and adds its health to `shared_checks`, which readiness asks.
     """
-    lost = shutdown.create_loss_callback("nats")
     async with connect_components(
-        settings, "gateway", lost, tenant=settings.tenant, client=client
+        settings, "gateway", shutdown, tenant=settings.tenant, client=client
     ) as parts:
         store = open_store(settings.database_url.get_secret_value())
         try:
@@ -62,7 +63,7 @@ async def run_gateway(
             record = RecordWatch(parts.connection)
             guarded = _guard_appends(parts, store, guard, record)
             dependencies = _create_dependencies(
-                settings, guarded, store, projection_signal, guard, record
+                settings, guarded, store, projection_signal, guard, record, shared_checks
             )
             async with (
                 run_tasks(_check_integrity(store)),
@@ -116,7 +117,11 @@ def _create_dependencies(
     projection_signal: ProjectionSignal,
     guard: LogGuard,
     record: RecordWatch,
+    shared_checks: dict[str, HealthCheck] | None,
 ) -> GatewayDependencies:
+    health_checks = {} if shared_checks is None else shared_checks
+    health_checks["durability"] = components.durability.require_promised
+    health_checks |= create_log_checks(components.connection, settings, guard, record)
     quotas = components.create_turn_quotas()
     sessions = components.create_command_handler(CommandLookup(store), quotas)
     return GatewayDependencies(
@@ -136,13 +141,7 @@ def _create_dependencies(
         projection_signal=projection_signal,
         tracing=components.tracing,
         durability=components.durability,
-        health_checks={
-            "log": guard.require_current_log,
-            "space": create_space_check(
-                components.connection, settings.tenant, settings.nats_monitor
-            ).require_healthy,
-            "record": record.check_record,
-        },
+        health_checks=health_checks,
         record_watch=record,
         prices=ModelPrices(settings.prices),
     )

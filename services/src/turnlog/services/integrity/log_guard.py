@@ -26,14 +26,14 @@ from turnlog.events.codec import EventBatch
 from turnlog.events.errors import LogRolledBack, Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamLog
 from turnlog.services.integrity.folded_positions import FoldedPositions, PositionSource
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.integrity.row_rollback_check import verify_log
-from turnlog.services.platform.process_health import CHECK_TIMEOUT
 
 CHECK_INTERVAL: Final = 5.0
 """Seconds between two checks in the background."""
 
-SHORT_LOG_PATIENCE: Final = 5.0
-"""Seconds after which a log that seems too short counts as rolled back."""
+FIND_TIMEOUT: Final = 2 * CONFIRM_SECONDS
+"""Seconds that a comparison may take; a log whose end moves does not show it sooner."""
 
 _log = structlog.get_logger("turnlog.integrity")
 
@@ -75,16 +75,18 @@ class LogGuard:
         fault = await self._find_fault(positions) if positions else None
         if fault is not None and self._fault is None:
             _log.error("log-rolled-back", detail=fault.detail)
+        if fault is None and self._fault is not None:
+            _log.info("log-whole-again", detail=self._fault.detail)
         self._fault, self._checked_connection = fault, count
 
     async def _find_fault(self, positions: FoldedPositions) -> LogRolledBack | None:
         known = ((self.log, positions.sessions), (self.library, positions.segments))
-        patience = 0.0 if self._fault else SHORT_LOG_PATIENCE
+        seconds = 0.0 if self._fault else CONFIRM_SECONDS
         try:
-            async with asyncio.timeout(SHORT_LOG_PATIENCE + CHECK_TIMEOUT):
+            async with asyncio.timeout(FIND_TIMEOUT):
                 for log, position in known:
                     if position is not None:
-                        await verify_log(log, self.tenant, position, patience=patience)
+                        await verify_log(log, self.tenant, position, seconds=seconds)
         except LogRolledBack as found:
             return found
         except TimeoutError:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from turnlog.events.errors import Unavailable
 from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.platform.durability import fetch_monitor_page, fetch_store_fault
+from turnlog.services.platform.nats_monitor import fetch_monitor_page, fetch_store_fault
 from turnlog.services.platform.nats_server import NatsServer
 
 _log = structlog.get_logger("turnlog.process")

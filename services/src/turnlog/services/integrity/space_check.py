@@ -3,13 +3,14 @@
 The limits of the streams are compared with what they hold. The server's own limit is known to the
 server alone, so a few bytes are written to the snapshot of a session that is never opened; they
 replace those of the last check. A stream that could not write to its disk answers nobody until the
-server is restarted; only the monitoring address tells of it.
+server is restarted; only the monitoring address tells of it. The log has space as long as one of
+its servers is well, since a cluster goes on without the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from turnlog.events.errors import Unavailable
@@ -18,8 +19,7 @@ from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
 from turnlog.events.jetstream.js_api import JsApiError, StreamInfo, fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import RECORD_STREAMS
-from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.platform.durability import check_store_writable
+from turnlog.services.platform.nats_monitor import fetch_store_faults
 from turnlog.services.platform.process_health import PROBE_SESSION, RecentCheck
 
 SMALL_EVENT_BYTES: Final = 1024
@@ -32,13 +32,12 @@ class SpaceCheck:
 
     connection: NatsConnection
     tenant: str
-    monitor: str | None
-    """The server's monitoring address."""
+    monitors: Sequence[str]
+    """The monitoring addresses of all servers."""
 
     async def check_space(self) -> None:
         """Raise `Unavailable` if every write is refused."""
-        if self.monitor is not None:
-            await run_in_thread(partial(check_store_writable, self.monitor))
+        await self._require_writable_server()
         for stream in RECORD_STREAMS:
             _check_stream_limit(stream, await fetch_stream_info(self.connection, stream))
         try:
@@ -51,10 +50,19 @@ class SpaceCheck:
             detail = f"its server has no space for any write ({denied.detail})"
             raise Unavailable("log", detail) from denied
 
+    async def _require_writable_server(self) -> None:
+        """Raise `Unavailable` if all servers that answer are unable to write."""
+        found = (await fetch_store_faults(self.monitors)).values()
+        faults = [each for each in found if not isinstance(each, Unavailable)]
+        if faults and None not in faults:
+            raise Unavailable("log", f"its server is unwell: {faults[0]}")
 
-def create_space_check(connection: NatsConnection, tenant: str, monitor: str | None) -> RecentCheck:
+
+def create_space_check(
+    connection: NatsConnection, tenant: str, monitors: Sequence[str]
+) -> RecentCheck:
     """Return the check for readiness, which may be asked for often."""
-    return RecentCheck("log", SpaceCheck(connection, tenant, monitor).check_space)
+    return RecentCheck("log", SpaceCheck(connection, tenant, monitors).check_space)
 
 
 def _check_stream_limit(stream: str, info: StreamInfo) -> None:

@@ -1,41 +1,97 @@
-"""What an acknowledgement guarantees, read from the server where that is possible.
+"""What an acknowledgement guarantees, read from the servers where that is possible.
 
 An acknowledged event must survive a power failure: by fsync before the acknowledgement, or by
-copies on several servers that fsync. A server known to give less is refused. A server without a
-monitoring address is trusted, and every report of the level says that it was not checked.
+copies on several servers that fsync. A start on a server known to give less is refused. A server
+that does not answer holds nobody up; it is asked again, and until each has confirmed what is
+promised every report of the level says that it was not checked.
 """
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
-from dataclasses import dataclass
-from functools import partial
-from typing import Literal, cast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
-from pydantic import JsonValue
+import structlog
 
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.platform.durability_level import DurabilityLevel
+from turnlog.services.platform.nats_monitor import ServerFacts, fetch_servers
+from turnlog.services.platform.process_health import RecentCheck
 
-DurabilityLevel = Literal["fsync-acked", "replicated", "relaxed"]
+RECHECK_SECONDS: Final = 10.0
+"""Seconds for which what the servers said counts."""
+
+SYNC_FIX: Final = (
+    "write `sync_interval: always` into the `jetstream` block of its configuration,"
+    " or set TURNLOG_DURABILITY=relaxed"
+)
+
+_log = structlog.get_logger("turnlog.process")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Durability:
-    """The level in force, and whether the server itself was asked."""
+    """The level that is promised, and whether the servers confirm it."""
 
     level: DurabilityLevel
-    checked: bool
+    monitors: Sequence[str] = ()
+    """The monitoring addresses of all servers."""
+    checked: bool = False
+    """Whether every server has confirmed the level when it was last asked."""
+    _recent: RecentCheck = field(init=False)
+    _reported: str | None = None
+
+    def __post_init__(self) -> None:
+        self._recent = RecentCheck("durability", self._query_servers, RECHECK_SECONDS)
+
+    async def require_promised(self) -> None:
+        """Raise `Refused` if a server gives less than is promised, `Unavailable` if one is silent.
+
+        The servers are asked at most every few seconds.
+        """
+        await self._recent.require_healthy()
+
+    async def refuse_less(self) -> None:
+        """Ask the servers now; raise `Refused` if one gives less. Who is silent is logged."""
+        try:
+            await self.require_promised()
+        except Unavailable as silent:
+            _log.warning("durability-not-checked", detail=silent.detail)
+
+    async def _query_servers(self) -> None:
+        self.checked = False
+        answers = await fetch_servers(self.monitors)
+        servers = [each for each in answers.values() if isinstance(each, ServerFacts)]
+        unsynced = [each.name for each in servers if each.syncs_before_ack is False]
+        if unsynced and self.level != "relaxed":
+            raise self._refuse_unsynced(", ".join(unsynced))
+        silent = [each.detail for each in answers.values() if isinstance(each, Unavailable)]
+        idle = [each.name for each in servers if each.syncs_before_ack is None]
+        not_asked = [*silent, *(f"the JetStream of {name} does not run" for name in idle)]
+        if not_asked:
+            raise Unavailable("durability", "; ".join(not_asked))
+        self.checked = bool(servers)
+
+    def _refuse_unsynced(self, names: str) -> Refused:
+        if names != self._reported:
+            self._reported = names
+            _log.error("durability-lost", servers=names)
+        return Refused(
+            "bad-setting",
+            f"nats-server {names} acknowledges before fsync",
+            field="sync_interval",
+            fix=SYNC_FIX,
+        )
 
 
 async def check_durability(
-    required: DurabilityLevel, replicas: int, monitor: str | None
+    required: DurabilityLevel, replicas: int, monitors: Sequence[str]
 ) -> Durability:
-    """Return the level in force; raise `Refused` when it is less than required."""
-    if required == "relaxed":
-        return Durability("relaxed", checked=monitor is not None)
+    """Return the level in force; raise `Refused` when it is less than required.
+
+    A server that does not answer is no reason to refuse.
+    """
     if required == "replicated" and replicas < 3:  # noqa: PLR2004 - the fewest that outlive one loss
         raise Refused(
             "bad-setting",
@@ -43,49 +99,6 @@ async def check_durability(
             field="TURNLOG_REPLICAS",
             fix="set it to 3, and give NATS three servers",
         )
-    if monitor is None:
-        return Durability(required, checked=False)
-    if not await run_in_thread(partial(_has_sync_always, monitor)):
-        raise Refused(
-            "bad-setting",
-            "nats-server acknowledges before fsync",
-            field="sync_interval",
-            fix="write `sync_interval: always` into the `jetstream` block of its configuration,"
-            " or set TURNLOG_DURABILITY=relaxed",
-        )
-    return Durability(required, checked=True)
-
-
-def _has_sync_always(monitor: str) -> bool:
-    facts = fetch_monitor_page(monitor, "varz")
-    for step in ("jetstream", "config", "sync_always"):
-        facts = facts.get(step) if isinstance(facts, dict) else None
-    return facts is True
-
-
-def check_store_writable(monitor: str) -> None:
-    """Raise `Unavailable` if the server could not write to its disk, or does not say. Blocks."""
-    fault = fetch_store_fault(monitor)
-    if fault is not None:
-        raise Unavailable("log", f"its server is unwell: {fault}")
-
-
-def fetch_store_fault(monitor: str) -> str | None:
-    """Return why the server could not write to its disk, if it could not. Blocks.
-
-    It then answers no append, also when the disk has space again, until it is restarted.
-    """
-    facts = fetch_monitor_page(monitor, "healthz")
-    error = facts.get("error") if isinstance(facts, dict) else None
-    return str(error) if error else None
-
-
-def fetch_monitor_page(monitor: str, page: str) -> JsonValue:
-    """Return a page of the server's monitoring address, also one that reports an error. Blocks."""
-    try:
-        with urllib.request.urlopen(f"{monitor}/{page}", timeout=5) as answer:  # noqa: S310 - an operator's own setting
-            return cast("JsonValue", json.load(answer))
-    except urllib.error.HTTPError as error:
-        return cast("JsonValue", json.loads(error.read()))
-    except OSError as error:
-        raise Unavailable("nats-server monitoring", str(error)) from error
+    durability = Durability(required, monitors)
+    await durability.refuse_less()
+    return durability

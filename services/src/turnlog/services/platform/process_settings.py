@@ -18,6 +18,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from turnlog.services.platform.durability_level import DurabilityLevel
+
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -55,6 +57,22 @@ NetworkList = Annotated[
     tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_split_hosts)
 ]
 """Addresses or networks (`10.0.0.0/24`); in an environment variable separated by `,`."""
+
+
+def _check_monitor(value: str) -> str:
+    address = value.strip().rstrip("/")
+    if re.fullmatch(r"https?://[^\s/,]+(/\S*)?", address) is None:
+        message = "it must be addresses such as `http://host:8222`, separated by `,`"
+        raise PydanticCustomError("bad_monitor", message)
+    return address
+
+
+MonitorList = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_monitor)], ...],
+    NoDecode,
+    BeforeValidator(_split_hosts),
+]
+"""Monitoring addresses of nats-servers; in an environment variable separated by `,`."""
 
 
 HEADER_PATTERN: Final = r"[A-Za-z][A-Za-z0-9-]{0,63}"
@@ -97,7 +115,7 @@ class ProcessSettings(BaseSettings):
     """URL of NATS; it may contain a user and a password."""
     replicas: Annotated[int, Field(ge=1, le=5)] = 1
     """Copies of each stream that NATS keeps; 3 in a cluster."""
-    durability: Literal["fsync-acked", "replicated", "relaxed"] = "fsync-acked"
+    durability: DurabilityLevel = "fsync-acked"
     """What an acknowledgement must guarantee; a server known to give less is refused."""
     tenant: str = "default"
     """The tenant of requests that name none."""
@@ -113,8 +131,10 @@ class ProcessSettings(BaseSettings):
     """Secret that snapshots of session states are signed with, the same in all processes; without
     one a process believes only its own.
     """
-    nats_monitor: str | None = None
-    """The server's monitoring address, `http://host:port`, where its fsync setting is read."""
+    nats_monitor: MonitorList = ()
+    """Monitoring addresses of all servers, `http://host:port`, where their fsync setting is read;
+    no role depends on a single one.
+    """
 
 
 class GatewaySettings(ProcessSettings):
@@ -239,7 +259,7 @@ class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
         own = {name: getattr(self, name) for name in role.model_fields}
         provided = {
             "nats_url": SecretStr(url),
-            "nats_monitor": monitor,
+            "nats_monitor": (monitor,) if monitor else (),
             "database_url": SecretStr(self.directory_database_url),
             # The gateway in this process reports its health.
             "health": None,

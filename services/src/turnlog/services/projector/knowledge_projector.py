@@ -20,7 +20,7 @@ from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import decode_event, decode_knowledge_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent, find_chain_break
-from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.errors import Corrupt, LaterRelease, Unavailable
 from turnlog.events.jetstream.nats_connection import wait_backoff
 from turnlog.events.model.tenant.knowledge_events import (
     KNOWLEDGE_FAMILY,
@@ -51,6 +51,8 @@ from turnlog.projections.store.knowledge.knowledge_projection import (
 )
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
+from turnlog.services.integrity.row_rollback_check import verify_log
 from turnlog.services.knowledge.embedders import CheckedEmbedder
 from turnlog.services.projector.outage_log import OutageLog
 
@@ -63,7 +65,6 @@ _NUMBER_BITS: Final = 12
 _TEXT_READS: Final = 64
 """Texts read concurrently."""
 
-_MISMATCH_FIX: Final = "restore that log, or run `turnlog rebuild` to build rows from this one"
 
 _log = structlog.get_logger("turnlog.projector")
 
@@ -80,6 +81,8 @@ class KnowledgeProjector:
     signal: ProjectionSignal
     """Notified after every commit, for readers in this process."""
     embedder: CheckedEmbedder
+    patience: float = CONFIRM_SECONDS
+    """Seconds for which a log must be too short to count as rolled back."""
 
     async def run(self) -> None:
         """Keep the index up to date; ends by cancellation, or with `Corrupt`."""
@@ -152,23 +155,11 @@ class KnowledgeProjector:
                     return
 
     async def _verify_position(self, before: KnowledgePosition) -> None:
-        """Raise `Corrupt` unless the index comes from this stream."""
+        """Raise `Corrupt` unless the index comes from this stream, and from no later release."""
         if before.version > KNOWLEDGE_VERSION:
             detail = f"an index of version {before.version}, this release knows {KNOWLEDGE_VERSION}"
-            raise Corrupt("read models", f"{detail}: run the later one")
-        if before.log != await self.log.get_identity(self.tenant):
-            made = f"the index comes from one made at {before.log.created}"
-            raise Corrupt("LIBRARY", f"{made}: {_MISMATCH_FIX}")
-        if before.position and await self._read_digest(before.position) != before.hash:
-            detail = f"its event at {before.position} is not the one in the index"
-            raise Corrupt("LIBRARY", f"{detail}: {_MISMATCH_FIX}")
-
-    async def _read_digest(self, position: int) -> Digest | None:
-        bulks = self.log.stream_raw_events(None, position - 1, live=False)
-        async with aclosing(bulks):
-            async for raws in bulks:
-                return compute_digest(raws[0].stored)
-        return None
+            raise LaterRelease("read models", f"{detail}: run the later one")
+        await verify_log(self.log, self.tenant, before, seconds=self.patience)
 
     async def _begin_build(self) -> KnowledgePosition:
         log = await self.log.get_identity(self.tenant)

@@ -39,6 +39,7 @@ from turnlog.projections.store.write.projection_positions import (
     clear_hidden_builds,
 )
 from turnlog.projections.store.write.quarantining_fold import PoisonEvent
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.integrity.row_rollback_check import verify_log, verify_same_event
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.platform.telemetry.traces import Tracing, add_links
@@ -64,8 +65,8 @@ class LogFolder:
     tracing: Tracing
     tenant: str
     """Any tenant of the stream."""
-    patience: float = 5.0
-    """Seconds after which a log that seems too short counts as rolled back."""
+    patience: float = CONFIRM_SECONDS
+    """Seconds for which a log must be too short to count as rolled back."""
     catch_up_batch: int = CATCH_UP_BATCH_EVENTS
     """Maximum events of one transaction while older events are read."""
     in_process_events: int = IN_PROCESS_EVENT_LIMIT
@@ -121,7 +122,7 @@ class LogFolder:
 
     async def verify_position(self, at: ProjectionPosition) -> None:
         """Raise `Corrupt` unless rows and log belong together."""
-        await verify_log(self.log, self.tenant, at, patience=self.patience)
+        await verify_log(self.log, self.tenant, at, seconds=self.patience)
 
     async def _apply_batch(
         self, at: ProjectionPosition, raws: Sequence[RawEvent], folded: FoldedBatch | None = None

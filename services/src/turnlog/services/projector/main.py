@@ -18,7 +18,7 @@ from turnlog.services.knowledge.embedders import CheckedEmbedder
 from turnlog.services.knowledge.index_service import IndexedKnowledge
 from turnlog.services.knowledge.nats_search import answer_searches
 from turnlog.services.platform.clock import read_clock
-from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
+from turnlog.services.platform.process_health import HealthChecks, serve_health
 from turnlog.services.platform.process_settings import ProjectorSettings
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
@@ -53,9 +53,7 @@ async def run_projector(
 
     A log that does not match the rows ends the process.
     """
-    async with connect_components(
-        settings, "projector", ending.create_loss_callback("nats")
-    ) as parts:
+    async with connect_components(settings, "projector", ending) as parts:
         store = open_store(settings.database_url.get_secret_value())
         projector = build_projector(
             settings, log=parts.log, store=store, signal=signal, tracing=parts.tracing
@@ -68,7 +66,7 @@ async def run_projector(
         record = RecordWatch(parts.connection)
         scrub = RecordScrub(parts.connection, parts.log, parts.library, parts.blobs, read_clock)
         health_checks: HealthChecks = {
-            "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
+            **parts.create_health_checks(settings.tenant),
             "database": partial(_check_database, store),
             "record": record.check_record,
         }

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import structlog
 
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.errors import Corrupt, LaterRelease, Unavailable
 from turnlog.events.jetstream.nats_connection import wait_backoff
 from turnlog.events.store.ports import BlobStore, EventLog, LogIdentity, RawEvent
 from turnlog.projections.library.tenant_libraries import LibraryChange, TenantLibraries
@@ -30,9 +29,9 @@ from turnlog.projections.store.write.segment_projection import (
     read_segments_position,
     write_segments,
 )
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
+from turnlog.services.integrity.row_rollback_check import verify_log
 from turnlog.services.projector.outage_log import OutageLog
-
-_MISMATCH_FIX: Final = "restore that log, or run `turnlog rebuild` to build rows from this one"
 
 _log = structlog.get_logger("turnlog.projector")
 
@@ -48,6 +47,8 @@ class SegmentProjector:
     """Any tenant of the stream."""
     signal: ProjectionSignal
     """Notified after every commit, for readers in this process."""
+    patience: float = CONFIRM_SECONDS
+    """Seconds for which a log must be too short to count as rolled back."""
 
     async def run(self) -> None:
         """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
@@ -72,9 +73,9 @@ class SegmentProjector:
         await prepare_schema(self.store)
         async with self.store.open_reader() as connection:
             before = await read_segments_position(connection)
-        past = await self._fold_stream(before.position if before else 0)
         if before:
-            _verify_position(before, past)
+            await self._verify_position(before)
+        past = await self._fold_stream()
         is_current = before and (before.version, before.position) == (
             SEGMENTS_VERSION,
             past.position,
@@ -87,15 +88,19 @@ class SegmentProjector:
                     return
                 at = moved
 
-    async def _fold_stream(self, known: int = 0) -> _StreamFold:
-        """Fold the whole stream, and note the digest of the event at stream sequence `known`."""
+    async def _verify_position(self, before: SegmentsPosition) -> None:
+        """Raise `Corrupt` unless the rows come from this stream, and from no later release."""
+        if before.version > SEGMENTS_VERSION:
+            detail = f"rows of version {before.version}, this release knows {SEGMENTS_VERSION}"
+            raise LaterRelease("read models", f"{detail}: run the later one")
+        await verify_log(self.log, self.tenant, before, seconds=self.patience)
+
+    async def _fold_stream(self) -> _StreamFold:
         past = _StreamFold(await self.log.get_identity(self.tenant))
         async with aclosing(self.log.stream_raw_events(None, 0, live=False)) as bulks:
             async for raws in bulks:
                 _report_stopped(past.stock.apply_events(raws))
                 past.position, past.hash = raws[-1].stream_sequence, compute_digest(raws[-1].stored)
-                stored_bytes = (raw.stored for raw in raws if raw.stream_sequence == known)
-                past.known_hash = next(map(compute_digest, stored_bytes), past.known_hash)
         return past
 
     async def _rewrite_rows(self, past: _StreamFold) -> SegmentsPosition:
@@ -147,26 +152,6 @@ class _StreamFold:
     stock: TenantLibraries = field(default_factory=TenantLibraries)
     position: int = 0
     hash: Digest | None = None
-    known_hash: Digest | None = None
-    """Digest of the event at the position of the rows."""
-
-
-def _verify_position(before: SegmentsPosition, past: _StreamFold) -> None:
-    """Raise `Corrupt` unless the rows come from this stream."""
-    if before.log != past.log:
-        raise Corrupt(
-            "LIBRARY", f"the rows come from one made at {before.log.created}: {_MISMATCH_FIX}"
-        )
-    if past.position < before.position:
-        ends = f"it ends at {past.position}, the rows reach {before.position}"
-        raise Corrupt("LIBRARY", f"{ends}: {_MISMATCH_FIX}")
-    if before.position and past.known_hash != before.hash:
-        raise Corrupt(
-            "LIBRARY", f"its event at {before.position} is not the one in the rows: {_MISMATCH_FIX}"
-        )
-    if before.version > SEGMENTS_VERSION:
-        detail = f"rows of version {before.version}, this release knows {SEGMENTS_VERSION}"
-        raise Corrupt("read models", f"{detail}: run the later one")
 
 
 def _report_stopped(changed: tuple[LibraryChange, ...]) -> tuple[LibraryChange, ...]:

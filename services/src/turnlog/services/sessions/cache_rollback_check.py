@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
-from typing import Final
+from functools import partial
 
-from turnlog.events.errors import Unavailable
+from turnlog.events.errors import LogRolledBack, Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.services.caches.session_snapshots import has_event
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS, confirm_rollback
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import create_rollback_error
-
-LOG_CHECK_TIMEOUT: Final = 5.0
-"""Seconds to wait for the log: after an election a leader may not know its own end yet."""
 
 
 def watch_log_identity(
@@ -38,24 +36,36 @@ async def _check_after_each_reconnect(
         while True:
             await again.wait()
             again.clear()
-            await check_log_identity(command_handler, timeout=LOG_CHECK_TIMEOUT)
+            await check_log_identity(command_handler)
 
 
-async def check_log_identity(command_handler: CommandHandler, *, timeout: float) -> None:
-    """Raise `Corrupt` unless the log still has the latest event of the cached states."""
-    clock = asyncio.get_running_loop()
-    until = clock.time() + timeout
+async def check_log_identity(
+    command_handler: CommandHandler, *, seconds: float = CONFIRM_SECONDS
+) -> None:
+    """Raise `LogRolledBack` unless the log still has the latest event of the cached states.
+
+    The log must lack it for `seconds`. Waits for a log that is out of reach.
+    """
     failures = 0
-    while (state := command_handler.state_cache.latest_state) is not None:
+    while True:
         try:
-            if await has_event(command_handler.log, state.tenant, state.head):
-                return
-            if clock.time() >= until:
-                raise create_rollback_error(
-                    f"log of session {state.session}",
-                    f"stream position {state.head.stream_sequence} holds another event",
-                )
+            found = await confirm_rollback(partial(_find_lost_head, command_handler), seconds)
         except Unavailable:
-            until = clock.time() + timeout
-        failures += 1
-        await wait_backoff(failures)
+            failures += 1
+            await wait_backoff(failures)
+            continue
+        if found is not None:
+            raise found
+        return
+
+
+async def _find_lost_head(command_handler: CommandHandler) -> LogRolledBack | None:
+    state = command_handler.state_cache.latest_state
+    if state is None or await has_event(command_handler.log, state.tenant, state.head):
+        return None
+    # Raises `Unavailable` where this leader is cut off, and only another one has the event.
+    await command_handler.log.get_identity(state.tenant)
+    return create_rollback_error(
+        f"log of session {state.session}",
+        f"stream position {state.head.stream_sequence} holds another event",
+    )

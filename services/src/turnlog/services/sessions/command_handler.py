@@ -26,6 +26,7 @@ from turnlog.services.caches.state_cache import (
     refuse_unknown_session,
 )
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.sessions.idempotent_commands import (
     CommandMetadata,
@@ -64,6 +65,8 @@ class CommandHandler:
     """The `source` of appended events, such as `/turnlog/gateway`."""
     quotas: TurnQuotas | None = None
     """The quotas of users; without them every turn is allowed."""
+    confirm_seconds: float = CONFIRM_SECONDS
+    """Seconds for which the log must contradict a cached state to count as rolled back."""
     state_cache: StateCache = field(init=False)
     _older_turns: OlderTurnsLoader = field(init=False)
     _handler: IdempotentCommandHandler[SessionState, IdempotencyRecord] = field(init=False)
@@ -72,7 +75,13 @@ class CommandHandler:
         self.state_cache = StateCache(self.snapshots, self.texts, self.older_commands)
         self._older_turns = OlderTurnsLoader(self.snapshots, self.texts, self.read_events_upto)
         self._handler = IdempotentCommandHandler(
-            self.log, SESSION_HISTORY, self.state_cache, self.clock, self.create_id, self.source
+            self.log,
+            SESSION_HISTORY,
+            self.state_cache,
+            self.clock,
+            self.create_id,
+            self.source,
+            confirm_seconds=self.confirm_seconds,
         )
 
     async def load_state(

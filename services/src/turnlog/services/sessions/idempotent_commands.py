@@ -26,6 +26,7 @@ from turnlog.events.store.ports import (
     LogUnreachable,
 )
 from turnlog.events.subjects import HistoryKind
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS, confirm_rollback
 from turnlog.services.platform.clock import Clock, CreateId
 
 MAX_DECISION_RETRIES: Final = 200
@@ -140,6 +141,8 @@ class IdempotentCommandHandler(Generic[State, Record]):
     """What is unavailable when the log gives no definite answer."""
     has_whole_states: bool = False
     """Whether every event contains the whole state after it, so that only the last one is read."""
+    confirm_seconds: float = CONFIRM_SECONDS
+    """Seconds for which the log must contradict a cached state to count as rolled back."""
     _write_locks: _HistoryLocks = field(
         default_factory=WeakValueDictionary[_HistoryKey, asyncio.Lock]
     )
@@ -180,8 +183,21 @@ class IdempotentCommandHandler(Generic[State, Record]):
             last = await self.log.read_last_event(tenant, history, leader=True)
         else:
             last = await self.read_last_event(tenant, history, get_sequence(cached))
-        if cached is not None and cached.head is not None:
-            _check_log_continues(cached.head, last, f"log of {self.kind.prefix} {history}")
+        if cached is None or cached.head is None:
+            return last
+        known, place = cached.head, f"log of {self.kind.prefix} {history}"
+        if _find_contradiction(known, last, place) is None:
+            return last
+
+        async def look_again() -> LogRolledBack | None:
+            nonlocal last
+            # Raises `Unavailable` where the leader that answers is cut off from the others.
+            await self.log.get_identity(tenant)
+            last = await self.log.read_last_event(tenant, history, leader=True)
+            return _find_contradiction(known, last, place)
+
+        if rolled_back := await confirm_rollback(look_again, self.confirm_seconds):
+            raise rolled_back
         return last
 
     async def _fold_up_to(self, tenant: str, history: str, last: RecordedEvent) -> State:
@@ -331,13 +347,16 @@ def create_rollback_error(place: str, detail: str) -> LogRolledBack:
     return LogRolledBack(place, f"rolled back or replaced: {detail}; {_ROLLBACK_FIX}")
 
 
-def _check_log_continues(known: ChainHead, last: RecordedEvent | None, place: str) -> None:
-    """Raise `Corrupt` when the log ends before a known event or has another event there."""
+def _find_contradiction(
+    known: ChainHead, last: RecordedEvent | None, place: str
+) -> LogRolledBack | None:
+    """Return how the log contradicts a known event: it ends earlier or has another one there."""
     if last is None or last.sequence < known.sequence:
         end = last.sequence if last else 0
-        raise create_rollback_error(place, f"it ends at {end} but had reached {known.sequence}")
+        return create_rollback_error(place, f"it ends at {end} but had reached {known.sequence}")
     if last.sequence == known.sequence and last.head != known:
-        raise create_rollback_error(place, f"sequence {known.sequence} has another event")
+        return create_rollback_error(place, f"sequence {known.sequence} has another event")
+    return None
 
 
 def _is_next_event(recorded: RecordedEvent, head: ChainHead | None) -> bool:

@@ -1,8 +1,9 @@
 """The worker's subscription: a shared durable consumer delivers turns to `TurnRunner`.
 
-FastStream runs the subscription with manual acknowledgements. Each of the worker's slots is a
-subscriber of its own that has at most one message, so nothing is fetched before there is time for
-it.
+FastStream runs the subscription with manual acknowledgements, on the process's own connection: one
+that FastStream makes ends for good at an error of a server that it takes for final, such as a
+refused password while a cluster restarts. Each of the worker's slots is a subscriber of its own
+that has at most one message, so nothing is fetched before there is time for it.
 """
 
 from __future__ import annotations
@@ -10,22 +11,26 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
+from types import TracebackType
 from typing import Final, assert_never
 
 import structlog
 from faststream import AckPolicy
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
-from nats import errors
+from faststream.nats.subscriber.usecases import PullStreamSubscriber
+from nats.aio.client import Client
 from nats.js.api import ConsumerConfig
 
 from turnlog.events.async_tasks import cancel_tasks
-from turnlog.events.errors import Corrupt, TurnlogError
+from turnlog.events.errors import Corrupt, Refused, TurnlogError, Unavailable
+from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent
 from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
+from turnlog.services.caches.state_cache import UNKNOWN_SESSION
 from turnlog.services.worker.turn_queue import (
     DeliveryDeferred,
     DeliveryLease,
@@ -41,25 +46,54 @@ _log = structlog.get_logger("turnlog.worker")
 PULL_TIMEOUT: Final = 5.0
 """How long one pull request stays open before it is repeated."""
 REDELIVERY_DELAY: Final = 1.0
-"""Seconds until a delivery is repeated that failed because a service was unreachable."""
+"""Seconds until a delivery is repeated that failed, the first time; then twice as long each time,
+up to `ack_wait`, so that what fails for ever costs little.
+"""
 HAND_BACK_SHARE: Final = 0.6
 """Share of the grace time after which unfinished turns are handed back."""
 
 
-def build_broker(url: str, places: int, grace: float, answering: TurnRunner) -> NatsBroker:
+class TurnBroker(NatsBroker):
+    """The broker of a worker's slots, on a connection that is opened and closed elsewhere."""
+
+    def __init__(self, connection: NatsConnection, grace: float) -> None:
+        super().__init__(ack_policy=AckPolicy.MANUAL, graceful_timeout=grace, logger=None)
+        self._shared_client = connection.nc
+
+    async def _connect(self) -> Client:
+        self.config.connect(self._shared_client)
+        return self._shared_client
+
+    async def stop(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_val: BaseException | None = None,
+        exc_tb: TracebackType | None = None,
+    ) -> None:
+        """Stop the slots; the connection stays open."""
+        # Not that of `NatsBroker`, which drains the connection.
+        await super(NatsBroker, self).stop(exc_type, exc_val, exc_tb)
+        self._connection = None
+        self.config.disconnect()
+
+    async def require_listening(self) -> None:
+        """Raise `Unavailable` unless every slot waits for a turn or runs one."""
+        slots = [slot for slot in self.subscribers if isinstance(slot, PullStreamSubscriber)]
+        idle = [slot for slot in slots if all(task.done() for task in slot.tasks)]
+        if idle:
+            raise Unavailable("turns", f"{len(idle)} of {len(slots)} slots take no turn")
+
+
+def build_broker(
+    connection: NatsConnection, slots: int, grace: float, answering: TurnRunner
+) -> TurnBroker:
     """Build the broker whose subscribers run turns; nothing runs until it is started."""
-    broker = NatsBroker(
-        url.split(","),
-        ack_policy=AckPolicy.MANUAL,
-        graceful_timeout=grace,
-        max_reconnect_attempts=-1,
-        logger=None,
-    )
+    broker = TurnBroker(connection, grace)
 
     async def on_turn(message: NatsMessage) -> None:
         await handle_message(message, answering)
 
-    for _ in range(places):
+    for _ in range(slots):
         broker.subscriber(
             stream=JStream(SESSIONS_STREAM, declare=False),
             durable=WORKERS_CONSUMER,
@@ -79,21 +113,35 @@ async def handle_message(message: NatsMessage, answering: TurnRunner) -> None:
     hold = DeliveryLease(answering.ack_wait, clock.time())
     try:
         verdict = await _run_message(message, answering, hold)
-    except TurnlogError as error:
-        _log.warning("turn-postponed", error=str(error))
-        verdict = DeliveryDeferred(REDELIVERY_DELAY)
     except Exception as error:  # noqa: BLE001 - whatever it is, the delivery needs an answer
-        # A bug must be visible, but no message: it may repeat what a provider or a prompt says.
-        # The turn continues until its claim limit or deadline.
-        frames = "".join(traceback.format_tb(error.__traceback__))
-        _log.error("turn-broke", error=type(error).__name__, frames=frames)
-        verdict = DeliveryDeferred(REDELIVERY_DELAY)
+        verdict = _find_failure_verdict(message, answering, error)
     await _settle_message(message, verdict if hold.is_valid(clock.time()) else DeliverySuperseded())
+
+
+def _find_failure_verdict(
+    message: NatsMessage, answering: TurnRunner, error: Exception
+) -> DeliveryVerdict:
+    """Log why a turn was given up, and return what to do with its delivery."""
+    delivered = message.raw_message.metadata.num_delivered
+    seconds = min(REDELIVERY_DELAY * 2.0 ** min(delivered - 1, 10), answering.ack_wait)
+    match error:
+        case Refused(code=code) if code == UNKNOWN_SESSION:
+            # Whoever can write to NATS can write this; no later delivery would find the session.
+            _log.error("turn-without-session", subject=message.raw_message.subject)
+            return DeliverySettled()
+        case TurnlogError():
+            _log.warning("turn-postponed", error=str(error), seconds=seconds)
+        case _:
+            # A bug must be visible, but no message: it may repeat what a provider or a prompt says.
+            # The turn continues until its claim limit or deadline.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            _log.error("turn-broke", error=type(error).__name__, frames=frames, seconds=seconds)
+    return DeliveryDeferred(seconds)
 
 
 @asynccontextmanager
 async def run_broker(
-    broker: NatsBroker, answering: TurnRunner, grace: float
+    broker: TurnBroker, answering: TurnRunner, grace: float
 ) -> AsyncGenerator[None]:
     """Run turns while the body runs; then finish them or hand them back within the grace time."""
     await broker.start()
@@ -101,18 +149,8 @@ async def run_broker(
         yield
     finally:
         handing_back = asyncio.create_task(_release_unfinished(answering, grace * HAND_BACK_SHARE))
-        await _stop_broker(broker)
-        await cancel_tasks(handing_back)
-
-
-async def _stop_broker(broker: NatsBroker) -> None:
-    try:
         await broker.stop()
-    except (errors.Error, OSError) as error:
-        # All subscribers have been waited for; without NATS there is no connection to drain.
-        _log.warning("nats-gone", error=str(error) or type(error).__name__)
-        with suppress(OSError):  # What was buffered meanwhile has nowhere to go.
-            await (await broker.connect()).close()
+        await cancel_tasks(handing_back)
 
 
 async def _release_unfinished(answering: TurnRunner, seconds: float) -> None:

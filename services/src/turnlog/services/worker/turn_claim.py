@@ -12,12 +12,13 @@ Anything less is recovered as a partial text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from turnlog.events.content import compute_digest
 from turnlog.events.store.ports import StampedTokenEvent, TokenStream
-from turnlog.events.tokens import AttemptClosed, Token
+from turnlog.events.tokens import AttemptAbandoned, AttemptClosed, Token
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import ClaimTurn
 from turnlog.projections.session.state import OpenTurn, SessionState
@@ -68,15 +69,17 @@ async def measure_silence(
 ) -> float | None:
     """Return the seconds since the attempt's last token or sign of life, by the server's clock.
 
-    None if none is stored. What an earlier attempt still publishes does not count: its worker was
-    superseded.
+    None if none is stored, and for ever if its worker has abandoned it. What an earlier attempt
+    still publishes does not count: its worker was superseded.
     """
     events = await tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
     since = await tokens.measure_silence(delivery.tenant, delivery.session, delivery.turn)
-    own = [stamped.at for stamped in events if stamped.event.attempt == attempt]
+    own = [stamped for stamped in events if stamped.event.attempt == attempt]
+    if any(isinstance(stamped.event, AttemptAbandoned) for stamped in own):
+        return math.inf
     if since is None or not own:
         return None
-    return since + (events[-1].at - own[-1]).total_seconds()
+    return since + (events[-1].at - own[-1].at).total_seconds()
 
 
 class AttemptSuperseded(Exception):

@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 from nats import errors as nats_errors
+from nats.js.api import ConsumerInfo
 from nats.js.errors import APIError
 from pydantic import TypeAdapter, ValidationError
 
@@ -95,6 +96,11 @@ MAX_PENDING_TURNS: Final = 10_000
 CHECK_SECONDS: Final = 2.0
 """Seconds between two checks of whether the durable consumer exists."""
 
+EXPIRY_SECONDS: Final = 0.5
+"""Seconds that the server has to see that deliveries have expired; it looks after 0.1 s."""
+
+_SHORTEST_WAIT: Final = 0.001
+
 _POSITION_KEY: Final = ("_durables", WORKERS_CONSUMER)
 """Where the position is saved, as tenant and session of a snapshot."""
 
@@ -131,12 +137,28 @@ class QueueKeeper:
         """
         floor = await self._load_position() if self.position is None else self.position
         self.position = floor
-        options = WorkQueueOptions(self.ack_wait, MAX_PENDING_TURNS)
-        if await ensure_work_queue(self.connection, options, start=floor + 1):
+        if await self._ensure_options(self.ack_wait, floor):
             _log.info("durable-made", after=floor)
         settled = await self.fetch_settled_sequence()
         if settled > floor:
             await self._save_position(settled)
+
+    async def redeliver_pending(self) -> None:
+        """Have every message redelivered that a worker before this one has left unsettled.
+
+        Only for a worker that knows to be alone, and before it takes a turn: messages that another
+        one works on would be delivered twice.
+        """
+        if (await self._fetch_info()).num_ack_pending == 0:
+            return
+        await self._ensure_options(_SHORTEST_WAIT, 0)
+        await asyncio.sleep(EXPIRY_SECONDS)
+        await self._ensure_options(self.ack_wait, 0)
+
+    async def _ensure_options(self, ack_wait: float, floor: int) -> bool:
+        """Ensure that the consumer exists with this wait; return whether it was created."""
+        options = WorkQueueOptions(ack_wait, MAX_PENDING_TURNS)
+        return await ensure_work_queue(self.connection, options, start=floor + 1)
 
     async def watch_consumer(self) -> None:
         """Check it at intervals until cancelled."""
@@ -149,13 +171,17 @@ class QueueKeeper:
 
     async def fetch_settled_sequence(self) -> int:
         """Return the sequence up to which every turn is settled; raises `Unavailable`."""
+        info = await self._fetch_info()
+        return info.ack_floor.stream_seq if info.ack_floor else 0
+
+    async def _fetch_info(self) -> ConsumerInfo:
         try:
-            info = await self.connection.nc.jetstream().consumer_info(
+            info: ConsumerInfo = await self.connection.nc.jetstream().consumer_info(
                 SESSIONS_STREAM, WORKERS_CONSUMER
             )
+            return info
         except (APIError, nats_errors.Error, TimeoutError) as error:
             raise Unavailable("durable", type(error).__name__) from error
-        return info.ack_floor.stream_seq if info.ack_floor else 0
 
     async def _load_position(self) -> int:
         stored = await self.snapshots.get_snapshot(*_POSITION_KEY)

@@ -256,15 +256,18 @@ class TurnRunner:
                 replacement=material.get_replacement(state),
             )
             active = start_attempt(context, self.tokens)
-            async with self.heartbeat.run_heartbeat(
-                delivery, attempt, state.head.sequence
-            ) as lease_lost:
-                running = calls.run_call(active, state, seconds, by)
-                try:
+            try:
+                async with self.heartbeat.run_heartbeat(
+                    delivery, attempt, state.head.sequence
+                ) as lease_lost:
+                    running = calls.run_call(active, state, seconds, by)
                     end = await self._wait_for_end(running, lease_lost, due)
-                except AttemptSuperseded:
-                    return await self._settle_superseded(delivery, attempt)
-            recorded = await self.outcomes.record_end(active, end, by)
+                recorded = await self.outcomes.record_end(active, end, by)
+            except AttemptSuperseded:
+                return await self._settle_superseded(delivery, attempt)
+            except Exception:
+                await active.publisher.confirm_abandoning(active.attempt, self.ack_wait)
+                raise
             if not isinstance(recorded, NextAttempt):
                 return recorded
             state, opened, seconds = recorded.state, recorded.opened, recorded.seconds

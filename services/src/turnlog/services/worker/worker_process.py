@@ -18,10 +18,14 @@ from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.extensions.tools_file import load_tools_file
 from turnlog.services.integrity.folded_positions import PeerPositions
 from turnlog.services.integrity.log_guard import LogGuard
+from turnlog.services.integrity.log_health import create_log_checks
 from turnlog.services.integrity.record_watch import RecordWatch
-from turnlog.services.integrity.space_check import create_space_check
 from turnlog.services.knowledge.current_search import CurrentKnowledgeSearch
-from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
+from turnlog.services.platform.process_health import (
+    HealthCheck,
+    HealthChecks,
+    serve_health,
+)
 from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
@@ -48,16 +52,18 @@ class NoOlderCommands:
 
 @asynccontextmanager
 async def run_worker(
-    settings: WorkerSettings, ending: Shutdown, client: JetStreamClient | None = None
+    settings: WorkerSettings,
+    ending: Shutdown,
+    client: JetStreamClient | None = None,
+    shared_checks: dict[str, HealthCheck] | None = None,
 ) -> AsyncGenerator[TurnRunner]:
     """Run turns while the body runs; litellm is imported meanwhile if the default model needs it.
 
-    A gateway in the same process shares `client`. Raises `FaultyToolsFile` before anything is
-    connected.
+    A gateway in the same process shares `client` and reports what is added to `shared_checks`; no
+    other worker exists then. Raises `FaultyToolsFile` before anything is connected.
     """
     servers = _create_tool_servers(settings)
-    lost = ending.create_loss_callback("nats")
-    async with connect_components(settings, "worker", lost, client=client) as parts:
+    async with connect_components(settings, "worker", ending, client=client) as parts:
         positions = PeerPositions(parts.connection)
         guard = LogGuard(parts.log, parts.library, positions, settings.tenant)
         record = RecordWatch(parts.connection)
@@ -71,19 +77,21 @@ async def run_worker(
         identity = await parts.log.get_identity(settings.tenant)
         durable = QueueKeeper(parts.connection, identity, parts.snapshots, settings.ack_wait)
         await durable.ensure_consumer()
-        broker = app.build_broker(
-            settings.nats_url.get_secret_value(), settings.concurrency, settings.grace, answering
-        )
-        health_checks: HealthChecks = {
-            "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
+        if client is not None:
+            await durable.redeliver_pending()
+        broker = app.build_broker(parts.connection, settings.concurrency, settings.grace, answering)
+        shared: HealthChecks = {
             "durable": durable.fetch_settled_sequence,
-            "log": guard.require_current_log,
-            "space": create_space_check(
-                parts.connection, settings.tenant, settings.nats_monitor
-            ).require_healthy,
-            "record": record.check_record,
+            "turns": broker.require_listening,
             "model": partial(model.require_loaded, settings.model),
         }
+        health_checks = {
+            **parts.create_health_checks(settings.tenant),
+            **create_log_checks(parts.connection, settings, guard, record),
+            **shared,
+        }
+        if shared_checks is not None:
+            shared_checks.update(shared)
         try:
             async with (
                 ending.run_part("durable", durable.watch_consumer()),

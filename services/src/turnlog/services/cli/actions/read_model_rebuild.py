@@ -35,7 +35,7 @@ async def rebuild_read_models(target: LogTarget, environ: Mapping[str, str]) -> 
     configure_log(sys.stderr, "console", minimum_level="error")
     async with (
         _open_settings(target, environ) as settings,
-        connect_components(settings, "rebuild", Shutdown().create_loss_callback("nats")) as parts,
+        connect_components(settings, "rebuild", Shutdown()) as parts,
     ):
         store = open_store(settings.database_url.get_secret_value())
         try:

@@ -60,7 +60,7 @@ async def _wait_for_read_models(settings: ProjectorSettings, ending: Shutdown) -
     """Run a projector until the read models have caught up; raises what stops it."""
     projection_signal = ProjectionSignal()
     async with (
-        connect_components(settings, "reader", ending.create_loss_callback("nats")) as parts,
+        connect_components(settings, "reader", ending) as parts,
         projector.run_projector(settings, ending, projection_signal),
     ):
         store = open_store(settings.database_url.get_secret_value())

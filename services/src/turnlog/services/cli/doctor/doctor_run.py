@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 
 from turnlog.services.cli.client.service_location import is_answering, read_ready_address
-from turnlog.services.cli.doctor import machine_checks, setup_checks
+from turnlog.services.cli.doctor import cluster_checks, machine_checks, setup_checks
 from turnlog.services.cli.doctor.check_findings import CheckFinding, report_good
 from turnlog.services.cli.environment import format_variable, read_settings
 from turnlog.services.cli.options import ServiceTarget
@@ -41,7 +41,7 @@ async def _check_roles(
     worker = read_settings(WorkerSettings, environ)
     return (
         report_good("set-up", f"roles of their own, because of {chosen_by}"),
-        await setup_checks.check_nats(gateway),
+        *await cluster_checks.check_nats(gateway),
         await setup_checks.check_database(gateway.database_url.get_secret_value()),
         setup_checks.check_shared_key(gateway),
         _check_http(gateway.http, _find_running(target.url or f"http://{gateway.http}")),

@@ -118,7 +118,8 @@ async def check_jetstream() -> tuple[CheckFinding, ...]:
     with tempfile.TemporaryDirectory(prefix="turnlog-doctor-") as place:
         try:
             async with await NatsServer.start(NatsConfig(Path(place), monitor=True)) as server:
-                level = await check_durability("fsync-acked", 1, server.monitor_url)
+                monitors = filter(None, [server.monitor_url])
+                level = await check_durability("fsync-acked", 1, tuple(monitors))
         except TurnlogError as error:
             return (
                 report_failure(

@@ -1,4 +1,4 @@
-"""Checks of what is configured: NATS, read models, keys, blueprints, tools, prices and the model.
+"""Checks of what is configured: read models, keys, blueprints, tools, prices and the model.
 
 Each check returns a `CheckFinding` and changes nothing: no stream is provisioned, no schema and no
 key is made, and no model is called.
@@ -6,7 +6,6 @@ key is made, and no model is called.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.events.errors import Refused, TurnlogError
-from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import (
     SCHEMA_REVISION,
@@ -34,7 +32,6 @@ from turnlog.services.cli.doctor.check_findings import (
 )
 from turnlog.services.cli.views.text_format import format_count
 from turnlog.services.extensions.tools_file import load_tools_file
-from turnlog.services.platform.durability import check_durability
 from turnlog.services.platform.nats_server import LOG_DIRECTORY
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,
@@ -47,30 +44,6 @@ from turnlog.services.worker.model.direct_model import find_chat_endpoint, is_pr
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptFolder
 from turnlog.services.worker.tools.mcp_server_addresses import check_endpoints
-
-
-async def check_nats(settings: ProcessSettings) -> CheckFinding:
-    """Check that the configured server answers, has JetStream and gives the durability."""
-    url = settings.nats_url.get_secret_value()
-    address, what = hide_credentials(url), "NATS"
-    fix = "start it, or correct TURNLOG_NATS_URL"
-    try:
-        async with open_connection(url, name="turnlog-doctor") as connection:
-            answer = json.loads((await connection.send_request("$JS.API.INFO")).data)
-        if "error" in answer:
-            detail = answer["error"].get("description", "it refuses JetStream")
-            return report_failure(what, f"{address}: {detail}", "enable JetStream for this account")
-        monitor = settings.nats_monitor
-        level = await check_durability(settings.durability, settings.replicas, monitor)
-    except Refused as refused:
-        return report_failure(what, f"{address}: {refused.detail}", refused.fix)
-    except TurnlogError as error:
-        return report_failure(what, f"{address}: {error}", fix)
-    detail = f"{address}, {level.level}"
-    if not level.checked:
-        fix = "name its monitoring address in TURNLOG_NATS_MONITOR"
-        return report_warning(what, f"{detail}, not confirmed by the server", fix)
-    return report_good(what, detail)
 
 
 async def check_database(url: str) -> CheckFinding:

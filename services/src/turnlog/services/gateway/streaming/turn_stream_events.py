@@ -22,7 +22,14 @@ from turnlog.events.log_token_join import (
 )
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnEndEvent, TurnFailed
-from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
+from turnlog.events.tokens import (
+    AttemptAbandoned,
+    AttemptAlive,
+    AttemptClosed,
+    AttemptReset,
+    Token,
+    TokenEvent,
+)
 from turnlog.services.api.published_events.stream_payloads import (
     ApprovalPayload,
     AttemptResetPayload,
@@ -159,7 +166,7 @@ def _build_item_events(item: ReplyItem) -> Iterator[TurnStreamEvent]:
             yield TurnStreamEvent(AttemptResetPayload(attempt=attempt), at)
         case AttemptAlive(call=call, doing=doing, tool=tool) if doing is not None:
             yield TurnStreamEvent(ProgressPayload(call=call, doing=doing, tool=tool), at)
-        case AttemptAlive() | AttemptClosed():
+        case AttemptAlive() | AttemptAbandoned() | AttemptClosed():
             pass
         case _ as never:
             assert_never(never)

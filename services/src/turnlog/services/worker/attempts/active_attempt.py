@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from turnlog.events.content import compute_digest
+from turnlog.events.jetstream.nats_connection import wait_backoff
 from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import (
+    AttemptAbandoned,
     AttemptAlive,
     AttemptClosed,
     AttemptReset,
@@ -149,6 +151,22 @@ class TokenPublisher:
     async def confirm_closing(self, closed: AttemptClosed) -> None:
         """Publish the closing message, and wait until it is stored."""
         await self.tokens.publish_and_confirm(self.tenant, self.session, self.turn, closed)
+
+    async def confirm_abandoning(self, attempt: AttemptRef, seconds: float) -> None:
+        """Publish that nothing more is done for an attempt; try for so many seconds.
+
+        After `seconds` its silence says the same.
+        """
+        event = AttemptAbandoned(call=attempt.call, attempt=attempt.attempt)
+        clock = asyncio.get_running_loop()
+        ends, failures = clock.time() + seconds, 0
+        while not await self.tokens.publish_and_confirm(
+            self.tenant, self.session, self.turn, event
+        ):
+            if clock.time() > ends:
+                return
+            await wait_backoff(failures)
+            failures += 1
 
     async def _publish(self, event: TokenEvent) -> None:
         await self.tokens.publish_token(self.tenant, self.session, self.turn, event)

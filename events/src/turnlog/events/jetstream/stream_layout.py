@@ -1,0 +1,121 @@
+"""Where a stream is stored and how: its replicas, their leader, and whether it is compressed.
+
+Nothing here decides anything while a service runs; it is what an operator looks at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from turnlog.events.jetstream.js_api import JsApiError, request_json
+from turnlog.events.jetstream.nats_connection import NatsConnection
+from turnlog.events.jetstream.stream_setup import (
+    CONSUMER_NOT_FOUND,
+    STREAM_NOT_FOUND,
+    UNCOMPRESSED,
+    UNCOMPRESSED_SINCE,
+    WORKERS_CONSUMER,
+)
+from turnlog.events.subjects import SESSIONS_STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerState:
+    """A replica beside the leader."""
+
+    server: str
+    is_current: bool
+    """Whether it has everything that the leader has."""
+    lag: int
+    """How many operations it is behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLayout:
+    """How a stream is stored."""
+
+    replicas: int
+    compression: str
+    leader: str
+    """Name of the server that leads it; empty where nobody does, and on a server without others."""
+    followers: tuple[FollowerState, ...]
+    uncompressed_since: datetime | None
+    """When its compression was turned off; None if it never was on."""
+
+
+class _LayoutConfig(BaseModel):
+    num_replicas: int = 1
+    compression: str = UNCOMPRESSED
+    metadata: dict[str, str] = {}
+
+
+class _FollowerReply(BaseModel):
+    name: str
+    current: bool = False
+    offline: bool = False
+    lag: int = 0
+
+
+class _LayoutCluster(BaseModel):
+    leader: str = ""
+    replicas: tuple[_FollowerReply, ...] = ()
+
+
+class _LayoutReply(BaseModel):
+    config: _LayoutConfig
+    cluster: _LayoutCluster = _LayoutCluster()
+
+
+async def fetch_stream_layout(connection: NatsConnection, stream: str) -> StreamLayout | None:
+    """Return how a stream is stored, or None if it does not exist; raises `Unavailable`."""
+    try:
+        info = await request_json(connection, f"$JS.API.STREAM.INFO.{stream}", _LayoutReply)
+    except JsApiError as denied:
+        if denied.code == STREAM_NOT_FOUND:
+            return None
+        raise
+    since = info.config.metadata.get(UNCOMPRESSED_SINCE)
+    followers = (
+        FollowerState(each.name, each.current and not each.offline, each.lag)
+        for each in info.cluster.replicas
+    )
+    return StreamLayout(
+        info.config.num_replicas,
+        info.config.compression,
+        info.cluster.leader,
+        tuple(followers),
+        datetime.fromisoformat(since) if since else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkQueueState:
+    """The turns that are being answered, and the workers that wait for one."""
+
+    waiting_slots: int
+    """Slots of workers that wait for a turn."""
+    open_turns: int
+    """Turns that a worker has, or that wait for an approval."""
+    undelivered: int
+    """Turns that no worker has taken yet."""
+
+
+class _WorkQueueReply(BaseModel):
+    num_waiting: int = 0
+    num_ack_pending: int = 0
+    num_pending: int = 0
+
+
+async def fetch_work_queue_state(connection: NatsConnection) -> WorkQueueState | None:
+    """Return the state of the queue of turns, or None if it does not exist."""
+    subject = f"$JS.API.CONSUMER.INFO.{SESSIONS_STREAM}.{WORKERS_CONSUMER}"
+    try:
+        found = await request_json(connection, subject, _WorkQueueReply)
+    except JsApiError as denied:
+        if denied.code in {CONSUMER_NOT_FOUND, STREAM_NOT_FOUND}:
+            return None
+        raise
+    return WorkQueueState(found.num_waiting, found.num_ack_pending, found.num_pending)
