@@ -27,7 +27,7 @@ class ClientLoad:
     """Clients in conversation."""
 
     clients: list[AttackClient]
-    turn_seconds: list[float] = field(default_factory=list[float])
+    turn_seconds: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     """Seconds of each turn, from its first request until its client received the end."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     turn_answered: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -38,8 +38,8 @@ class ClientLoad:
             if client.answered % TURNS_PER_SESSION == 0:
                 await client.open_session()
             began_at = time.monotonic()
-            await client.watch_turn(await client.submit_turn())
-            self.turn_seconds.append(time.monotonic() - began_at)
+            heard = await client.watch_turn(await client.submit_turn())
+            self.turn_seconds[heard.session, heard.turn] = time.monotonic() - began_at
             async with self.turn_answered:
                 self.turn_answered.notify_all()
 

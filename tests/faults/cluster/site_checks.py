@@ -19,6 +19,7 @@ from nats.js.errors import APIError
 
 from tests.faults.checks.evidence_collection import assert_no_findings
 from tests.faults.clients.attack_client import AttackClient
+from tests.faults.clients.client_load import ClientLoad
 from tests.faults.cluster.cluster_site import ClusterSite
 from tests.faults.cluster.site_roles import SupervisedRole
 from tests.support.processes.process_host import POLL_INTERVAL
@@ -152,6 +153,23 @@ async def require_prompt_turn(site: ClusterSite, gateway: httpx.AsyncClient) -> 
     seconds = time.monotonic() - began_at
     assert heard.end == "done", heard
     assert seconds <= TURN_BOUND, f"a turn through {gateway.base_url} took {seconds:.1f} s"
+
+
+async def require_quick_turns(site: ClusterSite, load: ClientLoad, *, within: float) -> None:
+    """Require that no turn of a load took longer; otherwise tell what became of the slowest."""
+    (session, turn), seconds = max(load.turn_seconds.items(), key=lambda item: item[1])
+    if seconds <= within:
+        return
+    slow = [f"{each:.1f}" for each in sorted(load.turn_seconds.values()) if each > within]
+    async with site.open_record() as record:
+        events = await record.service.list_events(session)
+    lines = [
+        f"{each.envelope.time} {each.envelope.type}"
+        for each in events
+        if getattr(each.event, "turn", turn) == turn
+    ]
+    head = f"turns took {slow} s; the slowest is turn {turn} of {session}:"
+    raise AssertionError("\n".join([head, *lines]))
 
 
 async def require_verified_log(gateway: httpx.AsyncClient) -> None:
