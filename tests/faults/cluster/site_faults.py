@@ -16,7 +16,12 @@ from nats.js.api import StoreCompression
 
 from tests.faults.clients.attack_client import AttackClient
 from tests.faults.cluster.cluster_site import ClusterSite
-from tests.faults.cluster.site_checks import ALL_STREAMS, DURABLE_STREAMS, wait_until_faultless
+from tests.faults.cluster.site_checks import (
+    ALL_STREAMS,
+    DURABLE_STREAMS,
+    require_undisturbed,
+    wait_until_faultless,
+)
 from tests.support.servers.nats_cluster import NatsNode
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
@@ -101,12 +106,14 @@ async def gather_clients(site: ClusterSite, node: NatsNode) -> None:
     await site.nats.start_missing_nodes()
     await site.nats.wait_until_healthy()
     await wait_until_faultless(find_elsewhere)
+    await require_undisturbed(site)
 
 
 async def send_clients_away(site: ClusterSite, node: NatsNode) -> None:
     """Restart a node, so that its clients connect to others and stay there."""
     await restart_node(site, node)
     await wait_until_faultless(lambda: _find_clients(node))
+    await require_undisturbed(site)
 
 
 async def _find_unconnected(site: ClusterSite, node: NatsNode) -> list[str]:
