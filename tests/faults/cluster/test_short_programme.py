@@ -16,7 +16,6 @@ import pytest_asyncio
 
 from tests.faults.cluster.cluster_site import ClusterSite, SiteShape, run_site
 from tests.faults.cluster.site_checks import (
-    FAULT_TURN_BOUND,
     READY_BOUND,
     require_no_harm,
     require_no_unexpected_exit,
@@ -29,7 +28,6 @@ from tests.faults.cluster.site_faults import (
     cut_off_node,
     find_gateway_node,
     lose_node_power,
-    restart_all_nodes,
     restart_nodes_in_turn,
 )
 
@@ -37,36 +35,37 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180
 
 CLIENTS: Final = 4
 
+BUSY_TURN_BOUND: Final = 30.0
+"""Seconds that a turn may take while a host is gone and other tests use the same two cores; of a
+service that does not notice it, a turn takes minutes.
+"""
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def small_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ClusterSite]:
-    shape = SiteShape(workers=1, projectors=1, network="proxies")
+    # A delivery that is lost on its way is repeated sooner than in the whole programme.
+    settings = {"TURNLOG_ACK_WAIT": "5"}
+    shape = SiteShape(workers=1, projectors=1, network="proxies", settings=settings)
     async with run_site(tmp_path_factory.mktemp("site"), shape) as running:
         await require_undisturbed(running)
         running.roles.forget_exits()
         yield running
 
 
-@pytest.mark.promise("P1", "P7")
-async def test_a_rolling_restart_leaves_every_worker_at_work(small_site: ClusterSite) -> None:
+@pytest.mark.promise("P1", "P7", "P9")
+async def test_a_power_loss_after_a_rolling_restart_loses_nothing(small_site: ClusterSite) -> None:
     async with small_site.run_load(CLIENTS) as load:
+        # A node that stops in good order leaves a raft snapshot of each stream.
         await restart_nodes_in_turn(small_site)
         await load.wait_for_turns()
-    await require_no_harm(small_site)
-
-
-@pytest.mark.promise("P1", "P9")
-async def test_a_power_loss_after_a_raft_snapshot_loses_nothing(small_site: ClusterSite) -> None:
-    await restart_all_nodes(small_site)
+    await require_undisturbed(small_site)
     async with small_site.run_load(CLIENTS) as load:
-        await load.wait_for_turns()
         await lose_node_power(small_site)
         await load.wait_for_turns()
     # The server reads a file again when its cache has expired, and finds then what it destroyed.
     await asyncio.sleep(CACHE_SECONDS)
     async with small_site.run_load(CLIENTS) as load:
         await load.wait_for_turns()
-    await restart_all_nodes(small_site)
     await require_no_harm(small_site)
 
 
@@ -92,5 +91,5 @@ async def test_a_host_that_vanishes_costs_seconds(small_site: ClusterSite) -> No
         async with cut_off_node(small_site, node):
             await load.wait_for_turns()
         await load.wait_for_turns()
-    await require_quick_turns(small_site, load, within=FAULT_TURN_BOUND)
+    await require_quick_turns(small_site, load, within=BUSY_TURN_BOUND)
     await require_no_harm(small_site)

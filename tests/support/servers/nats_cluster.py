@@ -1,7 +1,9 @@
 """Three nats-servers that replicate, each of which a test stops, kills, empties and starts again.
 
 A node keeps its addresses, its store and its log over all its runs. Where a node listens and where
-others reach it are two things: a test may put a proxy, or a network of its own, in between.
+others reach it are two things: a test may put a proxy, or a network of its own, in between. The
+settings are those of `deploy/nats/cluster.conf`, except that a node announces its own address to
+clients, as a server does by itself, and that a lame duck takes less time.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ server_name: {name}
 listen: "{listening.client}"
 client_advertise: "{reachable.client}"
 http: "{listening.monitor}"
+max_payload: 4MB
 {lame_duck}
 jetstream {{
   store_dir: "{store}"
