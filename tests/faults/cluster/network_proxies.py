@@ -6,7 +6,7 @@ direction, not even that a connection was closed. What was sent meanwhile arrive
 back, as a network sends again what was not acknowledged.
 
 A node also connects to the others, through their proxies. Such a connection has a host at both
-ends; whose it is shows in what the node sends first, which contains its name.
+ends; which one made it is read from what that node sends first, which contains its name.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ProxiedNetwork:
         """Serve a port of a host while the body runs."""
 
         def start(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            connection = ProxiedConnection(self.hosts, {number}, names_peer=not port.is_route)
+            connection = ProxiedConnection(self.hosts, {number}, is_peer_known=not port.is_route)
             task = asyncio.create_task(connection.serve(port.server, reader, writer))
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
@@ -89,8 +89,8 @@ class ProxiedConnection:
 
     hosts: Sequence[ProxiedHost]
     ends: set[int]
-    names_peer: bool
-    """Whether nothing is to be learnt of who made it, or no longer."""
+    is_peer_known: bool
+    """Whether both ends are known; a client of a node is no host of the site."""
 
     async def serve(
         self, server: str, client: asyncio.StreamReader, back: asyncio.StreamWriter
@@ -125,9 +125,9 @@ class ProxiedConnection:
         writer.close()
 
     def _find_peer(self, data: bytes) -> None:
-        if not self.names_peer and (greeting := ROUTE_GREETING.search(data)):
+        if not self.is_peer_known and (greeting := ROUTE_GREETING.search(data)):
             self.ends.add(int(greeting[1]))
-            self.names_peer = True
+            self.is_peer_known = True
 
     async def _wait_until_reachable(self) -> None:
         for end in tuple(self.ends):

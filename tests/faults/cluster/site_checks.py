@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import httpx
@@ -22,8 +23,10 @@ from tests.faults.clients.attack_client import AttackClient
 from tests.faults.clients.client_load import ClientLoad
 from tests.faults.cluster.cluster_site import ClusterSite
 from tests.faults.cluster.site_roles import SupervisedRole
+from tests.support.processes.loop_holds import assert_loop_free
 from tests.support.processes.process_host import POLL_INTERVAL
 from tests.support.servers.nats_cluster import NODE_COUNT
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.stream_setup import RECORD_STREAMS, WORKERS_CONSUMER
 from turnlog.events.subjects import SESSIONS_STREAM, SNAPSHOTS_STREAM, TOKENS_STREAM
@@ -44,7 +47,8 @@ DURABLE_STREAMS: Final = (*RECORD_STREAMS, SNAPSHOTS_STREAM)
 
 ALL_STREAMS: Final = (*DURABLE_STREAMS, TOKENS_STREAM)
 
-ROLLED_BACK: Final = "log-rolled-back"
+ROLLBACK_WORDS: Final = ("log-rolled-back", "it ends before", "holds another event")
+"""What roles write and answer of a log that was rolled back or exchanged."""
 
 FindFaults = Callable[[], Awaitable[list[str]]]
 
@@ -156,7 +160,7 @@ async def require_prompt_turn(site: ClusterSite, gateway: httpx.AsyncClient) -> 
 
 
 async def require_quick_turns(site: ClusterSite, load: ClientLoad, *, within: float) -> None:
-    """Require that no turn of a load took longer; otherwise tell what became of the slowest."""
+    """Require that no turn of a load took longer; the error has the events of the slowest."""
     (session, turn), seconds = max(load.turn_seconds.items(), key=lambda item: item[1])
     if seconds <= within:
         return
@@ -193,15 +197,35 @@ async def require_no_harm(site: ClusterSite) -> None:
     await require_whole(site)
     await require_kept_promises(site)
     require_no_rollback_report(site)
+    assert_loop_free(*(role.output_file for role in site.roles.members))
 
 
 def require_no_rollback_report(site: ClusterSite) -> None:
     """Require that no role wrote or answered that the log was rolled back: it was not."""
     for role in site.roles.members:
-        lines = [line for line in role.read_output().splitlines() if ROLLED_BACK in line]
-        assert lines == [], (role.name, lines[:3])
-    answers = [each for each in site.history.tries if ROLLED_BACK in json.dumps(each.body)]
-    assert answers == [], answers[:3]
+        assert find_rollback_words(role.read_output()) == [], role.name
+    answers = "\n".join(json.dumps(each.body) for each in site.history.tries)
+    assert find_rollback_words(answers) == []
+
+
+def find_rollback_words(text: str) -> list[str]:
+    """Return the lines that call the log rolled back."""
+    return [line for line in text.splitlines() if any(words in line for words in ROLLBACK_WORDS)]
+
+
+@asynccontextmanager
+async def record_readiness(site: ClusterSite) -> AsyncGenerator[set[str]]:
+    """Record everything that the roles report as not ready while the body runs."""
+    reported = set[str]()
+
+    async def record(http: httpx.AsyncClient) -> None:
+        while True:
+            for role in site.roles.members:
+                reported.update(await _find_role_faults(http, role))
+            await asyncio.sleep(POLL_INTERVAL)
+
+    async with httpx.AsyncClient(timeout=10) as http, run_tasks(record(http)):
+        yield reported
 
 
 def require_no_unexpected_exit(site: ClusterSite) -> None:

@@ -1,7 +1,7 @@
-"""The network of a site: every NATS node is a host of its own, which can vanish without a word.
+"""The network of a site: every NATS node is a host of its own, which can vanish.
 
-A host that vanishes closes nothing: whoever is connected to it waits. That needs a network between
-the processes. Where this process may make network namespaces each node gets one; elsewhere each
+A host that vanishes closes no connection: its peers wait. That needs a network between the
+processes. Where this process may make network namespaces each node gets one; elsewhere each
 node is behind proxies on loopback. Both do the same, and both are used by the tests.
 """
 

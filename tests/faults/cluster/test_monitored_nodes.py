@@ -72,14 +72,14 @@ async def test_no_role_starts_beside_a_node_that_acknowledges_before_fsync(tmp_p
     shape = SiteShape(gateways=1, workers=1, projectors=1, unsynced_nodes=frozenset({"n2"}))
     async with run_site(tmp_path, shape) as site:
         for role in site.roles.members:
-            await wait_until_faultless(partial(find_acceptance, role), within=READY_BOUND)
+            await wait_until_faultless(partial(find_unrefused_start, role), within=READY_BOUND)
             assert "sync_interval" in role.read_output()
             assert "n2" in role.read_output()
         # They would be started again for ever.
         await site.roles.end_all(signal.SIGKILL)
 
 
-async def find_acceptance(role: SupervisedRole) -> list[str]:
+async def find_unrefused_start(role: SupervisedRole) -> list[str]:
     """Return that a role has not refused to start yet."""
     return [] if role.unexpected_exits else [f"{role.name} has not refused: {role.read_output()}"]
 

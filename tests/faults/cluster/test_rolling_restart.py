@@ -1,4 +1,4 @@
-"""The nodes are restarted one after another, as an upgrade does, and nobody notices."""
+"""The nodes are restarted one after another, as an upgrade does, while clients submit turns."""
 
 from __future__ import annotations
 
