@@ -103,14 +103,14 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
     )
     listed = (await front.get("/v1/sessions")).json()["sessions"]
     assert (session, 1) in [(each["session"], each["turns"]) for each in listed]
-    assert await select_turn_rows(store, session) == [("completed", sequence, "scripted/demo")]
+    assert await select_turn_rows(store, session) == [("completed", "scripted/demo")]
 
 
 async def select_turn_rows(store: ReadModelStore, session: str) -> list[tuple[object, ...]]:
     """Read a session's turns with the model that answered them."""
     mine = (match_session(table, TENANT, session) for table in (TURNS, CALLS))
-    columns = select(TURNS.c.status, TURNS.c.reply_in, CALLS.c.model)
-    query = columns.join(CALLS, CALLS.c.call == TURNS.c.call).where(*mine)
+    columns = select(TURNS.c.status, CALLS.c.model)
+    query = columns.join(CALLS, CALLS.c.turn == TURNS.c.turn).where(*mine)
     async with store.open_reader() as connection:
         return [tuple(row) for row in await connection.execute(query)]
 

@@ -58,7 +58,7 @@ async def list_halted(store: ReadModelStore) -> list[StoppedSession]:
 async def list_reply_flags(store: ReadModelStore, session: str) -> list[bool]:
     async with store.open_reader() as connection:
         found = await read_turn_rows(connection, "t", session)
-    return [turn.reply_in is not None for turn in found]
+    return [turn.status == "completed" for turn in found]
 
 
 @pytest.mark.promise("P13")

@@ -180,14 +180,18 @@ def test_a_clock_behind_what_was_written_is_named(tmp_path: Path) -> None:
     assert machine_checks.check_clock(tmp_path).verdict == "wary"
 
 
-def test_read_models_of_a_later_release_are_named(turnlog: RunCommand, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "read-models.db")) as database:
+async def test_read_models_of_another_release_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "read-models.db"
+    with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE alembic_version (version_num TEXT)")
         database.execute("INSERT INTO alembic_version VALUES ('9999')")
         database.commit()
-    ran = turnlog("doctor", "--data-dir", tmp_path)
-    assert ran.code == 1
-    assert "schema 9999" in ran.out
+        later = await setup_checks.check_database(f"sqlite:///{file}")
+        database.execute("UPDATE alembic_version SET version_num = '0011'")
+        database.commit()
+        earlier = await setup_checks.check_database(f"sqlite:///{file}")
+    assert (later.verdict, "schema 9999" in later.said) == ("bad", True)
+    assert (earlier.verdict, "the next start makes it" in earlier.said) == ("good", True)
 
 
 def test_a_shipped_blueprint_has_no_faults(turnlog: RunCommand) -> None:

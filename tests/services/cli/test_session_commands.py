@@ -23,7 +23,7 @@ def count_sessions(played: RecordedSession) -> str:
     """The sessions of the service in words; other tests of this file open some as well."""
     listed = httpx.get(f"{played.up.http}/v1/sessions", params={"limit": 100}, timeout=100).json()
     count = len(listed["sessions"])
-    return "1 session " if count == 1 else f"{count} sessions"
+    return "1 session" if count == 1 else f"{count} sessions"
 
 
 def test_a_session_is_listed_with_what_was_said_first(

@@ -219,13 +219,13 @@ async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
     right = await running.read_rows()
     async with store.open_writer() as connection:
         await connection.execute(text("UPDATE projections SET version = 0"))
-        await connection.execute(text("UPDATE turns SET finish = 'as an earlier release had it'"))
+        await connection.execute(text("UPDATE turns SET asked_by = 'as an earlier release had it'"))
     await stories[0].append_events(build_submitted(6, "later"))
     async with running.run_in_background():
         await running.wait_for_stories(stories[0])
     assert (await read_active_build(store)).version == projection_positions.SESSIONS_VERSION
-    finishes = {row[7] for row in (await running.read_rows())["turns"]}
-    assert finishes == {row[7] for row in right["turns"]} | {None}
+    rows = await running.read_rows()
+    assert set(rows["turns"]) > set(right["turns"])
 
 
 async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: ReadModelStore) -> None:

@@ -31,7 +31,7 @@ from turnlog.events.jetstream.stream_setup import RECORD_STREAMS
 from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import SESSIONS_STREAM
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.session_queries import find_last_sequence
+from turnlog.projections.store.read.read_your_writes import read_folded_sequence
 from turnlog.services.integrity.scrub_notes import RecordHole, ScrubNotes, SessionKey
 
 ROUND_SECONDS: Final = 5.0
@@ -175,8 +175,7 @@ class DamagedSessionGuard:
     async def _has_lost_end(self, batch: EventBatch) -> bool:
         """Return whether the read models have events of a session that the log lost."""
         try:
-            async with self.store.open_reader() as connection:
-                folded = await find_last_sequence(connection, batch.tenant, batch.session)
+            folded = await read_folded_sequence(self.store, batch.tenant, batch.session)
         except Unavailable:
             return False
         if folded <= (batch.after.sequence if batch.after else 0):

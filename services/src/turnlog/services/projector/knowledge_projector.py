@@ -51,10 +51,10 @@ from turnlog.projections.store.knowledge.knowledge_projection import (
 )
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.integrity.row_rollback_check import verify_log
 from turnlog.services.knowledge.embedders import CheckedEmbedder
 from turnlog.services.projector.outage_log import OutageLog
+from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
 
 EVENTS_PER_WRITE: Final = 10
 """Events written in one transaction, so that no other writer of SQLite waits for long."""

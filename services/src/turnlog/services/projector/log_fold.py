@@ -39,11 +39,11 @@ from turnlog.projections.store.write.projection_positions import (
     clear_hidden_builds,
 )
 from turnlog.projections.store.write.quarantining_fold import PoisonEvent
-from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.integrity.row_rollback_check import verify_log, verify_same_event
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.platform.telemetry.traces import Tracing, add_links
 from turnlog.services.projector.fold_lanes import IN_PROCESS_EVENT_LIMIT, fold_ahead
+from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
 
 LIVE_BATCH_EVENTS: Final = 500
 """Maximum events of one transaction, which limits how long another writer waits."""

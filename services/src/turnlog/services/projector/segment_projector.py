@@ -29,9 +29,9 @@ from turnlog.projections.store.write.segment_projection import (
     read_segments_position,
     write_segments,
 )
-from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.integrity.row_rollback_check import verify_log
 from turnlog.services.projector.outage_log import OutageLog
+from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
 
 _log = structlog.get_logger("turnlog.projector")
 

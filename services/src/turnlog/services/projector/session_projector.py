@@ -70,6 +70,8 @@ class SessionProjector:
         """Fold until another process moves the position."""
         at = await self._prepare_position()
         if at.version < SESSIONS_VERSION:
+            # Nothing but the old position shows that the log once reached further.
+            await self.folder.verify_position(at)
             # Readers use the rows of the earlier release until those of this one are complete.
             await rebuild_rows(self.folder, _log_rebuild_progress, from_start=False)
             return

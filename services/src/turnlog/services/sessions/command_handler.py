@@ -26,7 +26,6 @@ from turnlog.services.caches.state_cache import (
     refuse_unknown_session,
 )
 from turnlog.services.caches.text_cache import TextReader
-from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.sessions.idempotent_commands import (
     CommandMetadata,
@@ -35,6 +34,7 @@ from turnlog.services.sessions.idempotent_commands import (
 )
 from turnlog.services.sessions.older_turns import OlderTurnsLoader
 from turnlog.services.sessions.quota_reservations import TurnQuotas
+from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
 """Return the command for the current state, or None when nothing is left to do."""

@@ -26,8 +26,8 @@ from turnlog.events.store.ports import (
     LogUnreachable,
 )
 from turnlog.events.subjects import HistoryKind
-from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS, confirm_rollback
 from turnlog.services.platform.clock import Clock, CreateId
+from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS, confirm_rollback
 
 MAX_DECISION_RETRIES: Final = 200
 """How often a command is decided again because another process appended first."""

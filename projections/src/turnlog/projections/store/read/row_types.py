@@ -201,20 +201,6 @@ class CallRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentRow:
-    """What one component used in one call."""
-
-    component: str
-    parts: int
-    tokens: int
-    characters: int
-    turns: int
-    """Number of history turns it included."""
-    cut_turns: int
-    """Number of history turns that were cut to fit."""
-
-
-@dataclass(frozen=True, slots=True)
 class CallGrowth:
     """What one call used, and what made it shorter."""
 
@@ -230,7 +216,10 @@ class CallGrowth:
     """Tokens saved by all optimizations together."""
     optimizations: dict[str, int]
     """Rules that shortened the prompt, each with the tokens it saved."""
-    components: tuple[ComponentRow, ...]
+    components: dict[str, int]
+    """Tokens by component, in prompt order."""
+    cut_turns: int
+    """Number of history turns that were cut to fit."""
 
 
 @dataclass(frozen=True, slots=True)

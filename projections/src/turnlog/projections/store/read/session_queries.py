@@ -58,7 +58,6 @@ from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
     CALLS,
-    PHASES,
     SESSIONS,
     TURNS,
     compute_attribute_digest,
@@ -181,7 +180,7 @@ def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
     if query.profile is not None:
         conditions.append(_SESSION_COLUMNS.profile == replace_nul(query.profile))
     if query.phase is not None:
-        conditions.append(_is_in_phase(query.phase))
+        conditions.append(_SESSION_COLUMNS.phase == replace_nul(query.phase))
     if query.failed is not None:
         conditions.append(_HAS_FAILED_TURN if query.failed else ~_HAS_FAILED_TURN)
     return conditions
@@ -193,23 +192,6 @@ _HAS_FAILED_TURN: Final = exists().where(
     TURNS.c.session == _SESSION_COLUMNS.session,
     TURNS.c.status == "failed",
 )
-
-
-def _is_in_phase(phase: str) -> ColumnElement[bool]:
-    """Match sessions whose last entered phase is this one."""
-    rows = PHASES.c
-    last = (
-        select(rows.phase)
-        .where(
-            rows.build == _SESSION_COLUMNS.build,
-            rows.tenant == _SESSION_COLUMNS.tenant,
-            rows.session == _SESSION_COLUMNS.session,
-        )
-        .order_by(rows.sequence.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-    return last == replace_nul(phase)
 
 
 def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
@@ -314,14 +296,6 @@ async def list_last_sequences(
         .limit(SEQUENCE_PAGE_SIZE)
     )
     return {row.session: row.last_sequence for row in await connection.execute(found)}
-
-
-async def find_last_sequence(connection: AsyncConnection, tenant: str, session: str) -> int:
-    """Return the last folded sequence of a session; 0 if it has no row."""
-    found = select(SESSIONS.c.last_sequence).where(
-        match_tenant(SESSIONS, tenant), SESSIONS.c.session == session
-    )
-    return await connection.scalar(found) or 0
 
 
 TotalColumns = dict[str, ColumnElement[int]]

@@ -27,7 +27,7 @@ from turnlog.projections.store.read.row_filters import (
     select_columns,
     sum_column,
 )
-from turnlog.projections.store.read.row_types import CallGrowth, ComponentRow, GroupGrowth
+from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     CALLS,
@@ -69,15 +69,21 @@ async def list_call_growth(
     connection: AsyncConnection, tenant: str, session: str, since: datetime | None = None
 ) -> tuple[CallGrowth, ...]:
     """Return a session's calls in order, each with its components in prompt order."""
-    components_by_call: defaultdict[str, list[ComponentRow]] = defaultdict(list)
+    components_by_call: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    cut_turns_by_call: defaultdict[str, int] = defaultdict(int)
     parts = (
-        select(_PART_COLUMNS.call, *select_columns(WINDOW_PARTS, ComponentRow))
+        select(
+            _PART_COLUMNS.call,
+            _PART_COLUMNS.component,
+            _PART_COLUMNS.tokens,
+            _PART_COLUMNS.cut_turns,
+        )
         .where(match_session(WINDOW_PARTS, tenant, session))
         .order_by(_PART_COLUMNS.place)
     )
-    for row in (await connection.execute(parts)).mappings():
-        fields = {name: value for name, value in row.items() if name != "call"}
-        components_by_call[row["call"]].append(ComponentRow(**fields))
+    for call, component, tokens, cut_turns in await connection.execute(parts):
+        components_by_call[call][component] = tokens
+        cut_turns_by_call[call] += cut_turns
     calls = (
         select(*select_columns(CALLS, CallGrowth))
         .where(match_session(CALLS, tenant, session), *_build_since_condition(since))
@@ -86,7 +92,8 @@ async def list_call_growth(
     return tuple(
         CallGrowth(
             **{**row, "optimizations": json.loads(row["optimizations"])},
-            components=tuple(components_by_call[row["call"]]),
+            components=components_by_call[row["call"]],
+            cut_turns=cut_turns_by_call[row["call"]],
         )
         for row in (await connection.execute(calls)).mappings()
     )

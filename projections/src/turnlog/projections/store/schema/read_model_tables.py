@@ -1,8 +1,9 @@
 """The tables of the read models: natural keys, integer money, and only the times of events.
 
 Every row has the build it belongs to. A rebuild fills the same tables beside the active rows, and
-one flag switches readers to it. Texts are not copied: rows refer to the event that holds them. Only
-a session's title shows part of a text, if the event holds it unencrypted.
+one flag switches readers to it. Every column has a reader (a test compares them with the queries).
+Texts are not copied: history and prompts are computed from the log. Only a session's title shows
+part of a text, if the event holds it unencrypted.
 """
 
 from __future__ import annotations
@@ -50,9 +51,6 @@ def compute_attribute_digest(value: JsonValue) -> Digest:
 
 
 METADATA: Final = MetaData()
-
-WRITE_ONCE: Final = {"once": True}
-"""Marks a column that is never changed after its first write."""
 
 PROJECTIONS: Final = Table(
     "projections",
@@ -110,6 +108,7 @@ SESSIONS: Final = _build_row_table(
     _build_text_column("cartridge"),
     _build_text_column("memory"),
     _build_text_column("profile", null=False),
+    _build_text_column("phase"),
     _build_text_column("attributes", null=False),
     _build_text_column("origin_kind"),
     _build_text_column("origin_session"),
@@ -155,23 +154,12 @@ TURNS: Final = _build_row_table(
     "turns",
     {"turn": BigInteger},
     _build_text_column("status", null=False),
-    _build_number_column("text_in"),
-    _build_number_column("reply_in"),
-    _build_text_column("call"),
-    _build_text_column("finish"),
-    _build_text_column("cause"),
-    _build_text_column("detail"),
-    _build_flag_column("excluded"),
-    _build_flag_column("redacted"),
     _build_text_column("submitted_at", null=False),
-    _build_text_column("released_at"),
-    Column("settled_at", Text, info=WRITE_ONCE),
     _build_text_column("asked_by"),
     _build_flag_column("counted"),
 )
-"""One row per turn. `text_in` and `reply_in` are the sequences of the events with the texts, or
-with the replacement of a redacted reply. A turn is `counted` where somebody asked for it: not in a
-fork that copied it, and not where an application recorded a text of its own.
+"""One row per turn. A turn is `counted` where somebody asked for it: not in a fork that copied it,
+and not where an application recorded a text of its own.
 """
 
 CALLS: Final = _build_row_table(
@@ -225,27 +213,14 @@ made and paid for in the session that this one was forked from.
 WINDOW_PARTS: Final = _build_row_table(
     "window_parts",
     {"call": Text, "component": Text},
-    _build_number_column("turn", null=False),
     _build_number_column("place", null=False),
     _build_number_column("parts", null=False),
     _build_number_column("tokens", null=False),
-    _build_number_column("characters", null=False),
-    _build_number_column("turns", null=False),
     _build_number_column("cut_turns", null=False),
 )
-"""The token ledger: what each component used in each call, and how many of its turns were cut."""
-
-PHASES: Final = _build_row_table(
-    "phases",
-    {"sequence": BigInteger},
-    _build_text_column("phase", null=False),
-    _build_text_column("before"),
-    _build_text_column("signal"),
-    _build_flag_column("forced"),
-    _build_number_column("turn"),
-    _build_text_column("at", null=False),
-)
-"""One row per entered phase."""
+"""The token ledger: how many parts and tokens each component had in a call, and how many turns of
+history were cut.
+"""
 
 COMMANDS: Final = _build_row_table(
     "commands",
@@ -292,7 +267,6 @@ ROW_TABLES: Final = (
     CALLS,
     ATTEMPTS,
     WINDOW_PARTS,
-    PHASES,
     COMMANDS,
     RETRIEVED_ENTRIES,
     CHILD_TURNS,
@@ -340,9 +314,8 @@ LIBRARIES: Final = Table(
     Column("build", BigInteger, primary_key=True, autoincrement=False),
     Column("tenant", Text, primary_key=True),
     Column("sequence", BigInteger, nullable=False),
-    Column("stopped", Text),
 )
-"""One row per tenant: the sequence its segments are folded to, and why folding stopped there."""
+"""One row per tenant: the sequence its segments are folded to."""
 
 SEGMENTS: Final = Table(
     "segments",
@@ -450,3 +423,10 @@ Index(
     KNOWLEDGE_ENTRIES.c.number,
     unique=True,
 )
+
+PROJECTED_TABLES: Final = (
+    ROW_TABLES,
+    (LIBRARIES, SEGMENTS),
+    (KNOWLEDGE_INDEX, KNOWLEDGE_HISTORIES, KNOWLEDGE_TEXTS, KNOWLEDGE_ENTRIES),
+)
+"""Every table with rows, by the projection that fills it."""

@@ -68,13 +68,13 @@ from turnlog.events.registry import UnknownEvent
 from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.prompt.manifest_reports import compute_token_savings
 from turnlog.projections.prompt.sources.retrieved_layers import NOT_RETRIEVED
+from turnlog.projections.read_models.session_history import TurnStatus
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
     CALLS,
     CHILD_TURNS,
     COMMANDS,
-    PHASES,
     PROMPTS,
     RETRIEVED_ENTRIES,
     SESSIONS,
@@ -156,9 +156,7 @@ def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterato
         if not _is_unmade_retrieval(part):
             components.setdefault(part.component, []).append(part)
     for place, (component, parts) in enumerate(components.items()):
-        yield PutRow(
-            WINDOW_PARTS, (*key, component), _build_ledger_values(event.turn, place, parts)
-        )
+        yield PutRow(WINDOW_PARTS, (*key, component), _build_ledger_values(place, parts))
 
 
 def _is_unmade_retrieval(part: PromptPart) -> bool:
@@ -169,24 +167,13 @@ def _is_unmade_retrieval(part: PromptPart) -> bool:
     return rule == NOT_RETRIEVED or rule.startswith("when ")
 
 
-def _build_ledger_values(turn: int, place: int, parts: Sequence[PromptPart]) -> ColumnValues:
-    count = tokens = characters = turns = cut_turns = 0
-    for part in parts:
-        if part.is_included:
-            count += 1
-            tokens += part.tokens
-            characters += part.characters
-            turns += _count_turns(part)
-        if part.treatment == "dropped":
-            cut_turns += _count_turns(part)
+def _build_ledger_values(place: int, parts: Sequence[PromptPart]) -> ColumnValues:
+    included = [part for part in parts if part.is_included]
     return {
-        "turn": turn,
         "place": place,
-        "parts": count,
-        "tokens": tokens,
-        "characters": characters,
-        "turns": turns,
-        "cut_turns": cut_turns,
+        "parts": len(included),
+        "tokens": sum(part.tokens for part in included),
+        "cut_turns": sum(_count_turns(part) for part in parts if part.treatment == "dropped"),
     }
 
 
@@ -226,7 +213,6 @@ def build_session_end(recorded: RecordedEvent, digest: Digest) -> RowChange:
 
 
 def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
-    at = recorded.envelope.time
     match recorded.event:
         # Events of every turn are matched first: each case costs a comparison for all later events.
         case TurnSubmitted() | TurnQueued() as event:
@@ -239,11 +225,11 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield from build_answer(recorded)
         case TurnCompleted() as event:
             yield from build_answer(recorded)
-            yield _build_completed_turn(recorded, event)
+            yield _patch_turn(recorded, event.turn, "completed")
         case SessionOpened() as event:
             yield from _build_opened_session(recorded, event)
         case SessionClosed():
-            yield _patch_session(recorded, closed_at=at)
+            yield _patch_session(recorded, closed_at=recorded.envelope.time)
         case BlueprintMoved() as event:
             yield _patch_session(recorded, **_build_blueprint_values(recorded, event))
             yield from _build_attribute_rows(recorded, event)
@@ -252,21 +238,19 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
         case PromptsSnapshotted() as event:
             yield from _build_prompt_rows(recorded, event)
         case TurnReleased(turn=turn):
-            yield _patch_turn(recorded, turn, status="open", released_at=at)
-        case TurnFailed(turn=turn, code=cause, detail=detail):
-            yield _patch_turn(
-                recorded, turn, status="failed", cause=cause, detail=detail, settled_at=at
-            )
-        case TurnCancelled(turn=turn, reason=cause):
-            yield _patch_turn(recorded, turn, status="cancelled", cause=cause, settled_at=at)
-        case TurnExcluded(turn=turn):
-            yield _patch_turn(recorded, turn, excluded=True)
-        case TurnRestored(turn=turn):
-            yield _patch_turn(recorded, turn, excluded=False)
-        case ReplyRedacted() as event:
-            yield from _build_redaction(recorded, event)
-        case PhaseEntered() as event:
-            yield _build_phase_row(recorded, event)
+            yield _patch_turn(recorded, turn, "open")
+        case TurnFailed(turn=turn):
+            yield _patch_turn(recorded, turn, "failed")
+        case TurnCancelled(turn=turn):
+            yield _patch_turn(recorded, turn, "cancelled")
+        case ReplyRedacted(turn=turn):
+            # A reply withheld before it was shown completes its turn; one redacted later has one.
+            yield _patch_turn(recorded, turn, "completed")
+            yield _patch_session(recorded, redacted=True)
+        case PhaseEntered(phase=phase):
+            yield _patch_session(recorded, phase=phase)
+        case TurnExcluded() | TurnRestored():
+            return
         case ToolsSnapshotted() | SchemasRequested() | PlanMade() | StepPlanned():
             return
         case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
@@ -327,8 +311,8 @@ def _patch_session(recorded: RecordedEvent, **values: ColumnValue) -> PatchRow:
     return PatchRow(SESSIONS, (recorded.tenant, recorded.session), values)
 
 
-def _patch_turn(recorded: RecordedEvent, turn: int, **values: ColumnValue) -> PatchRow:
-    return PatchRow(TURNS, (recorded.tenant, recorded.session, turn), values)
+def _patch_turn(recorded: RecordedEvent, turn: int, status: TurnStatus) -> PatchRow:
+    return PatchRow(TURNS, (recorded.tenant, recorded.session, turn), {"status": status})
 
 
 def _build_opened_session(recorded: RecordedEvent, event: SessionOpened) -> Iterator[RowChange]:
@@ -388,30 +372,12 @@ def _build_prompt_rows(recorded: RecordedEvent, event: PromptsSnapshotted) -> It
             yield PutRow(PROMPTS, key, values)
 
 
-def _build_phase_row(recorded: RecordedEvent, event: PhaseEntered) -> PutRow:
-    values: ColumnValues = {
-        "phase": event.phase,
-        "before": event.before,
-        "signal": event.signal,
-        "forced": event.forced,
-        "turn": event.turn,
-        "at": recorded.envelope.time,
-    }
-    return PutRow(PHASES, (recorded.tenant, recorded.session, recorded.sequence), values)
-
-
 def _build_submitted_turn(
     recorded: RecordedEvent, event: TurnSubmitted | TurnQueued
 ) -> Iterator[RowChange]:
-    at = recorded.envelope.time
-    opens = isinstance(event, TurnSubmitted)
     submitted: ColumnValues = {
-        "status": "open" if opens else "queued",
-        "text_in": None if event.text is None else recorded.sequence,
-        "excluded": False,
-        "redacted": False,
-        "submitted_at": at,
-        "released_at": at if opens else None,
+        "status": "open" if isinstance(event, TurnSubmitted) else "queued",
+        "submitted_at": recorded.envelope.time,
         "asked_by": event.user,
         "counted": recorded.envelope.copyof is None
         and not (isinstance(event, TurnSubmitted) and event.role == "system"),
@@ -423,29 +389,3 @@ def _build_submitted_turn(
         yield _patch_session(
             recorded, title=title, sought=build_search_text(recorded.session, title)
         )
-
-
-def _build_completed_turn(recorded: RecordedEvent, event: TurnCompleted) -> RowChange:
-    return _patch_turn(
-        recorded,
-        event.turn,
-        status="completed",
-        reply_in=recorded.sequence,
-        call=event.call,
-        finish=event.finish,
-        settled_at=recorded.envelope.time,
-    )
-
-
-def _build_redaction(recorded: RecordedEvent, event: ReplyRedacted) -> Iterator[RowChange]:
-    at = recorded.envelope.time
-    # A reply withheld before it was shown settles its turn; one redacted later does not.
-    yield _patch_turn(
-        recorded,
-        event.turn,
-        status="completed",
-        reply_in=recorded.sequence,
-        redacted=True,
-        settled_at=at,
-    )
-    yield _patch_session(recorded, redacted=True)

@@ -38,7 +38,7 @@ from turnlog.projections.store.schema.read_model_tables import PROJECTIONS, ROW_
 SESSIONS_PROJECTION: Final = "sessions"
 """The name of this projection; it never changes."""
 
-SESSIONS_VERSION: Final = 7
+SESSIONS_VERSION: Final = 8
 """Incremented whenever the same events give other rows; older rows are then rebuilt."""
 
 _ABANDONED: Final = -1

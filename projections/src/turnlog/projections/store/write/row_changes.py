@@ -18,13 +18,10 @@ from typing import Any, Final, cast
 
 from sqlalchemy import (
     AdaptedConnection,
-    Column,
-    ColumnElement,
     Connection,
     Table,
     and_,
     bindparam,
-    func,
     make_url,
     update,
 )
@@ -89,23 +86,8 @@ def merge_changes(changes: Iterable[RowChange]) -> MergedChanges:
 def _merge_pair(before: RowChange, change: RowChange) -> RowChange:
     if isinstance(change, PutRow):
         return change
-    values = {**before.values, **change.values, **_select_first_written(before, change)}
     kind = PutRow if isinstance(before, PutRow) else PatchRow
-    return kind(before.table, before.key, values)
-
-
-def _select_first_written(before: RowChange, change: RowChange) -> ColumnValues:
-    """Return what `before` sets in columns that are never changed after their first write."""
-    return {
-        name: value
-        for name in _list_write_once_columns(change.table)
-        if name in change.values and (value := before.values.get(name)) is not None
-    }
-
-
-@cache
-def _list_write_once_columns(table: Table) -> tuple[str, ...]:
-    return tuple(column.name for column in table.c if column.info.get("once"))
+    return kind(before.table, before.key, {**before.values, **change.values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,18 +174,13 @@ def _build_update(table: Table, names: tuple[str, ...]) -> Update:
     return (
         update(table)
         .where(condition)
-        .values({name: _build_new_value(table.c[name]) for name in names})
+        .values({name: bindparam(name, type_=table.c[name].type) for name in names})
     )
 
 
 @cache
 def _list_key_columns(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.primary_key.columns)
-
-
-def _build_new_value(column: Column[Any]) -> ColumnElement[Any]:
-    value = bindparam(column.name, type_=column.type)
-    return func.coalesce(column, value) if column.info.get("once") else value
 
 
 def write_changes(connection: Connection, build: int, changes: Iterable[RowChange]) -> None:

@@ -119,8 +119,7 @@ async def read_segments_sequence(store: ReadModelStore, tenant: str) -> int:
 
 def _build_row_changes(changed: LibraryChange, texts: SegmentTexts) -> Iterator[RowChange]:
     library = changed.library
-    values: ColumnValues = {"sequence": library.sequence, "stopped": changed.stop_reason}
-    yield PutRow(LIBRARIES, (library.tenant,), values)
+    yield PutRow(LIBRARIES, (library.tenant,), {"sequence": library.sequence})
     for segment in changed.segments:
         for variant, version in segment.latest_versions.items():
             text = texts.get((library.tenant, version.text.digest))

@@ -65,6 +65,10 @@ async def check_database(url: str) -> CheckFinding:
     if revision > SCHEMA_REVISION:
         detail = f"{address}: schema {revision}, this release knows {SCHEMA_REVISION}"
         return report_failure(what, detail, "run the later release, or `turnlog rebuild` elsewhere")
+    if revision < SCHEMA_REVISION:
+        return report_good(
+            what, f"{address}: schema {revision}; the next start makes it {SCHEMA_REVISION}"
+        )
     return report_good(what, f"{address}: schema {revision}")
 
 

@@ -258,11 +258,11 @@ def _create_call_metrics(call: CallGrowth) -> CallMetrics:
         profile=call.profile,
         budget=call.budget,
         tokens=call.tokens,
-        components=_format_components({each.component: each.tokens for each in call.components}),
+        components=_format_components(call.components),
         optimizations_applied=tuple(call.optimizations),
         savings_estimate=call.savings,
         saved=call.optimizations,
-        cut_turns=sum(each.cut_turns for each in call.components),
+        cut_turns=call.cut_turns,
     )
 
 
@@ -278,7 +278,7 @@ def _compute_history_growth(calls: Sequence[CallGrowth]) -> float | None:
     """
     tokens_by_turn: dict[int, int] = {}
     for call in calls:
-        tokens = sum(each.tokens for each in call.components if each.component == HISTORY_COMPONENT)
+        tokens = call.components.get(HISTORY_COMPONENT, 0)
         tokens_by_turn[call.turn] = max(tokens, tokens_by_turn.get(call.turn, 0))
     history = list(tokens_by_turn.values())
     return (history[-1] - history[0]) / (len(history) - 1) if len(history) > 1 else None

@@ -1,0 +1,110 @@
+"""An upgrade from a revision before the first release needs nobody and loses no position."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from sqlalchemy import text
+
+from tests.projections.store.unreleased_databases import (
+    append_stories,
+    create_unreleased_schema,
+    insert_position,
+    insert_unreleased_rows,
+)
+from tests.services.projector.projector_runner import TEST_TIMEOUT_SECONDS, ProjectorRunner
+from turnlog.events.errors import LogRolledBack
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.read.read_your_writes import read_folded_sequence
+from turnlog.projections.store.schema.read_model_tables import SESSIONS
+from turnlog.projections.store.schema.schema_migration import UNRELEASED_REVISIONS, prepare_schema
+from turnlog.projections.store.write.projection_positions import (
+    SESSIONS_VERSION,
+    read_active_position,
+)
+
+PHASE = [column.name for column in SESSIONS.c if column.name != "build"].index("phase")
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    stored = MemoryLog()
+    await append_stories(stored)
+    return stored
+
+
+async def wait_until_rebuilt(running: ProjectorRunner) -> None:
+    """Wait until readers use rows of this release, and those before them are cleared."""
+    async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
+        while True:
+            async with running.store.open_reader() as connection:
+                live = await read_active_position(connection)
+                builds = await connection.scalar(text("SELECT count(*) FROM projections"))
+            if live and live.version == SESSIONS_VERSION and builds == 1:
+                return
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("revision", UNRELEASED_REVISIONS)
+async def test_the_projector_builds_the_rows_of_every_unreleased_revision_again(
+    database_url: str, log: MemoryLog, revision: str
+) -> None:
+    store = open_store(database_url)
+    await create_unreleased_schema(store, revision)
+    await insert_position(store, log, version=1)
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background():
+        await wait_until_rebuilt(running)
+    upgraded = await running.read_rows()
+    assert len(upgraded["sessions"]) == 2
+    assert upgraded == await running.rebuild_rows()
+    await store.close()
+
+
+@pytest.mark.promise("P11")
+async def test_readers_have_the_rows_of_the_last_unreleased_revision_until_others_are_built(
+    database_url: str, log: MemoryLog
+) -> None:
+    store = open_store(database_url)
+    await create_unreleased_schema(store, "0011")
+    await insert_unreleased_rows(store)
+    await insert_position(store, log, version=7)
+    await prepare_schema(store)
+    running = ProjectorRunner(log, store)
+    before = await running.read_rows()
+    async with running.run_in_background():
+        while not await is_rebuilt(store):
+            assert await read_folded_sequence(store, "t", "first") == 15
+        await wait_until_rebuilt(running)
+    after = await running.read_rows()
+    # A session's phase was a row of another table; nothing else differs.
+    assert [row[PHASE] for row in before.pop("sessions")] == [None, None]
+    assert [row[PHASE] for row in after.pop("sessions")] == ["two", None]
+    assert before == after
+    await store.close()
+
+
+async def is_rebuilt(store: ReadModelStore) -> bool:
+    async with store.open_reader() as connection:
+        live = await read_active_position(connection)
+    return live is not None and live.version == SESSIONS_VERSION
+
+
+@pytest.mark.parametrize("revision", ["0001", "0011"])
+async def test_a_log_that_lost_its_end_before_an_upgrade_is_not_rebuilt_from(
+    database_url: str, log: MemoryLog, revision: str
+) -> None:
+    store = open_store(database_url)
+    await create_unreleased_schema(store, revision)
+    await insert_position(store, log, version=1)
+    log.stored.pop()
+    running = ProjectorRunner(log, store)
+    with pytest.raises(LogRolledBack, match="turnlog rebuild"):
+        await asyncio.wait_for(running.run_projector(), TEST_TIMEOUT_SECONDS)
+    async with store.open_reader() as connection:
+        live = await read_active_position(connection)
+    assert live is not None
+    assert (live.version, live.position) == (1, len(log.stored) + 1)
+    await store.close()
