@@ -31,7 +31,7 @@ from turnlog.events.model.manifest import (
 from turnlog.projections.audit.record.prompt_readback import read_parts, read_tools
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.audit.verify.verification_report import ReproductionOutcome
-from turnlog.projections.prompt.assemble import assemble
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import (
     ASSEMBLER_VERSION,
     SUPPORTED_ASSEMBLERS,
@@ -157,7 +157,8 @@ def read_verified_request(
 def reproduce_by_assembly(inputs: RecordedCallInputs) -> ReproductionResult:
     """Reproduce a prompt by assembling it again, and compare all that was recorded of it."""
     try:
-        again = assemble(inputs.material, inputs.state, inputs.call_request, inputs.texts)
+        planned = plan_prompt(inputs.material, inputs.state, inputs.call_request)
+        again = assemble(planned, inputs.texts)
     except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
         return _resolve_failure(build_failure(error), inputs, None)
     place, detail = find_difference(inputs.call, again) or ("", "")

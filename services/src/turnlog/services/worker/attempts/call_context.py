@@ -143,7 +143,7 @@ class CallContextBuilder:
         call = PromptCall(material.find_call_kind(state), model, at)
         pinned = await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
         inputs = await self.prompt_inputs.load_new_call(material, pinned, call)
-        return inputs.plan_prompt().unfitted_prompt
+        return inputs.fill_prompt().unfitted_prompt
 
     async def measure_tool_room(
         self,

@@ -75,12 +75,11 @@ class SummaryStep:
         if candidate.has_reachable_runs(state):
             every_turn = candidate.history_window.needs_every_turn(state)
             state = await self.sessions.load_older_turns(state, every_turn=every_turn)
-        refs = candidate.list_refs(state)
+            candidate = candidate.select_turns(state)
+        refs = candidate.list_refs()
         if not refs:
             return None
-        texts = await self.sessions.texts.fetch_texts(
-            state.tenant, PromptNeeds((), refs, needs_older_turns=False)
-        )
+        texts = await self.sessions.texts.fetch_texts(state.tenant, PromptNeeds((), refs))
         by_ladder = candidate.view_limit is None and candidate.is_next
         prompt = await plan_next_call() if by_ladder else None
         return find_due_summary(candidate, material, state, texts, model, prompt)
