@@ -327,7 +327,7 @@ class PromptInputLoader:
 
     async def load_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
         """Return the inputs that the open turn was submitted with."""
-        inputs_ref = state.open.inputs if state.open else None
+        inputs_ref = state.open.submission.inputs if state.open else None
         if inputs_ref is None:
             return {}
         log = self.command_handler.log

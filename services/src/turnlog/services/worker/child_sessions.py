@@ -29,7 +29,7 @@ from turnlog.projections.session.commands import (
     SubmitChildTurn,
     WithdrawChildTurn,
 )
-from turnlog.projections.session.next_call import list_pending_children
+from turnlog.projections.session.open_turn import PendingChild, list_pending_children
 from turnlog.projections.session.rules.steps.child_rules import (
     CANCELLING_OUTCOMES,
     ChildEnd,
@@ -39,14 +39,13 @@ from turnlog.projections.session.rules.steps.child_rules import (
     find_pending_child,
     find_query,
 )
-from turnlog.projections.session.state import ChildTurnRef, SessionState, ToolUse
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.tool_uses import ChildTurnRef, ToolUse
 from turnlog.projections.tools.result_condensation import build_result_texts
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
-
-_Child = tuple[ToolUse, ChildTurnRef]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +64,11 @@ class ChildSessions:
         Returns the seconds until the next of them has taken too long. Children in different
         sessions are asked at the same time; those in one session in order.
         """
-        pending = _list_children(parent)
+        pending = list_pending_children(parent.open)
         asking = await self._create_asking_metadata(parent, by)
         by_session = groupby(
-            sorted(pending, key=lambda each: (each[1].session, each[1].turn)),
-            key=lambda each: each[1].session,
+            sorted(pending, key=lambda each: (each.child.session, each.child.turn)),
+            key=lambda each: each.child.session,
         )
         asked = (
             self._submit_in_order(parent, material, tuple(each), asking) for _, each in by_session
@@ -82,7 +81,7 @@ class ChildSessions:
         self, parent: SessionState, by: CommandMetadata
     ) -> CommandMetadata:
         """Return the metadata of what a child is asked: its actor is who asked the parent."""
-        text = parent.open.text if parent.open else None
+        text = parent.open.submission.text if parent.open else None
         if text is None:
             return by
         (recorded,) = await self.sessions.log.read_events_at(parent.tenant, [text.place])
@@ -92,10 +91,12 @@ class ChildSessions:
         self,
         parent: SessionState,
         material: SessionMaterial,
-        children: Sequence[_Child],
+        children: Sequence[PendingChild],
         by: CommandMetadata,
     ) -> None:
-        for use, child in children:
+        asked = parent.open.submission if parent.open else None
+        for pending in children:
+            use, child = pending.use, pending.child
             await self._open_child(parent, material, use.tool, child, by)
             called = await read_event(self.sessions.log, parent.tenant, use.asked.place, ToolCalled)
             asking = SubmitChildTurn(
@@ -104,9 +105,9 @@ class ChildSessions:
                 parent.phase,
                 material.phases,
                 meta={"turn": called.turn, "call": called.call, "id": called.id},
-                user=parent.open.user if parent.open else None,
+                user=asked.user if asked else None,
                 bound=compute_turn_bound(material.blueprint, use.tool, {}),
-                overrides=parent.open.overrides if parent.open else (),
+                overrides=asked.overrides if asked else (),
             )
             await self.sessions.handle(parent.tenant, child.session, asking, by)
 
@@ -142,17 +143,17 @@ class ChildSessions:
         return done.state
 
     async def _settle_or_wait(
-        self, parent: SessionState, material: SessionMaterial, of: _Child
+        self, parent: SessionState, material: SessionMaterial, pending: PendingChild
     ) -> float:
         """Settle a child whose turn has ended; return how long the parent waits for it."""
-        _, asked = of
+        asked = pending.child
         child = await self.sessions.load_state(parent.tenant, asked.session)
         if child is None:
             return 0.0
         policy, at = material.blueprint.policies.children, self.sessions.clock()
         end = find_child_end(child, asked, policy, at)
         if end is not None:
-            await self._settle(parent, material, of, child, end)
+            await self._settle(parent, material, pending, child, end)
             return 0.0
         opened = child.open if child.open and child.open.turn == asked.turn else None
         return max(0.0, compute_child_wait(asked, opened, policy, at)) or policy.seconds
@@ -167,23 +168,23 @@ class ChildSessions:
             return
         # A replica may lack the request that led to this turn
         parent = await self.sessions.load_state(tenant, child.origin.session, leader=True)
-        use = find_pending_child(parent.open, session, turn) if parent else None
-        if parent is None or use is None or use.child is None:
+        pending = find_pending_child(parent.open, session, turn) if parent else None
+        if parent is None or pending is None:
             return
         material = await self.blueprints.load_material(parent)
         policy, at = material.blueprint.policies.children, self.sessions.clock()
-        if end := find_child_end(child, use.child, policy, at):
-            await self._settle(parent, material, (use, use.child), child, end)
+        if end := find_child_end(child, pending.child, policy, at):
+            await self._settle(parent, material, pending, child, end)
 
     async def _settle(
         self,
         parent: SessionState,
         material: SessionMaterial,
-        of: _Child,
+        pending: PendingChild,
         child: SessionState,
         end: ChildEnd,
     ) -> None:
-        use, asked = of
+        use, asked = pending.use, pending.child
         detail = end.detail
         if end.outcome == "failed":
             detail = await self._describe_failure(child, asked.turn) or detail
@@ -193,7 +194,7 @@ class ChildSessions:
         command = SettleChild(
             asked.session, asked.turn, end.outcome, detail, returned, fails_turn=fails_turn
         )
-        by = CommandMetadata("worker", parent.open.event if parent.open else None)
+        by = CommandMetadata("worker", parent.open.submission.event if parent.open else None)
         await self.sessions.handle(parent.tenant, parent.session, command, by)
 
     async def _describe_failure(self, child: SessionState, turn: int) -> str:
@@ -250,8 +251,3 @@ class ChildSessions:
             await self._open_child(parent, material, settled.profile, child, by)
         command = WithdrawChildTurn(settled.child_turn)
         await self.sessions.handle(tenant, settled.session, command, by)
-
-
-def _list_children(parent: SessionState) -> tuple[_Child, ...]:
-    pending = list_pending_children(parent.open)
-    return tuple((use, use.child) for use in pending if use.child)

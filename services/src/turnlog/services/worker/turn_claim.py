@@ -21,7 +21,8 @@ from turnlog.events.store.ports import StampedTokenEvent, TokenStream
 from turnlog.events.tokens import AttemptAbandoned, AttemptClosed, Token
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import ClaimTurn
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.open_turn import OpenTurn
+from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.turn_queue import TurnDelivery
@@ -125,7 +126,7 @@ class TurnClaims:
             opened = state.open if state else None
             if opened is None or opened.turn != delivery.turn:
                 return None
-            if (opened.attempt, opened.running) != (seen.attempt, seen.running):
+            if opened.lease != seen.lease:
                 raise AttemptSuperseded
             return ClaimTurn(delivery.turn, self.worker, policies, partial)
 
@@ -135,7 +136,7 @@ class TurnClaims:
         return done.state
 
     async def _recover_partial(self, delivery: TurnDelivery, seen: OpenTurn) -> str:
-        if not seen.running:
+        if not seen.is_running:
             return ""
         events = await self.tokens.read_token_events(
             delivery.tenant, delivery.session, delivery.turn

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage
@@ -20,11 +20,21 @@ from turnlog.events.store.ports import TokenStream
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
-from turnlog.projections.session.next_call import list_pending_children
-from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
+from turnlog.projections.session.open_turn import (
+    ApprovalWait,
+    ChildWait,
+    EndedAttempt,
+    OpenTurn,
+    PromptedCall,
+    RunningAttempt,
+    UnclaimedTurn,
+    find_situation,
+    list_pending_children,
+)
+from turnlog.projections.session.rules.attempt_events import get_attempt_ref, is_overdue
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, build_outcome_command
 from turnlog.projections.session.rules.steps.approval_rules import compute_approval_wait
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.caches.text_cache import read_event
@@ -128,18 +138,24 @@ class TurnRunner:
             return DeliverySettled()
         material = await self.blueprints.load_material(state)
         policies = material.blueprint.resolve_policies(state.profile)
-        by = CommandMetadata("worker", opened.event, traceparent=get_traceparent())
-        wait = compute_approval_wait(opened, self.sessions.clock())
-        if wait:
-            return DeliveryDeferred(min(wait.total_seconds(), APPROVAL_CHECK_SECONDS))
-        if list_pending_children(opened):
-            return await self._wait_for_children(delivery, state, material, by)
-        if opened.running and not is_overdue(opened, policies, self.sessions.clock()):
-            grace = await compute_grace(self.tokens, delivery, opened.attempt, self.ack_wait)
-            if grace > 0:
-                return DeliveryDeferred(grace)
-            if await self._complete_from_tokens(delivery, opened, material, by):
-                return DeliverySettled()
+        by = CommandMetadata("worker", opened.submission.event, traceparent=get_traceparent())
+        at = self.sessions.clock()
+        match find_situation(opened):
+            case ApprovalWait() as waiting:
+                if wait := compute_approval_wait(waiting, at):
+                    return DeliveryDeferred(min(wait.total_seconds(), APPROVAL_CHECK_SECONDS))
+            case ChildWait():
+                return await self._wait_for_children(delivery, state, material, by)
+            case RunningAttempt(attempt=attempt) if not is_overdue(opened, policies, at):
+                grace = await compute_grace(self.tokens, delivery, attempt, self.ack_wait)
+                if grace > 0:
+                    return DeliveryDeferred(grace)
+                if await self._complete_from_tokens(delivery, opened, material, by):
+                    return DeliverySettled()
+            case UnclaimedTurn() | RunningAttempt() | EndedAttempt():
+                pass
+            case _ as never:
+                assert_never(never)
         claims = TurnClaims(self.name, self.sessions, self.tokens)
         try:
             claimed = await claims.claim_turn(delivery, state, opened, policies, by)
@@ -147,7 +163,7 @@ class TurnRunner:
             return DeliveryDeferred(self.ack_wait)
         if claimed.open is None or claimed.open.turn != delivery.turn:
             return DeliverySettled()
-        if not claimed.open.running:
+        if not claimed.open.is_running:
             return DeliveryDeferred(0)
         verdict = await self._run_calls(delivery, claimed, claimed.open, material, by)
         if isinstance(verdict, DeliverySuperseded):
@@ -202,9 +218,9 @@ class TurnRunner:
             delivery.tenant, delivery.session, delivery.turn
         )
         recovered = recover_answer(events, opened.attempt)
-        if recovered is None or opened.context is None:
+        if recovered is None or not isinstance(opened.call, PromptedCall):
             return False
-        place, tenant, closed = opened.context.place, delivery.tenant, recovered.closed
+        place, tenant, closed = opened.call.manifest.place, delivery.tenant, recovered.closed
         context = await read_event(self.sessions.log, tenant, place, ContextAssembled)
         cost = compute_cost(context.model, closed.usage, await self.outcomes.prices())
         timings = AttemptTimings(first_token=closed.first_token, total=closed.total)
@@ -244,15 +260,15 @@ class TurnRunner:
         )
         seconds = 0.0
         while True:
-            attempt = AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
+            attempt = get_attempt_ref(opened)
             context = AttemptContext(
                 delivery.tenant,
                 delivery.session,
                 attempt,
                 material,
                 material.find_stage(state),
-                prior_attempts=opened.attempt - opened.begun - 1,
-                has_prior_calls=opened.answered > 0,
+                prior_attempts=opened.call_attempts - 1,
+                has_prior_calls=opened.call.before > 0,
                 replacement=material.get_replacement(state),
             )
             active = start_attempt(context, self.tokens)

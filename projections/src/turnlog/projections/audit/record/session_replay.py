@@ -248,7 +248,7 @@ class SessionReplay:
         return self._whole_state
 
     def _read_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
-        inputs_ref = state.open.inputs if state.open else None
+        inputs_ref = state.open.submission.inputs if state.open else None
         if inputs_ref is None:
             return {}
         event = self._recorded_texts.get_event(inputs_ref.sequence).event

@@ -51,12 +51,8 @@ from turnlog.projections.prompt.history.turn_messages import (
     count_latest_turns,
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.state import (
-    MAX_RECENT_TURNS,
-    OpenTurn,
-    SessionState,
-    SettledTurnRef,
-)
+from turnlog.projections.session.open_turn import OpenTurn, UnpromptedCall
+from turnlog.projections.session.state import MAX_RECENT_TURNS, SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import build_ranges, iterate_turns
 
@@ -166,7 +162,8 @@ def list_summary_candidates(
 
 
 def _is_at_start(opened: OpenTurn) -> bool:
-    return opened.summing is None and opened.context is None and opened.plan is None
+    is_unprompted = isinstance(opened.call, UnpromptedCall)
+    return is_unprompted and opened.summing is None and opened.plan is None
 
 
 def find_due_summary(

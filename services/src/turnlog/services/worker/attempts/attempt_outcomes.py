@@ -26,6 +26,7 @@ from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.session.commands import AttemptRef, CompleteTurn
+from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.rules.attempt_events import UNKNOWN_USAGE
 from turnlog.projections.session.rules.outcome_commands import (
     OVERDUE_FAULT,
@@ -42,7 +43,7 @@ from turnlog.projections.session.rules.outcome_commands import (
     build_outcome_command,
 )
 from turnlog.projections.session.rules.retry_delays import compute_retry_delay
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.structured_output.json_repair import (
     InvalidAnswer,
     JsonSchema,

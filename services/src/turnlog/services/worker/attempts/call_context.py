@@ -40,10 +40,11 @@ from turnlog.projections.prompt.sources.prior_results import find_prior_results,
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import find_tool_snapshot
 from turnlog.projections.session.commands import AttemptRef, FixContext, SnapshotPrompts
+from turnlog.projections.session.open_turn import OpenTurn, PromptedCall
 from turnlog.projections.session.pinned_prompts import ANY_PROVIDER, find_pinned_files
-from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_call_id
+from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.rules.steps.summary_rules import WITHDRAWN_DETAIL
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.tools.result_condensation import format_turn_work
 from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile, is_provider_specific
@@ -120,7 +121,7 @@ class CallContextBuilder:
         """
         opened, kinds = state.open, material.list_call_kinds(state)
         model = material.resolve_model(state, self.default_model)
-        is_at_start = opened is not None and not opened.calls and opened.plan is None
+        is_at_start = opened is not None and opened.call.next_number == 1 and opened.plan is None
         if not is_at_start or len(kinds) == 1 or model == MODEL_OFF:
             return
         at, provider = format_rfc3339(self.sessions.clock()), parse_provider(model)
@@ -289,8 +290,8 @@ class CallContextBuilder:
             digests = (assembled.manifest.digest, body_digest)
             is_same = recorded and (recorded.manifest.digest, recorded.body_digest) == digests
             is_other = recorded is not None and not is_same
-            call_id = f"{opened.turn}.{opened.calls + 1}" if is_other else get_call_id(opened)
-            named = replace(attempt, call=call_id)
+            number = opened.call.next_number if is_other else opened.call.number
+            named = replace(attempt, call=f"{opened.turn}.{number}")
             prepared = PreparedCall(named, assembled.request, assembled.manifest, body)
             if is_same:
                 return None
@@ -311,9 +312,9 @@ class CallContextBuilder:
     async def _read_recorded_context(
         self, state: SessionState, opened: OpenTurn
     ) -> ContextAssembled | None:
-        if opened.context is None:
+        if not isinstance(opened.call, PromptedCall):
             return None
-        place, log = opened.context.place, self.sessions.log
+        place, log = opened.call.manifest.place, self.sessions.log
         return await read_event(log, state.tenant, place, ContextAssembled)
 
     async def _load_inputs(
@@ -356,12 +357,12 @@ async def describe_turn_work(
     texts: TextReader, tenant: str, opened: OpenTurn, blueprint: Blueprint
 ) -> str | None:
     """Describe how a turn was worked out; None if no later prompt shows it."""
-    if not (opened.plan or opened.tools) or not any(
+    has_steps = opened.plan is not None and opened.plan.steps
+    if not (has_steps or opened.tools) or not any(
         blueprint.resolve_view(name).of == "work" for name in blueprint.history
     ):
         return None
-    goals = [step.goal for step in opened.plan or ()]
-    results = [use.given.summary if use.given else use.said for use in opened.tools]
-    result_refs = [ref for ref in results if ref]
+    goals = [step.goal for step in opened.plan.steps] if opened.plan else []
+    result_refs = [use.result.summary for use in opened.tools if use.result]
     found = await texts.read_texts(tenant, (*goals, *result_refs))
     return format_turn_work([found[goal] for goal in goals], [found[ref] for ref in result_refs])

@@ -22,9 +22,10 @@ from turnlog.projections.prompt.sources.session_material import (
     find_phase_visibility,
 )
 from turnlog.projections.session.commands import AttemptRef, ResolveTurn
+from turnlog.projections.session.open_turn import OpenTurn, TurnResolution
 from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
-from turnlog.projections.session.state import OpenTurn, SessionState, TurnResolution
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.extensions.resolver_client import format_resolver_name, request_outcome
 from turnlog.services.extensions.resolver_contract import ResolverRequest
@@ -57,9 +58,10 @@ class ResolverStep:
             return None
         state = await self.sessions.require_state(state.tenant, state.session)
         opened = _require_current(state, attempt)
-        if opened.resolved or opened.text is None:
+        text = opened.submission.text
+        if opened.resolved or text is None:
             return opened.resolved
-        question = await self._build_question(state, opened.text, material)
+        question = await self._build_question(state, text, material)
         command = await self._build_command(state, attempt, material.references, spec, question)
         done = await self.sessions.handle(state.tenant, state.session, command, by)
         return _require_current(done.state, attempt).resolved

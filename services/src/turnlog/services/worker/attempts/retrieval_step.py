@@ -45,9 +45,10 @@ from turnlog.projections.prompt.sources.hit_selection import build_limits, selec
 from turnlog.projections.prompt.sources.layer_sources import is_condition_met
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, RecordRetrieval
+from turnlog.projections.session.open_turn import TurnRetrieval
 from turnlog.projections.session.rules.outcome_commands import NothingRetrieved
 from turnlog.projections.session.rules.steps.retrieval_rules import find_retrieval
-from turnlog.projections.session.state import SessionState, TurnRetrieval
+from turnlog.projections.session.state import SessionState
 from turnlog.services.extensions.plugins import load_reranker
 from turnlog.services.knowledge.current_search import UNKNOWN_COLLECTION
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -207,7 +208,7 @@ class RetrievalStep:
         return build_call_counter(budget, material.vocabularies, model)
 
     async def _read_query(self, state: SessionState) -> str:
-        ref = state.open.text if state.open else None
+        ref = state.open.submission.text if state.open else None
         if ref is None:
             return ""
         texts = await self.sessions.texts.read_texts(state.tenant, (ref,))

@@ -37,7 +37,7 @@ from turnlog.projections.prompt.budget.admission_limits import find_definition_l
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import has_tools
 from turnlog.projections.session.commands import AttemptRef, ReturnTool, SnapshotTools, StartTool
-from turnlog.projections.session.next_call import list_pending_tools
+from turnlog.projections.session.open_turn import list_pending_tools
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.rules.steps.approval_rules import describe_refusal
 from turnlog.projections.session.rules.steps.tool_rules import (
@@ -46,7 +46,8 @@ from turnlog.projections.session.rules.steps.tool_rules import (
     refuse_tool_call,
     report_lost_tool,
 )
-from turnlog.projections.session.state import SessionState, ToolUse
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.tool_uses import DecidedApproval, ToolUse
 from turnlog.projections.tools.result_condensation import build_result_texts
 from turnlog.projections.tools.tool_catalog import (
     DefinitionLimit,
@@ -207,9 +208,8 @@ class ToolRunner:
         for use in uses:
             called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
             arguments = parse_tool_arguments(called.arguments)
-            approval = use.approval
-            if approval and approval.decision == "refuse":
-                place, tenant = approval.decided_at, state.tenant
+            if isinstance(use.approval, DecidedApproval) and use.is_approval_refused:
+                place, tenant = use.approval.decided_at, state.tenant
                 decided = await read_event(self.sessions.log, tenant, place, ApprovalDecided)
                 refusal = refuse_tool_call(called, describe_refusal(decided))
                 state = await self._record_return(state, use, refusal)

@@ -5,8 +5,6 @@ Events of a turn that is no longer open change nothing, except the redaction of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Final, assert_never
 
 from turnlog.events.envelope import RecordedEvent
@@ -21,7 +19,6 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
-    ApprovalDecision,
     ApprovalRequested,
     PlanMade,
     StepPlanned,
@@ -33,23 +30,28 @@ from turnlog.events.model.turn_events import TurnQueued, TurnResolved, TurnRole,
 from turnlog.projections.session.fold.settled_turns import add_settled_turn, mark_turn
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.next_call import get_step_number, has_step_failed
-from turnlog.projections.session.state import (
-    MAX_PRIOR_RESULTS,
+from turnlog.projections.session.open_turn import (
+    ActedStep,
     AnsweredCall,
-    ChildTurnRef,
+    CurrentCall,
+    EndedAttempt,
     OpenTurn,
     PlannedStep,
-    PriorToolResults,
-    RedactionNote,
+    PromptedCall,
     RetrievedEntry,
+    RunningAttempt,
+    TurnPlan,
+    TurnResolution,
+    TurnRetrieval,
+    TurnSubmission,
+    UnclaimedTurn,
+    UnpromptedCall,
+)
+from turnlog.projections.session.state import (
+    RedactionNote,
     SessionState,
     SettledStatus,
     SettledTurnRef,
-    ToolApproval,
-    ToolResultRef,
-    ToolUse,
-    TurnResolution,
-    TurnRetrieval,
 )
 from turnlog.projections.session.text_refs import (
     InputsRef,
@@ -59,6 +61,18 @@ from turnlog.projections.session.text_refs import (
     build_text_ref,
 )
 from turnlog.projections.session.tool_disclosure import extend_disclosure, is_adapting
+from turnlog.projections.session.tool_uses import (
+    ChildTurnRef,
+    DecidedApproval,
+    PriorToolResults,
+    RequestedTool,
+    ReturnedTool,
+    StartedTool,
+    ToolResultRef,
+    ToolUse,
+    UndecidedApproval,
+    list_reusable_results,
+)
 
 REDACTION_NOTE_RULE: Final = "when reply_redacted"
 """Rule that a manifest names for a part that is included because a reply was redacted."""
@@ -86,11 +100,11 @@ def apply_turn_resolved(
     if state.open is None or state.open.turn != event.turn:
         return state
     found = TurnResolution(
-        event.intent,
-        event.entity,
-        event.identifiers,
-        build_text_ref(recorded, "results", event.results),
-        build_text_ref(recorded, "answer", event.answer),
+        intent=event.intent,
+        entity=event.entity,
+        identifiers=event.identifiers,
+        results=build_text_ref(recorded, "results", event.results),
+        answer=build_text_ref(recorded, "answer", event.answer),
     )
     return replace(state, open=replace(state.open, resolved=found))
 
@@ -102,18 +116,22 @@ def apply_knowledge_retrieved(
         return state
     entries = tuple(
         RetrievedEntry(
-            each.collection,
-            each.entry,
-            each.revision,
-            each.title,
-            each.digest,
-            each.score,
-            each.confidence,
+            collection=each.collection,
+            entry=each.entry,
+            revision=each.revision,
+            title=each.title,
+            digest=each.digest,
+            score=each.score,
+            confidence=each.confidence,
         )
         for each in event.taken
     )
     found = TurnRetrieval(
-        event.retrieval, recorded.sequence, entries, event.nothing_found, event.unavailable
+        retrieval=event.retrieval,
+        sequence=recorded.sequence,
+        entries=entries,
+        nothing_found=event.nothing_found,
+        unavailable=event.unavailable,
     )
     return replace(state, open=replace(state.open, retrievals=(*state.open.retrievals, found)))
 
@@ -121,46 +139,37 @@ def apply_knowledge_retrieved(
 def apply_turn_submitted(
     state: SessionState, recorded: RecordedEvent, event: TurnSubmitted
 ) -> SessionState:
-    text = build_optional_text_ref(recorded, "text", event.text)
-    at, inputs_ref = recorded.envelope.time, build_inputs_ref(recorded, event)
-    opened = OpenTurn(
-        event.turn,
-        text,
-        recorded.envelope.id,
-        at,
-        inputs=inputs_ref,
-        role=event.role,
+    opened = OpenTurn(build_submission(recorded, event), recorded.envelope.time)
+    return replace(state, open=opened, submitted=event.turn)
+
+
+def apply_turn_queued(
+    state: SessionState, recorded: RecordedEvent, event: TurnQueued
+) -> SessionState:
+    waiting = (*state.waiting, build_submission(recorded, event))
+    return replace(state, waiting=waiting, submitted=event.turn)
+
+
+def build_submission(recorded: RecordedEvent, event: TurnSubmitted | TurnQueued) -> TurnSubmission:
+    """Return what an event submits, by reference."""
+    return TurnSubmission(
+        turn=event.turn,
+        text=build_optional_text_ref(recorded, "text", event.text),
+        event=recorded.envelope.id,
+        inputs=InputsRef(recorded.sequence, recorded.stream_sequence) if event.inputs else None,
+        role=event.role if isinstance(event, TurnSubmitted) else "user",
         user=event.user,
         reservation=event.reservation,
         overrides=event.overrides,
     )
-    return replace(state, open=opened, submitted=event.turn)
-
-
-def build_inputs_ref(
-    recorded: RecordedEvent, event: TurnSubmitted | TurnQueued
-) -> InputsRef | None:
-    """Return the reference to a turn's inputs, or None where it has none."""
-    return InputsRef(recorded.sequence, recorded.stream_sequence) if event.inputs else None
 
 
 def apply_turn_released(state: SessionState, recorded: RecordedEvent, turn: int) -> SessionState:
     found = next((waiting for waiting in state.waiting if waiting.turn == turn), None)
     if found is None:
         return state
-    at, inputs_ref = recorded.envelope.time, found.inputs
-    opened = OpenTurn(
-        turn,
-        found.text,
-        found.event,
-        at,
-        inputs=inputs_ref,
-        user=found.user,
-        reservation=found.reservation,
-        overrides=found.overrides,
-    )
     rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
-    return replace(state, open=opened, waiting=rest)
+    return replace(state, open=OpenTurn(found, recorded.envelope.time), waiting=rest)
 
 
 def settle_turn(
@@ -174,15 +183,16 @@ def settle_turn(
 
     A turn of the system is no exchange and has no reply.
     """
-    open_or_waiting = (state.open, *state.waiting)
-    settled = next((each for each in open_or_waiting if each and each.turn == turn), None)
-    resolved = settled.resolved if isinstance(settled, OpenTurn) else None
-    role: TurnRole = settled.role if isinstance(settled, OpenTurn) else "user"
+    opened = state.open if state.open and state.open.turn == turn else None
+    waiting = next((each for each in state.waiting if each.turn == turn), None)
+    submission = opened.submission if opened else waiting
+    resolved = opened.resolved if opened else None
+    role: TurnRole = submission.role if submission else "user"
     done = status == "completed" and role == "user"
     counted = replace(
         state,
-        open=None if state.open and state.open.turn == turn else state.open,
-        waiting=tuple(waiting for waiting in state.waiting if waiting.turn != turn),
+        open=None if opened else state.open,
+        waiting=tuple(each for each in state.waiting if each.turn != turn),
         completed=state.completed + done,
         exchanges=state.exchanges + done,
         returns=collect_prior_results(turn, state.open, state.phase) if done else state.returns,
@@ -191,13 +201,13 @@ def settle_turn(
     return add_settled_turn(
         counted,
         SettledTurnRef(
-            turn,
-            status,
-            settled.text if settled else None,
-            reply if role == "user" else None,
+            turn=turn,
+            status=status,
+            text=submission.text if submission else None,
+            reply=reply if role == "user" else None,
             phase=state.phase,
             work=work,
-            request=settled.event if settled else "",
+            request=submission.event if submission else "",
             intent=resolved.intent if resolved else None,
             entity=resolved.entity if resolved else None,
             role=role,
@@ -208,8 +218,8 @@ def settle_turn(
 def apply_attempt_started(state: SessionState, event: AttemptStarted) -> SessionState:
     if state.open is None or state.open.turn != event.turn:
         return state
-    opened = replace(state.open, attempt=event.attempt, running=True, worker=event.worker)
-    return replace(state, open=opened)
+    lease = RunningAttempt(event.attempt, event.worker)
+    return replace(state, open=replace(state.open, lease=lease))
 
 
 def apply_context_assembled(
@@ -218,13 +228,26 @@ def apply_context_assembled(
     """Record that the prompt of a call is in the log, and which turn carries the redaction note."""
     if state.open is None or state.open.turn != event.turn:
         return state
-    place, at = recorded.stream_sequence, recorded.envelope.time
-    context = TextRef(recorded.sequence, place, "manifest", event.manifest.digest, 0, at)
-    calls = state.open.calls + 1
     adapted = state.open.adapted or (bool(state.open.retrievals) and is_adapting(event.manifest))
-    opened = replace(state.open, calls=calls, context=context, adapted=adapted)
+    call = _prompt_call(state.open.call, recorded, event)
+    opened = replace(state.open, call=call, adapted=adapted)
     called = {**state.called, event.manifest.kind: recorded.stream_sequence}
     return replace(state, open=opened, called=called, note=_update_note(state.note, event))
+
+
+def _prompt_call(
+    call: CurrentCall, recorded: RecordedEvent, event: ContextAssembled
+) -> PromptedCall:
+    """Return the call with its prompt, which may supersede another one of it."""
+    place, at = recorded.stream_sequence, recorded.envelope.time
+    manifest = TextRef(recorded.sequence, place, "manifest", event.manifest.digest, 0, at)
+    match call:
+        case UnpromptedCall(number=number):
+            return PromptedCall(number, call, manifest)
+        case PromptedCall(number=number, unprompted=unprompted):
+            return PromptedCall(number + 1, unprompted, manifest)
+        case _ as never:
+            assert_never(never)
 
 
 def _update_note(note: RedactionNote | None, event: ContextAssembled) -> RedactionNote | None:
@@ -241,9 +264,15 @@ def _update_note(note: RedactionNote | None, event: ContextAssembled) -> Redacti
 
 def apply_attempt_ended(state: SessionState, event: AttemptEnded | CallCompleted) -> SessionState:
     opened = state.open
-    if opened is None or opened.turn != event.turn or opened.attempt != event.attempt:
+    if opened is None or opened.turn != event.turn:
         return state
-    return replace(state, open=replace(opened, running=False))
+    match opened.lease:
+        case RunningAttempt() as lease if lease.attempt == event.attempt:
+            return replace(state, open=replace(opened, lease=EndedAttempt(lease)))
+        case UnclaimedTurn() | RunningAttempt() | EndedAttempt():
+            return state
+        case _ as never:
+            assert_never(never)
 
 
 def apply_reply_redacted(
@@ -273,9 +302,6 @@ TurnProgressEvent = (
 )
 """Events that continue a turn without settling it."""
 
-_FAILED_OUTCOMES: Final = frozenset({"failed", "refused"})
-"""Outcomes of a tool that is known not to have done its work."""
-
 
 def advance_open_turn(
     opened: OpenTurn, recorded: RecordedEvent, event: TurnProgressEvent
@@ -286,92 +312,110 @@ def advance_open_turn(
         case CallCompleted(attempt=attempt, call=call, text=said):
             answer = AnsweredCall(call, build_optional_text_ref(recorded, "text", said))
             return replace(
-                _count_step(opened),
-                answered=opened.calls,
-                begun=attempt,
-                context=None,
+                opened,
+                call=UnpromptedCall(opened.call.next_number, attempt),
+                plan=_count_acted_step(opened),
                 answers=(*opened.answers, answer),
             )
         case PlanMade():
-            return replace(opened, plan=())
+            return replace(opened, plan=TurnPlan((), opened.plan.acted if opened.plan else None))
         case StepPlanned(goal=goal, tools=tools, given=result_sequence):
+            plan = opened.plan or TurnPlan()
             step = PlannedStep(build_text_ref(recorded, "goal", goal), tools, result_sequence)
-            return replace(opened, plan=(*(opened.plan or ()), step))
+            return replace(opened, plan=TurnPlan((*plan.steps, step), plan.acted))
         case ToolCalled(call=call, id=id, tool=tool, arguments=arguments):
             use = ToolUse(call, id, tool, build_literal_text_ref(recorded, "arguments", arguments))
             return replace(opened, tools=(*opened.tools, use))
-        case ApprovalRequested(approval=number, deadline=deadline):
-            approval = ToolApproval(number, deadline)
-            return _update_tool_use(opened, event, lambda use: replace(use, approval=approval))
-        case ApprovalDecided(decision=decision):
-            place = recorded.stream_sequence
+        case ApprovalDecided() | ChildSettled():
             resumed = replace(opened, released_at=recorded.envelope.time)
-            return _update_tool_use(resumed, event, lambda use: _decide_use(use, decision, place))
-        case ChildRequested(session=session, child_turn=turn):
-            child = ChildTurnRef(session, turn, recorded.sequence, recorded.envelope.time)
-            return _update_tool_use(opened, event, lambda use: replace(use, child=child))
-        case ChildSettled():
-            return replace(opened, released_at=recorded.envelope.time)
-        case ToolStarted(attempt=attempt):
-            return _update_tool_use(opened, event, lambda use: replace(use, started=attempt))
-        case ToolReturned(text=text):
-            back = build_optional_text_ref(recorded, "text", text)
-            later = _build_result_ref(recorded, event, back)
-            failed = event.outcome in _FAILED_OUTCOMES
-            short = event.treatment == "condensed"
-            change = partial(
-                replace,
-                returned=True,
-                failed=failed,
-                said=back,
-                distilled=short,
-                given=later,
-                brief=build_optional_text_ref(recorded, "brief", event.brief),
-                characters=event.characters,
-            )
-            return _update_tool_use(opened, event, change)
+            return _advance_tool_use(resumed, recorded, event)
+        case ApprovalRequested() | ChildRequested() | ToolStarted() | ToolReturned():
+            return _advance_tool_use(opened, recorded, event)
         case _ as never:
             assert_never(never)
 
 
-def _count_step(opened: OpenTurn) -> OpenTurn:
-    """Count the step whose tactic call was answered; a retried step is already counted."""
-    if has_step_failed(opened):
-        return replace(opened, retaken=opened.acted)
-    return opened if opened.plan is None else replace(opened, acted=get_step_number(opened))
+def _count_acted_step(opened: OpenTurn) -> TurnPlan | None:
+    """Return the plan after a tactic call is answered; a retried step is already counted."""
+    plan = opened.plan
+    if plan is None:
+        return None
+    if plan.acted and has_step_failed(opened):
+        return TurnPlan(plan.steps, ActedStep(plan.acted.number, is_retry=True))
+    return TurnPlan(plan.steps, ActedStep(get_step_number(opened)))
 
 
-def _decide_use(use: ToolUse, decision: ApprovalDecision, place: int) -> ToolUse:
-    asked = use.approval
-    decided = asked and ToolApproval(asked.number, asked.deadline, decision, place)
-    return replace(use, approval=decided)
+ToolUseEvent = (
+    ApprovalRequested | ApprovalDecided | ChildRequested | ChildSettled | ToolStarted | ToolReturned
+)
+"""Events of one tool call."""
 
 
-def _update_tool_use(
-    opened: OpenTurn,
-    event: ApprovalRequested | ApprovalDecided | ChildRequested | ToolStarted | ToolReturned,
-    change: Callable[[ToolUse], ToolUse],
-) -> OpenTurn:
-    named = (event.call, event.id)
-    tools = (change(use) if (use.call, use.id) == named else use for use in opened.tools)
+def _advance_tool_use(opened: OpenTurn, recorded: RecordedEvent, event: ToolUseEvent) -> OpenTurn:
+    tools = (
+        _apply_tool_event(use, recorded, event)
+        if (use.call, use.id) == (event.call, event.id)
+        else use
+        for use in opened.tools
+    )
     return replace(opened, tools=tuple(tools))
 
 
-def _build_result_ref(
-    recorded: RecordedEvent, event: ToolReturned, back: TextRef | None
-) -> ToolResultRef | None:
-    """Return the result for later turns, or None unless the tool answered."""
-    if back is None or event.outcome != "answered":
+def _apply_tool_event(use: ToolUse, recorded: RecordedEvent, event: ToolUseEvent) -> ToolUse:
+    match event:
+        case ApprovalRequested(approval=number, deadline=deadline):
+            return replace(use, approval=UndecidedApproval(number, deadline))
+        case ApprovalDecided(decision=decision):
+            if use.approval is None:
+                return use
+            decided = DecidedApproval(use.approval.number, decision, recorded.stream_sequence)
+            return replace(use, approval=decided)
+        case ToolStarted(attempt=attempt):
+            return _begin_tool(use, StartedTool(attempt))
+        case ChildRequested(session=session, child_turn=turn):
+            at = recorded.envelope.time
+            return _begin_tool(use, ChildTurnRef(session, turn, recorded.sequence, at))
+        case ChildSettled():
+            return use
+        case ToolReturned(outcome=outcome):
+            returned = ReturnedTool(outcome, _build_result_ref(recorded, event))
+            return replace(use, progress=returned)
+        case _ as never:
+            assert_never(never)
+
+
+def _begin_tool(use: ToolUse, begun: StartedTool | ChildTurnRef) -> ToolUse:
+    """Return a tool use that is begun; one that has returned, or that a child does, stays so."""
+    match use.progress:
+        case ReturnedTool():
+            return use
+        case ChildTurnRef() if isinstance(begun, StartedTool):
+            return use
+        case RequestedTool() | StartedTool() | ChildTurnRef():
+            return replace(use, progress=begun)
+        case _ as never:
+            assert_never(never)
+
+
+def _build_result_ref(recorded: RecordedEvent, event: ToolReturned) -> ToolResultRef | None:
+    """Return the result of a tool; None where it has no text."""
+    said = build_optional_text_ref(recorded, "text", event.text)
+    if said is None:
         return None
-    later = build_optional_text_ref(recorded, "summary", event.summary) or back
-    brief = build_optional_text_ref(recorded, "brief", event.brief)
-    is_distilled = event.treatment == "condensed"
-    return ToolResultRef(back, later, is_distilled, brief, event.characters)
+    is_answered = event.outcome == "answered"
+    later = build_optional_text_ref(recorded, "summary", event.summary) if is_answered else None
+    return ToolResultRef(
+        said=said,
+        summary=later or said,
+        distilled=event.treatment == "condensed",
+        brief=build_optional_text_ref(recorded, "brief", event.brief),
+        characters=event.characters,
+    )
 
 
 def collect_prior_results(
     turn: int, opened: OpenTurn | None, phase: str | None
 ) -> PriorToolResults | None:
     """Return the tool results of a turn that is completed, or None where it has none."""
-    results = [use.given for use in opened.tools if use.given] if opened else []
-    return PriorToolResults(turn, phase, tuple(results[-MAX_PRIOR_RESULTS:])) if results else None
+    results = list_reusable_results(opened.tools) if opened else ()
+    return PriorToolResults(turn, phase, results) if results else None
