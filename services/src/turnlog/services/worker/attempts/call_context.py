@@ -30,6 +30,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.token_counters import build_call_counter
 from turnlog.projections.prompt.assembly_inputs import (
+    AssembledPrompt,
     PromptCall,
     parse_provider,
 )
@@ -54,10 +55,13 @@ from turnlog.services.caches.text_cache import TextReader, read_event
 from turnlog.services.extensions.plugins import load_source
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
 from turnlog.services.worker.model.model_types import MODEL_OFF, ModelFailure
-from turnlog.services.worker.turn_claim import AttemptSuperseded
+from turnlog.services.worker.turn_context import (
+    AttemptSuperseded,
+    TurnContext,
+    append_command,
+)
 
 JOINT_TOKENS: Final = 16
 """Tokens kept free where the goal of a step joins the other texts of its message."""
@@ -87,90 +91,73 @@ class CallContextBuilder:
     sends_body: Callable[[str], bool] = lambda _: False
     """Returns whether the server of a model is sent the recorded request byte for byte."""
 
-    async def prepare_call(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> PreparedCall:
+    async def prepare_call(self, context: TurnContext) -> PreparedCall:
         """Pin prompt files if needed, assemble the prompt and record it.
 
         Raises `AttemptSuperseded` if the attempt lost its lease. Before anything is recorded,
         raises `ModelFailure` if there is no model, and `Refused` with `withdrawn` if the call is
         for a summary of turns of which one was taken back.
         """
-        model = material.resolve_model(state, self.default_model)
+        model = self.resolve_model(context)
         if model == MODEL_OFF:
             raise ModelFailure("model_off", "there is no model to ask")
-        at = format_rfc3339(self.sessions.clock())
-        call = PromptCall(material.find_call_kind(state), model, at)
-        await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
-        return await self._record_context(state.tenant, state.session, attempt, material, call, by)
+        call = self._create_call(context.material.find_call_kind(context.state), model)
+        await self._pin_prompts(context, call.provider)
+        return await self._record_context(context, call)
 
-    async def check_room(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> None:
+    async def check_room(self, context: TurnContext) -> None:
         """Refuse a turn of several calls, before the first, if what is fixed in one cannot fit.
 
         Raises `BudgetExceeded` with the sizes.
         """
-        opened, kinds = state.open, material.list_call_kinds(state)
-        model = material.resolve_model(state, self.default_model)
+        opened, kinds = context.state.open, context.material.list_call_kinds(context.state)
+        model = self.resolve_model(context)
         is_at_start = opened is not None and opened.call.next_number == 1 and opened.plan is None
         if not is_at_start or len(kinds) == 1 or model == MODEL_OFF:
             return
-        at, provider = format_rfc3339(self.sessions.clock()), parse_provider(model)
-        pinned = await self._pin_prompts(state, attempt, material.blueprint, provider, by)
+        pinned = await self._pin_prompts(context, parse_provider(model))
         for kind in kinds:
-            call = PromptCall(kind, model, at, is_foreseen=True)
-            bare = keep_fixed_parts(material, kind)
-            (await self.prompt_inputs.load_new_call(bare, pinned, call)).assemble_prompt()
+            await self._assemble_fixed_parts(pinned, kind, model)
 
-    async def plan_next_call(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> UnfittedPrompt | None:
+    async def _assemble_fixed_parts(
+        self, context: TurnContext, kind: str, model: str
+    ) -> AssembledPrompt:
+        """Assemble a later call of the turn from what it must contain."""
+        call = replace(self._create_call(kind, model), is_foreseen=True)
+        bare = keep_fixed_parts(context.material, kind)
+        return (await self.prompt_inputs.load_new_call(bare, context.state, call)).assemble_prompt()
+
+    async def plan_next_call(self, context: TurnContext) -> UnfittedPrompt | None:
         """Return the next call before it is fitted to its budget; prompt files are pinned."""
-        model = material.resolve_model(state, self.default_model)
-        at = format_rfc3339(self.sessions.clock())
-        call = PromptCall(material.find_call_kind(state), model, at)
-        pinned = await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
-        inputs = await self.prompt_inputs.load_new_call(material, pinned, call)
+        kind = context.material.find_call_kind(context.state)
+        call = self._create_call(kind, self.resolve_model(context))
+        pinned = await self._pin_prompts(context, call.provider)
+        inputs = await self.prompt_inputs.load_new_call(context.material, pinned.state, call)
         return inputs.fill_prompt().unfitted_prompt
 
-    async def measure_tool_room(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> StepToolRoom | None:
+    def resolve_model(self, context: TurnContext) -> str:
+        """Return the model of the session, as litellm spells it."""
+        return context.material.resolve_model(context.state, self.default_model)
+
+    def _create_call(self, kind: str, model: str) -> PromptCall:
+        return PromptCall(kind, model, format_rfc3339(self.sessions.clock()))
+
+    async def measure_tool_room(self, context: TurnContext) -> StepToolRoom | None:
         """Return what the steps of a plan have room for; None if nothing limits their tools."""
+        material, state = context.material, context.state
         blueprint, taken = material.blueprint, find_tool_snapshot(material, state)
         kind = blueprint.profiles[state.profile].act
         spec = blueprint.calls.get(kind or "")
-        model = material.resolve_model(state, self.default_model)
+        model = self.resolve_model(context)
         if kind is None or spec is None or spec.budget is None or taken is None:
             return None
         if "for_step" not in spec.tools or model == MODEL_OFF:
             return None
-        call = PromptCall(kind, model, format_rfc3339(self.sessions.clock()), is_foreseen=True)
-        pinned = await self._pin_prompts(state, attempt, blueprint, call.provider, by)
-        bare = keep_fixed_parts(material, kind)
-        manifest = (
-            (await self.prompt_inputs.load_new_call(bare, pinned, call)).assemble_prompt().manifest
-        )
+        pinned = await self._pin_prompts(context, parse_provider(model))
+        manifest = (await self._assemble_fixed_parts(pinned, kind, model)).manifest
         room = (manifest.budget or 0) - manifest.tokens - JOINT_TOKENS
         digests = {name: pin.digest for name, pin in taken.tools.items()}
-        texts = await self.sessions.texts.read_blobs(state.tenant, set(digests.values()))
+        texts = await self.sessions.texts.read_blobs(context.tenant, set(digests.values()))
         counting = build_call_counter(blueprint.budget[spec.budget], material.vocabularies, model)
 
         def count() -> dict[str, int]:
@@ -179,28 +166,22 @@ class CallContextBuilder:
         sizes = await run_text_work(count, sum(map(len, texts.values())))
         return StepToolRoom(room, sizes, counting)
 
-    async def _pin_prompts(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        blueprint: Blueprint,
-        provider: str,
-        by: CommandMetadata,
-    ) -> SessionState:
-        layers = blueprint.layers.values()
-        is_pinned = find_pinned_files(state.prompts, provider) is not None
+    async def _pin_prompts(self, context: TurnContext, provider: str) -> TurnContext:
+        """Pin the prompt files of a provider, once a session."""
+        layers = context.material.blueprint.layers.values()
+        is_pinned = find_pinned_files(context.state.prompts, provider) is not None
         if is_pinned or not any(isinstance(each, PinnedLayer) for each in layers):
-            return state
-        command = await self._read_prompts(state, attempt, blueprint, provider)
-        return (await self.sessions.handle(state.tenant, state.session, command, by)).state
+            return context
+        return await append_command(
+            self.sessions, context, await self._read_prompts(context, provider)
+        )
 
-    async def _read_prompts(
-        self, state: SessionState, attempt: AttemptRef, blueprint: Blueprint, provider: str
-    ) -> SnapshotPrompts:
+    async def _read_prompts(self, context: TurnContext, provider: str) -> SnapshotPrompts:
         """Read the files of the call's provider, and where those of any other one differ.
 
         What a session pinned for another provider stays where it does not depend on the provider.
         """
+        state, blueprint = context.state, context.material.blueprint
         prompt_layers = list_prompt_layers(blueprint)
         own = {
             name: each
@@ -231,7 +212,7 @@ class CallContextBuilder:
                 layers={layer: file for layer, file in stored.items() if files.get(layer) != file},
                 without=tuple(sorted(provider_files.keys() - found.keys())),
             )
-        return SnapshotPrompts(attempt, provider, files, others)
+        return SnapshotPrompts(context.attempt, provider, files, others)
 
     def _list_providers(
         self, state: SessionState, blueprint: Blueprint, layers: Mapping[str, FileLayer]
@@ -263,15 +244,8 @@ class CallContextBuilder:
             for (name, (path, _)), digest in zip(found.items(), stored, strict=True)
         }
 
-    async def _record_context(
-        self,
-        tenant: str,
-        session: str,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        call: PromptCall,
-        by: CommandMetadata,
-    ) -> PreparedCall:
+    async def _record_context(self, context: TurnContext, call: PromptCall) -> PreparedCall:
+        attempt = context.attempt
         prepared: PreparedCall | None = None
 
         async def choose(state: SessionState | None) -> FixContext | None:
@@ -283,7 +257,7 @@ class CallContextBuilder:
                 # Nothing may be left of what it was to summarise, and it would be discarded.
                 raise Refused("withdrawn", WITHDRAWN_DETAIL)
             recorded = await self._read_recorded_context(state, opened)
-            inputs = await self._load_inputs(state, recorded, material, call)
+            inputs = await self._load_inputs(state, recorded, context.material, call)
             assembled = inputs.assemble_prompt()
             body = assembled.request.chat_body if self.sends_body(call.model) else None
             body_digest = None if body is None else compute_digest(body)
@@ -304,7 +278,7 @@ class CallContextBuilder:
                 body_digest=body_digest,
             )
 
-        await self.sessions.handle(tenant, session, choose, by)
+        await self.sessions.handle(context.tenant, context.session, choose, context.by)
         if prepared is None:
             raise AttemptSuperseded
         return prepared
