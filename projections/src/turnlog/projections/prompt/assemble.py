@@ -31,6 +31,7 @@ from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
+    EarlierCall,
     PromptCall,
     PromptNeeds,
     PromptTexts,
@@ -137,10 +138,13 @@ def _find_budget(blueprint: Blueprint, call: PromptCall) -> BudgetSpec | None:
     return blueprint.budget[name] if name else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPrompt:
     """A prompt with all its texts, before it is fitted to its budget."""
 
+    unfilled: UnfilledPrompt
+    earlier_call: EarlierCall | None
+    """The previous call of the kind, which the manifest is compared with."""
     plan: PromptPlan
     tools: tuple[OfferedTool, ...]
     output: PlannedOutput | None
@@ -177,7 +181,16 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
         if budget
         else None
     )
-    return PlannedPrompt(plan, tools, output, beside, counting, fitting)
+    return PlannedPrompt(
+        unfilled=unfilled,
+        earlier_call=texts.earlier_call,
+        plan=plan,
+        tools=tools,
+        output=output,
+        beside=beside,
+        counting=counting,
+        fitting=fitting,
+    )
 
 
 def assemble(unfilled: UnfilledPrompt, texts: PromptTexts) -> AssembledPrompt:
@@ -185,7 +198,12 @@ def assemble(unfilled: UnfilledPrompt, texts: PromptTexts) -> AssembledPrompt:
 
     Raises `Refused` if it cannot fit its budget, and `Corrupt` if a text was not fetched.
     """
-    call, state, planned = unfilled.call, unfilled.state, fill_prompt(unfilled, texts)
+    return fit_prompt(fill_prompt(unfilled, texts))
+
+
+def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
+    """Fit a prompt to its budget and render it; raises `Refused` if it cannot fit."""
+    unfilled, call = planned.unfilled, planned.unfilled.call
     counting, fitting, output = planned.counting, planned.fitting, planned.output
     plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
     messages, message_parts = render_plan(plan, counting)
@@ -197,7 +215,7 @@ def assemble(unfilled: UnfilledPrompt, texts: PromptTexts) -> AssembledPrompt:
     manifest = Manifest(
         kind=call.kind,
         at=call.at,
-        sequence=state.head.sequence,
+        sequence=unfilled.state.head.sequence,
         assembler=call.assembler,
         counter=counting.counter,
         budget=fitting.limit if fitting else None,
@@ -206,7 +224,7 @@ def assemble(unfilled: UnfilledPrompt, texts: PromptTexts) -> AssembledPrompt:
         steps=steps,
         omitted=call.gathered.omitted,
         stale=call.gathered.stale,
-        prefix=_compare_prefix(state, texts, parts),
+        prefix=_compare_prefix(planned, parts),
         digest=request.digest,
     )
     return AssembledPrompt(request, manifest)
@@ -223,12 +241,11 @@ def _sum_by_component(parts: Iterable[PromptPart]) -> dict[str, int]:
     return tokens
 
 
-def _compare_prefix(
-    state: SessionState, texts: PromptTexts, parts: tuple[PromptPart, ...]
-) -> CachePrefix | None:
-    if texts.earlier_call is None:
+def _compare_prefix(planned: PlannedPrompt, parts: tuple[PromptPart, ...]) -> CachePrefix | None:
+    if planned.earlier_call is None:
         return None
-    return compute_common_prefix(texts.earlier_call, parts, {ref.turn: ref for ref in state.turns})
+    turns = {ref.turn: ref for ref in planned.unfilled.state.turns}
+    return compute_common_prefix(planned.earlier_call, parts, turns)
 
 
 def _plan_slot(sources: LayerSources, slot: MessageSlot) -> _UnfilledMessage | SelectedTurns:

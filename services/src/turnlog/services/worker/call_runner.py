@@ -17,6 +17,7 @@ import structlog
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.manifest import Manifest
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
+from turnlog.projections.prompt.assemble import PlannedPrompt
 from turnlog.projections.session.next_call import has_used_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.services.extensions.resolver_contract import ResolverFailure
@@ -83,10 +84,10 @@ class CallRunner:
         try:
             if await self._is_unroutable(active):
                 return TurnUnroutable()
-            context = await self._prepare_state(active)
+            context, planned = await self._prepare_state(active)
             if reply := find_fixed_reply(context.material, context.state):
                 return reply
-            prepared = await self.contexts.prepare_call(context)
+            prepared = await self.contexts.prepare_call(context, planned)
             return await self._stream_in_time(active, prepared, compute_time_limit(active))
         except (*_FAILURES, Refused, Corrupt) as end:
             return end
@@ -102,17 +103,24 @@ class CallRunner:
             active.progress.fallback = await resolving.fetch_answer(context.tenant, resolved)
         return resolved.entity is None
 
-    async def _prepare_state(self, active: ActiveAttempt) -> TurnContext:
-        """Do what the call waits for, and set what it is for; return the turn after that."""
+    async def _prepare_state(
+        self, active: ActiveAttempt
+    ) -> tuple[TurnContext, PlannedPrompt | None]:
+        """Do what the call waits for, and set what it is for.
+
+        Returns the turn after that, and the prompt of the call if it was planned already.
+        """
         guard = build_guard(active.material)
-        context = await self._run_steps(active, guard)
+        context, planned = await self._run_steps(active, guard)
         setup = self._build_setup(context)
         await active.begin_stage(setup)
         active.progress.guard = guard
         active.progress.setup = await self._complete_setup(setup, context)
-        return context
+        return context, planned
 
-    async def _run_steps(self, active: ActiveAttempt, guard: OutputGuard) -> TurnContext:
+    async def _run_steps(
+        self, active: ActiveAttempt, guard: OutputGuard
+    ) -> tuple[TurnContext, PlannedPrompt | None]:
         """Run the requested tools and the retrievals, and begin a summary that is due."""
         tooling = ToolRunner(
             sessions=self.sessions,
@@ -131,7 +139,7 @@ class CallRunner:
         )
         context = await tooling.run_pending_tools(active.context)
         context = await retrieving.run_due_retrievals(context)
-        await self.contexts.check_room(context)
+        context = await self.contexts.check_room(context)
         return await SummaryStep(self.sessions, self.contexts).begin_due_summary(context)
 
     def _build_setup(self, context: TurnContext) -> CallSetup:

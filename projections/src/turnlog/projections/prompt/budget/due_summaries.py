@@ -83,6 +83,11 @@ class SummaryCandidate:
         return self.spec.above_tokens or DEFAULT_SUMMARY_TOKENS
 
     @property
+    def is_limited_by_next_call(self) -> bool:
+        """Whether a ladder of the next call says if it is too long."""
+        return self.view_limit is None and self.is_next
+
+    @property
     def is_in_ladder(self) -> bool:
         """Whether a ladder of its call has it summarised."""
         ladders = list_summary_ladders(self.budget) if self.budget else ()

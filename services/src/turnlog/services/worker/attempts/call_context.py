@@ -29,13 +29,13 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.token_counters import build_call_counter
+from turnlog.projections.prompt.assemble import PlannedPrompt, fit_prompt
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     PromptCall,
     parse_provider,
 )
 from turnlog.projections.prompt.budget.admission_limits import keep_fixed_parts
-from turnlog.projections.prompt.budget.trim_ladder import UnfittedPrompt
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -91,33 +91,37 @@ class CallContextBuilder:
     sends_body: Callable[[str], bool] = lambda _: False
     """Returns whether the server of a model is sent the recorded request byte for byte."""
 
-    async def prepare_call(self, context: TurnContext) -> PreparedCall:
+    async def prepare_call(
+        self, context: TurnContext, planned: PlannedPrompt | None
+    ) -> PreparedCall:
         """Pin prompt files if needed, assemble the prompt and record it.
 
-        Raises `AttemptSuperseded` if the attempt lost its lease. Before anything is recorded,
-        raises `ModelFailure` if there is no model, and `Refused` with `withdrawn` if the call is
-        for a summary of turns of which one was taken back.
+        `planned` is the prompt if it was planned before; it is used while nothing else was
+        appended. Raises `AttemptSuperseded` if the attempt lost its lease. Before anything is
+        recorded, raises `ModelFailure` if there is no model, and `Refused` with `withdrawn` if the
+        call is for a summary of turns of which one was taken back.
         """
         model = self.resolve_model(context)
         if model == MODEL_OFF:
             raise ModelFailure("model_off", "there is no model to ask")
         call = self._create_call(context.material.find_call_kind(context.state), model)
-        await self._pin_prompts(context, call.provider)
-        return await self._record_context(context, call)
+        context = await self._pin_prompts(context, call.provider)
+        return await self._record_context(context, call, planned)
 
-    async def check_room(self, context: TurnContext) -> None:
+    async def check_room(self, context: TurnContext) -> TurnContext:
         """Refuse a turn of several calls, before the first, if what is fixed in one cannot fit.
 
-        Raises `BudgetExceeded` with the sizes.
+        Prompt files are pinned then. Raises `BudgetExceeded` with the sizes.
         """
         opened, kinds = context.state.open, context.material.list_call_kinds(context.state)
         model = self.resolve_model(context)
         is_at_start = opened is not None and opened.call.next_number == 1 and opened.plan is None
         if not is_at_start or len(kinds) == 1 or model == MODEL_OFF:
-            return
-        pinned = await self._pin_prompts(context, parse_provider(model))
+            return context
+        context = await self._pin_prompts(context, parse_provider(model))
         for kind in kinds:
-            await self._assemble_fixed_parts(pinned, kind, model)
+            await self._assemble_fixed_parts(context, kind, model)
+        return context
 
     async def _assemble_fixed_parts(
         self, context: TurnContext, kind: str, model: str
@@ -127,13 +131,13 @@ class CallContextBuilder:
         bare = keep_fixed_parts(context.material, kind)
         return (await self.prompt_inputs.load_new_call(bare, context.state, call)).assemble_prompt()
 
-    async def plan_next_call(self, context: TurnContext) -> UnfittedPrompt | None:
-        """Return the next call before it is fitted to its budget; prompt files are pinned."""
+    async def plan_next_call(self, context: TurnContext) -> tuple[TurnContext, PlannedPrompt]:
+        """Return the next call before it is fitted to its budget, after pinning prompt files."""
         kind = context.material.find_call_kind(context.state)
         call = self._create_call(kind, self.resolve_model(context))
-        pinned = await self._pin_prompts(context, call.provider)
-        inputs = await self.prompt_inputs.load_new_call(context.material, pinned.state, call)
-        return inputs.fill_prompt().unfitted_prompt
+        context = await self._pin_prompts(context, call.provider)
+        inputs = await self.prompt_inputs.load_new_call(context.material, context.state, call)
+        return context, inputs.fill_prompt()
 
     def resolve_model(self, context: TurnContext) -> str:
         """Return the model of the session, as litellm spells it."""
@@ -153,8 +157,8 @@ class CallContextBuilder:
             return None
         if "for_step" not in spec.tools or model == MODEL_OFF:
             return None
-        pinned = await self._pin_prompts(context, parse_provider(model))
-        manifest = (await self._assemble_fixed_parts(pinned, kind, model)).manifest
+        context = await self._pin_prompts(context, parse_provider(model))
+        manifest = (await self._assemble_fixed_parts(context, kind, model)).manifest
         room = (manifest.budget or 0) - manifest.tokens - JOINT_TOKENS
         digests = {name: pin.digest for name, pin in taken.tools.items()}
         texts = await self.sessions.texts.read_blobs(context.tenant, set(digests.values()))
@@ -244,7 +248,9 @@ class CallContextBuilder:
             for (name, (path, _)), digest in zip(found.items(), stored, strict=True)
         }
 
-    async def _record_context(self, context: TurnContext, call: PromptCall) -> PreparedCall:
+    async def _record_context(
+        self, context: TurnContext, call: PromptCall, planned: PlannedPrompt | None
+    ) -> PreparedCall:
         attempt = context.attempt
         prepared: PreparedCall | None = None
 
@@ -257,8 +263,11 @@ class CallContextBuilder:
                 # Nothing may be left of what it was to summarise, and it would be discarded.
                 raise Refused("withdrawn", WITHDRAWN_DETAIL)
             recorded = await self._read_recorded_context(state, opened)
-            inputs = await self._load_inputs(state, recorded, context.material, call)
-            assembled = inputs.assemble_prompt()
+            if planned and recorded is None and _is_planned_from(planned, state):
+                assembled = fit_prompt(planned)
+            else:
+                inputs = await self._load_inputs(state, recorded, context.material, call)
+                assembled = inputs.assemble_prompt()
             body = assembled.request.chat_body if self.sends_body(call.model) else None
             body_digest = None if body is None else compute_digest(body)
             digests = (assembled.manifest.digest, body_digest)
@@ -302,6 +311,11 @@ class CallContextBuilder:
         if recorded is None:
             return await self.prompt_inputs.load_new_call(material, state, call)
         return await self.prompt_inputs.load_recorded_call(material, state, call, recorded.manifest)
+
+
+def _is_planned_from(planned: PlannedPrompt, state: SessionState) -> bool:
+    """Return whether a prompt was planned from this state, older turns perhaps folded again."""
+    return planned.unfilled.state.head == state.head
 
 
 async def _fetch_source_texts(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.model.memory_events import SummaryBegun
-from turnlog.projections.prompt.assembly_inputs import PromptNeeds
+from turnlog.projections.prompt.assemble import PlannedPrompt
+from turnlog.projections.prompt.assembly_inputs import PromptNeeds, PromptTexts
 from turnlog.projections.prompt.budget.due_summaries import (
     SummaryCandidate,
     find_due_summary,
@@ -20,6 +20,7 @@ from turnlog.projections.prompt.budget.due_summaries import (
     list_summary_candidates,
 )
 from turnlog.projections.session.commands import BeginSummary
+from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
@@ -37,35 +38,53 @@ class SummaryStep:
     sessions: CommandHandler
     contexts: CallContextBuilder
 
-    async def begin_due_summary(self, context: TurnContext) -> TurnContext:
-        """Begin a summary of the first view that is too long; later checks find the others."""
+    async def begin_due_summary(
+        self, context: TurnContext
+    ) -> tuple[TurnContext, PlannedPrompt | None]:
+        """Begin a summary of the first view that is too long; later checks find the others.
+
+        Returns the turn after that. If none is begun, and a ladder had to be asked, also returns
+        the next call as it was planned for that.
+        """
         material, state = context.material, context.state
-        if self.contexts.resolve_model(context) == MODEL_OFF or not has_summaries(material):
-            return context
+        model, planned = self.contexts.resolve_model(context), None
+        if model == MODEL_OFF or not has_summaries(material):
+            return context, None
         at = format_rfc3339(self.sessions.clock())
         inputs = await self.contexts.prompt_inputs.load_turn_inputs(state)
         for candidate in list_summary_candidates(material, state, at, inputs):
-            if found := await self._find_due_summary(candidate, context):
+            loaded = await self._load_turns(candidate, context.state)
+            texts = await self._fetch_texts(loaded, context)
+            if texts is None:
+                continue
+            prompt = None
+            if candidate.is_limited_by_next_call:
+                if planned is None:
+                    context, planned = await self.contexts.plan_next_call(context)
+                prompt = planned.unfitted_prompt
+            if found := find_due_summary(loaded, material, context.state, texts, model, prompt):
                 command = BeginSummary(context.attempt, found)
-                return await append_command(self.sessions, context, command)
-        return context
+                return await append_command(self.sessions, context, command), None
+        return context, planned
 
-    async def _find_due_summary(
+    async def _load_turns(
+        self, candidate: SummaryCandidate, state: SessionState
+    ) -> SummaryCandidate:
+        """Return the candidate with the turns that the state keeps only as runs."""
+        if not candidate.has_reachable_runs(state):
+            return candidate
+        every_turn = candidate.history_window.needs_every_turn(state)
+        farther = await self.sessions.load_older_turns(state, every_turn=every_turn)
+        return candidate.select_turns(farther)
+
+    async def _fetch_texts(
         self, candidate: SummaryCandidate, context: TurnContext
-    ) -> SummaryBegun | None:
-        state = context.state
-        if candidate.has_reachable_runs(state):
-            every_turn = candidate.history_window.needs_every_turn(state)
-            state = await self.sessions.load_older_turns(state, every_turn=every_turn)
-            candidate = candidate.select_turns(state)
+    ) -> PromptTexts | None:
+        """Return the texts of a view; None if it is short or has no older turns."""
         refs = candidate.list_refs()
         if not refs:
             return None
-        texts = await self.sessions.texts.fetch_texts(context.tenant, PromptNeeds((), refs))
-        by_ladder = candidate.view_limit is None and candidate.is_next
-        prompt = await self.contexts.plan_next_call(context) if by_ladder else None
-        model = self.contexts.resolve_model(context)
-        return find_due_summary(candidate, context.material, state, texts, model, prompt)
+        return await self.sessions.texts.fetch_texts(context.tenant, PromptNeeds((), refs))
 
 
 def compute_time_limit(active: ActiveAttempt) -> float | None:
