@@ -165,11 +165,15 @@ def build_submission(recorded: RecordedEvent, event: TurnSubmitted | TurnQueued)
 
 
 def apply_turn_released(state: SessionState, recorded: RecordedEvent, turn: int) -> SessionState:
-    found = next((waiting for waiting in state.waiting if waiting.turn == turn), None)
+    found = _find_waiting_turn(state, turn)
     if found is None:
         return state
-    rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
+    rest = tuple([waiting for waiting in state.waiting if waiting.turn != turn])
     return replace(state, open=OpenTurn(found, recorded.envelope.time), waiting=rest)
+
+
+def _find_waiting_turn(state: SessionState, turn: int) -> TurnSubmission | None:
+    return next((waiting for waiting in state.waiting if waiting.turn == turn), None)
 
 
 def settle_turn(
@@ -184,15 +188,14 @@ def settle_turn(
     A turn of the system is no exchange and has no reply.
     """
     opened = state.open if state.open and state.open.turn == turn else None
-    waiting = next((each for each in state.waiting if each.turn == turn), None)
-    submission = opened.submission if opened else waiting
+    submission = opened.submission if opened else _find_waiting_turn(state, turn)
     resolved = opened.resolved if opened else None
     role: TurnRole = submission.role if submission else "user"
     done = status == "completed" and role == "user"
     counted = replace(
         state,
         open=None if opened else state.open,
-        waiting=tuple(each for each in state.waiting if each.turn != turn),
+        waiting=tuple([each for each in state.waiting if each.turn != turn]),
         completed=state.completed + done,
         exchanges=state.exchanges + done,
         returns=collect_prior_results(turn, state.open, state.phase) if done else state.returns,
