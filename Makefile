@@ -72,7 +72,7 @@ check: install ## ruff, mypy, pyright and the import contracts
 bench: install ## take every figure (ARGS=--long goes further; ARGS=turn takes one family)
 	$(BIN)/python -m benchmarks $(ARGS)
 
-faults: install ## every fault there is, at every point (about half an hour)
+faults: install ## every fault there is, at every point (about three quarters of an hour)
 	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults $(ARGS)
 
 suppose: install ## what if, over a thousand recorded sessions (about five minutes)

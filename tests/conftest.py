@@ -53,6 +53,14 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Refuse parameters from a set: each process of the suite would order them differently."""
+    for marker in metafunc.definition.iter_markers("parametrize"):
+        if isinstance(marker.args[1], set | frozenset):
+            message = f"{metafunc.definition.nodeid}: the parameters are a set; sort them"
+            raise pytest.UsageError(message)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show what the processes wrote that were started last, if a test failed."""

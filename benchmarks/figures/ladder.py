@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
 from tests.support.sessions.game_master_turns import GameMasterTurn, build_segment
 from tests.support.sessions.prompt_assembly import fetch_prompt_texts
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 
 SENTENCE: Final = "The tide comes in and the bell on the pier begins to ring again. "
 CALL_COUNT: Final = 200
@@ -44,8 +44,9 @@ def build_turn(times: int) -> GameMasterTurn:
 def prepare_assembly(made: GameMasterTurn) -> Callable[[], object]:
     """Prepare a prompt up to the point where all its texts are at hand."""
     state, call, material = made.session.opened_state, made.call, made.material
-    texts = fetch_prompt_texts(find_prompt_needs(material, state, call), made.session.events, {})
-    return lambda: assemble(material, state, call, texts)
+    needs = plan_prompt(material, state, call).needs
+    texts = fetch_prompt_texts(needs, made.session.events, {})
+    return lambda: assemble(plan_prompt(material, state, call), texts)
 
 
 def measure_processor_time(work: Callable[[], object]) -> float:

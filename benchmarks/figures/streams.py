@@ -13,16 +13,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.figure_types import BenchmarkTerms, Figure
+from benchmarks.support.claimed_turn import build_claimed_turn
 from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.tokens import Token, TokenEvent
-from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef
-from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
-from turnlog.services.worker.attempts.active_attempt import AttemptContext, SentCall, start_attempt
+from turnlog.services.worker.attempts.active_attempt import SentCall, start_attempt
 from turnlog.services.worker.model.direct_model import DirectModel
 from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
@@ -123,11 +121,7 @@ class DelayRecordingTokens(JetStreamTokenStream):
 
 async def _run_worker_reply(on: JetStreamClient, model: LanguageModel) -> list[float]:
     tokens = DelayRecordingTokens(on.connection)
-    attempt, material = (
-        AttemptRef(1, "1.1", 1),
-        SessionMaterial(BlueprintFolders().load_blueprint("assistant")),
-    )
-    active = start_attempt(AttemptContext("bench", "session", attempt, material), tokens)
-    sent = SentCall(attempt, ModelRequest(MODEL, MESSAGES))
+    active = start_attempt(build_claimed_turn(), tokens)
+    sent = SentCall(active.attempt, ModelRequest(MODEL, MESSAGES))
     await active.stream_answer(sent, model)
     return tokens.late

@@ -9,14 +9,12 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
+from benchmarks.support.claimed_turn import build_claimed_turn
 from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
-from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef
-from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
-from turnlog.services.worker.attempts.active_attempt import AttemptContext, SentCall, start_attempt
+from turnlog.services.worker.attempts.active_attempt import SentCall, start_attempt
 from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest
@@ -75,10 +73,8 @@ async def _run_bare_stream() -> None:
 
 
 async def _run_worker_stream(on: JetStreamClient) -> None:
-    attempt = AttemptRef(1, "1.1", 1)
-    material = SessionMaterial(BlueprintFolders().load_blueprint("assistant"))
-    active = start_attempt(AttemptContext("bench", "session", attempt, material), on.tokens)
-    sent = SentCall(attempt, ModelRequest(MODEL, MESSAGES))
+    active = start_attempt(build_claimed_turn(), on.tokens)
+    sent = SentCall(active.attempt, ModelRequest(MODEL, MESSAGES))
     ended = await active.stream_answer(sent, LitellmModel())
     assert isinstance(ended, FinishedAnswer)
     await on.connection.nc.flush()

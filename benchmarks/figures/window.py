@@ -15,7 +15,7 @@ from benchmarks.support.random_prose import RandomProse
 from benchmarks.support.tutor_calls import TutorCall, build_tutor_call
 from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarness
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
@@ -123,5 +123,5 @@ async def _measure_median(
 async def _assemble_prompt(
     house: SessionHarness, material: SessionMaterial, state: SessionState, call: PromptCall
 ) -> AssembledPrompt:
-    needs = find_prompt_needs(material, state, call)
-    return assemble(material, state, call, await house.sessions.texts.fetch_texts(TENANT, needs))
+    plan = plan_prompt(material, state, call)
+    return assemble(plan, await house.sessions.texts.fetch_texts(TENANT, plan.needs))

@@ -25,7 +25,7 @@ from turnlog.events.store.ports import BatchAppended
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
@@ -111,8 +111,8 @@ class DecidedSession:
         if provider not in state.prompts:
             state = self.apply_command(SnapshotPrompts(attempt, provider, self.files))
         call = PromptCall("reply", MODEL, format_rfc3339(read_clock()))
-        texts = await self.texts.fetch_texts(TENANT, find_prompt_needs(self.material, state, call))
-        made = assemble(self.material, state, call, texts)
+        plan = plan_prompt(self.material, state, call)
+        made = assemble(plan, await self.texts.fetch_texts(TENANT, plan.needs))
         self.apply_command(FixContext(attempt, MODEL, dict(made.request.parameters), made.manifest))
         self.apply_command(
             CompleteTurn(attempt, self.prose.generate_text(self.characters), "stop", SAMPLE_SPENT)

@@ -21,7 +21,7 @@ from tests.layered_prompts.tutor_sessions import (
 from tests.support.sessions.prompt_assembly import build_blobs, fetch_prompt_texts
 from turnlog.events.content import Digest
 from turnlog.projections.audit.record.prompt_readback import read_parts, read_tools
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, PromptTexts
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -52,9 +52,10 @@ class TutorCall:
         return self.lesson.session.opened_state
 
     def assemble_call(self) -> AssembledPrompt:
-        """Say what the call needs, and assemble it."""
-        find_prompt_needs(self.lesson.material, self.state, self.call)
-        return assemble(self.lesson.material, self.state, self.call, self.texts)
+        """Plan the call, list what it needs, and assemble it."""
+        plan = plan_prompt(self.lesson.material, self.state, self.call)
+        assert plan.needs.text_refs
+        return assemble(plan, self.texts)
 
     def read_back_call(self, assembled: AssembledPrompt) -> ChatRequest:
         """Read the call back by its manifest."""
@@ -80,9 +81,8 @@ def build_tutor_call() -> TutorCall:
     lesson = lesson.submit_text(prose.generate_text(CHARACTERS // 2))
     state, blobs = lesson.session.opened_state, build_blobs(files)
     call = PromptCall(material.find_call_kind(state), MODEL, "2026-01-01T00:00:00Z")
-    texts = fetch_prompt_texts(
-        find_prompt_needs(material, state, call), lesson.session.events, files
-    )
+    needs = plan_prompt(material, state, call).needs
+    texts = fetch_prompt_texts(needs, lesson.session.events, files)
     turns = {turn.turn: turn for turn in build_history(lesson.session.events)}
     return TutorCall(lesson, call, texts, blobs, turns)
 

@@ -14,8 +14,8 @@ from nats.aio.msg import Msg
 from nats.js.api import StoreCompression
 
 from tests.events.log_sessions import append_texts, build_batch, list_sequences
-from tests.events.nats_cluster import NatsCluster, start_cluster
 from tests.events.stopped_process import stop_process
+from tests.support.servers.nats_cluster import NatsCluster, start_cluster
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, Unavailable
@@ -154,9 +154,9 @@ async def test_a_leader_that_is_cut_off_from_its_replicas_is_not_believed(
     assert info.cluster
     leader = info.cluster.leader
     assert leader
-    others = [process.pid for name, process in cluster.running.items() if name != leader]
+    others = [node.pid for node in cluster.list_running_nodes() if node.name != leader]
     async with (
-        open_connection(cluster.find_url(leader)) as alone,
+        open_connection(cluster.get_node(leader).url) as alone,
         stop_process(others[0]),
         stop_process(others[1]),
     ):

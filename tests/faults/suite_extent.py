@@ -6,10 +6,17 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 
+import pytest
+
 RUN_EVERYTHING: Final = os.environ.get("FAULTS") == "all"
 
 KILL_ROUNDS: Final = 50 if RUN_EVERYTHING else 1
 """How often everything is killed."""
+
+whole_programme: Final = pytest.mark.skipif(
+    not RUN_EVERYTHING, reason="takes minutes: FAULTS=all runs it"
+)
+"""The mark of a test that does not run in the suite."""
 
 RowT = TypeVar("RowT")
 

@@ -31,7 +31,7 @@ from turnlog.projections.audit.verify.session_verification import (
     VerificationContext,
     verify_session,
 )
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
 from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
@@ -171,9 +171,9 @@ def rebuild_digest(made: ReadBackCall, blobs: dict[str, str]) -> str:
     manifest = made.call.manifest
     call = PromptCall(manifest.kind, made.call.model, manifest.at)
     places = {event.stream_sequence: event.event for event in made.before}
-    needs = find_prompt_needs(TIGHT_MATERIAL, state, call)
-    texts = {each: getattr(places[each.place], each.field).text for each in needs.text_refs}
-    return assemble(TIGHT_MATERIAL, state, call, PromptTexts(blobs, texts)).manifest.digest
+    plan = plan_prompt(TIGHT_MATERIAL, state, call)
+    texts = {each: getattr(places[each.place], each.field).text for each in plan.needs.text_refs}
+    return assemble(plan, PromptTexts(blobs, texts)).manifest.digest
 
 
 @lessons

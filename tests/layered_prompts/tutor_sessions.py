@@ -15,7 +15,7 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, PhaseGraph
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
@@ -123,10 +123,8 @@ class TutorSession:
         """The prompt of the call that the session makes now."""
         state: SessionState = self.session.opened_state
         call = PromptCall(self.material.find_call_kind(state), MODEL, "2026-01-01T00:00:00Z")
-        texts = fetch_prompt_texts(
-            find_prompt_needs(self.material, state, call), self.session.events, self.files
-        )
-        return assemble(self.material, state, call, texts)
+        plan = plan_prompt(self.material, state, call)
+        return assemble(plan, fetch_prompt_texts(plan.needs, self.session.events, self.files))
 
 
 def open_tutor_session(

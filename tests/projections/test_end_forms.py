@@ -25,7 +25,7 @@ from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.read_models.turn_timeline import collect_turn_spans
 from turnlog.projections.read_models.withheld_events import RedactedTurns
 from turnlog.projections.session.commands import AnswerCall, CompleteTurn, WithheldAnswer
-from turnlog.projections.session.state import OpenTurn
+from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.store.write.event_rows import build_changes
 from turnlog.projections.testing import (
     SAMPLE_SPENT,
@@ -177,7 +177,7 @@ def test_the_state_is_that_of_a_log_whose_ends_are_apart(steps: tuple[ScenarioSt
 def describe_open_turn(session: SessionScenario) -> object:
     opened: OpenTurn | None = session.opened_state.open
     return opened and (
-        *(opened.turn, opened.attempt, opened.running, opened.worker, opened.answered),
+        *(opened.turn, opened.lease, opened.call),
         [answer.call for answer in opened.answers],
         [use.id for use in opened.tools],
     )

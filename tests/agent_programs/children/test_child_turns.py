@@ -107,7 +107,7 @@ async def test_the_parent_has_no_attempt_and_no_delivery_while_its_children_answ
     assert len(team.list_events("s", AttemptStarted)) == 1
     opened = (await team.house.load_state()).open
     assert opened is not None
-    assert not opened.running
+    assert not opened.is_running
     claim = ClaimTurn(1, "w2", Policies())
     assert (await team.house.sessions.handle(TENANT, "s", claim, TESTER)).events == ()
     for child in team.list_children():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -24,6 +25,8 @@ from turnlog.events.model.memory_events import (
 )
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.assembly_inputs import PromptCall
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     ExcludeTurn,
     PurgeMemory,
@@ -31,7 +34,15 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
     UndoSummary,
 )
+from turnlog.projections.session.state import SessionState
+from turnlog.services.sessions.prompt_inputs import (
+    NOTHING_UNRECORDED,
+    PromptInputLoader,
+    PromptInputs,
+    UnrecordedInputs,
+)
 from turnlog.services.worker.model.model_types import ModelFailure
+from turnlog.services.worker.turn_queue import DeliverySettled
 
 LONG = "word " * 20
 """100 characters."""
@@ -408,3 +419,40 @@ async def test_what_was_summed_up_is_had_again_however_far_back_it_lies() -> Non
         await each.house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
     assert (await shop.house.load_state()).summaries == ()
     assert await fetch_next_window(shop) == await fetch_next_window(plain)
+
+
+class CountingInputLoader(PromptInputLoader):
+    """A loader that counts how often the inputs of a call were loaded."""
+
+    loads: ClassVar[int] = 0
+
+    async def load_new_call(
+        self,
+        material: SessionMaterial,
+        state: SessionState,
+        call: PromptCall,
+        unrecorded: UnrecordedInputs = NOTHING_UNRECORDED,
+        *,
+        at_call_time: bool = False,
+    ) -> PromptInputs:
+        """See `PromptInputLoader.load_new_call`."""
+        CountingInputLoader.loads += 1
+        loading = PromptInputLoader.load_new_call(
+            self, material, state, call, unrecorded, at_call_time=at_call_time
+        )
+        return await loading
+
+
+async def test_a_call_that_a_ladder_measured_is_planned_once() -> None:
+    limits: dict[str, Any] = {"history": {"tokens": 1500, "ladder": [{"summarise": {}}]}}
+    shop = await run_turns(3, build_summarising_blueprint(None, components=limits))
+    worker, before = shop.house.build_worker(), CountingInputLoader.loads
+    loader = worker.contexts.prompt_inputs
+    counting = CountingInputLoader(loader.command_handler, loader.segment_fetcher)
+    worker.contexts = replace(worker.contexts, prompt_inputs=counting)
+    submitted = await shop.house.submit_turn(f"turn 4 {LONG}")
+    shop.house.model.scripts = [["A reply."]]
+    assert await shop.house.run_turn(submitted, worker) == DeliverySettled()
+    assert shop.list_events(SummaryBegun) == []
+    assert len(shop.house.model.requests[-1].messages) == 8
+    assert CountingInputLoader.loads - before == 1

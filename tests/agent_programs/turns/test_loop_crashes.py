@@ -30,7 +30,7 @@ from turnlog.events.model.tool_events import (
 )
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.audit.verify.approval_checks import check_approvals
-from turnlog.projections.session.next_call import list_undecided_tools
+from turnlog.projections.session.open_turn import list_undecided_tools
 
 APPENDS = 12
 """The number of appends of the turn in these tests."""

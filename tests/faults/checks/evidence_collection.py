@@ -1,12 +1,12 @@
-"""Collects the evidence of an attacked service: its log, its rows, and rebuilt rows."""
+"""Collects the evidence of a service under faults: its log, its rows, and rebuilt rows."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Protocol
 
-from tests.faults.attacked_service import AttackedService
 from tests.faults.checks.checker import CheckedEvidence, check_evidence
 from tests.faults.checks.settling_events import find_unsettled_turns
 from tests.faults.clients.client_history import ClientHistory
@@ -19,7 +19,16 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 
 
-async def assert_no_findings(at: AttackedService, history: ClientHistory) -> None:
+class EvidenceSource(Protocol):
+    """A service whose log and rows can be read."""
+
+    @property
+    def service(self) -> LiveService: ...
+    @property
+    def database(self) -> str: ...
+
+
+async def assert_no_findings(at: EvidenceSource, history: ClientHistory) -> None:
     """Wait until every accepted turn is settled, and run the checker over everything."""
     evidence = await collect_evidence(at, history)
     assert evidence.log, "nothing happened"
@@ -27,7 +36,7 @@ async def assert_no_findings(at: AttackedService, history: ClientHistory) -> Non
         raise AssertionError("\n".join(map(str, findings)))
 
 
-async def collect_evidence(at: AttackedService, history: ClientHistory) -> CheckedEvidence:
+async def collect_evidence(at: EvidenceSource, history: ClientHistory) -> CheckedEvidence:
     """Collect the evidence once nothing is in progress any more."""
     while True:
         log = await _wait_until_settled(at.service)

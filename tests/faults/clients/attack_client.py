@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -32,6 +32,15 @@ RETRY_DELAY: Final = 0.1
 RETRY_STATUSES: Final = frozenset({429, 503, 504})
 
 _names = itertools.count(1)
+
+
+@contextmanager
+def _name_timeout(what: str) -> Generator[None]:
+    """Say what took too long."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise AssertionError(f"after {SERVICE_TIMEOUT:g} s {what}") from error
 
 
 @dataclass
@@ -72,8 +81,9 @@ class AttackClient:
         watcher = ResumingWatcher(
             self.http.base_url.port, f"{self._session_path}/turns/{turn}/stream"
         )
-        async with asyncio.timeout(SERVICE_TIMEOUT):
-            end = await self._watch_until_end(watcher)
+        with _name_timeout(f"turn {turn} of {self.session} is not over"):
+            async with asyncio.timeout(SERVICE_TIMEOUT):
+                end = await self._watch_until_end(watcher)
         reply = HeardReply(self.session, turn, watcher.text, end)
         self.history.heard.append(reply)
         self.answered += 1
@@ -124,13 +134,14 @@ class AttackClient:
     ) -> Mapping[str, Any]:
         self.sent += 1
         key = f"{self.name}-{self.sent}"
-        async with asyncio.timeout(SERVICE_TIMEOUT):
-            while True:
-                tried = await self.send_once(what, path, form, key, text)
-                if tried.accepted:
-                    return tried.body
-                assert tried.status is None or tried.status in RETRY_STATUSES, tried
-                await asyncio.sleep(RETRY_DELAY)
+        with _name_timeout(f"command {key} of {self.session} is not answered"):
+            async with asyncio.timeout(SERVICE_TIMEOUT):
+                while True:
+                    tried = await self.send_once(what, path, form, key, text)
+                    if tried.accepted:
+                        return tried.body
+                    assert tried.status is None or tried.status in RETRY_STATUSES, tried
+                    await asyncio.sleep(RETRY_DELAY)
 
     @property
     def _session_path(self) -> str:

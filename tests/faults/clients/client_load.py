@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ class ClientLoad:
     """Clients in conversation."""
 
     clients: list[AttackClient]
+    turn_seconds: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    """Seconds of each turn, from its first request until its client received the end."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     turn_answered: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -34,7 +37,9 @@ class ClientLoad:
         while not self.over.is_set():
             if client.answered % TURNS_PER_SESSION == 0:
                 await client.open_session()
-            await client.watch_turn(await client.submit_turn())
+            began_at = time.monotonic()
+            heard = await client.watch_turn(await client.submit_turn())
+            self.turn_seconds[heard.session, heard.turn] = time.monotonic() - began_at
             async with self.turn_answered:
                 self.turn_answered.notify_all()
 
@@ -55,9 +60,15 @@ async def run_load(
     at: AttackedService, history: ClientHistory, clients: int = 4
 ) -> AsyncGenerator[ClientLoad]:
     """Run clients while the body runs; each finishes its last turn."""
-    load = ClientLoad(
-        [AttackClient(at.service.http, history) for _ in itertools.repeat(None, clients)]
-    )
+    attacking = [AttackClient(at.service.http, history) for _ in itertools.repeat(None, clients)]
+    async with run_clients(attacking) as load:
+        yield load
+
+
+@asynccontextmanager
+async def run_clients(clients: list[AttackClient]) -> AsyncGenerator[ClientLoad]:
+    """Run these clients likewise; the body begins when each has had a turn answered."""
+    load = ClientLoad(clients)
     async with asyncio.TaskGroup() as tasks:
         for client in load.clients:
             tasks.create_task(load.run_client(client))

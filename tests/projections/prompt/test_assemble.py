@@ -19,7 +19,7 @@ from turnlog.events.model.manifest import HistorySource
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, find_missing_turns, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     PromptNeeds,
@@ -74,7 +74,12 @@ def build_session(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> 
 
 
 def compute_needs(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> PromptNeeds:
-    return find_prompt_needs(SessionMaterial(blueprint), session.opened_state, REPLY_CALL)
+    return plan_prompt(SessionMaterial(blueprint), session.opened_state, REPLY_CALL).needs
+
+
+def lacks_turns(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> bool:
+    state = session.opened_state
+    return find_missing_turns(SessionMaterial(blueprint), state, REPLY_CALL) is not None
 
 
 def test_the_date_is_that_of_the_recorded_turn_and_of_no_clock() -> None:
@@ -113,15 +118,15 @@ def test_a_call_asks_for_older_turns_only_when_it_could_show_them() -> None:
     long = [("x" * 40, "y" * 40)] * 6
     session = build_session(*long)
     assert session.opened_state.earlier
-    assert not compute_needs(session).needs_older_turns
-    assert compute_needs(session, WHOLE).needs_older_turns
-    assert not compute_needs(build_session(), WHOLE).needs_older_turns
+    assert not lacks_turns(session)
+    assert lacks_turns(session, WHOLE)
+    assert not lacks_turns(build_session(), WHOLE)
 
 
 def test_turns_left_out_make_room_for_older_ones_which_are_then_asked_for() -> None:
     session = build_session(*[("x" * 30, "y" * 30)] * 6)
     shorter = session.apply_steps(*(ExcludeTurn(ref.turn) for ref in session.opened_state.turns))
-    assert compute_needs(shorter).needs_older_turns
+    assert lacks_turns(shorter)
     found = assemble_next_prompt(shorter, BLUEPRINT, FILES)
     assert found.request.messages[1].content == "x" * 30
 
@@ -153,7 +158,7 @@ def test_a_text_that_was_not_fetched_is_an_error_and_never_a_hole(missing: str) 
         else PromptTexts(texts.blobs, {})
     )
     with pytest.raises(Corrupt, match="was not fetched"):
-        assemble(SessionMaterial(BLUEPRINT), session.opened_state, REPLY_CALL, less)
+        assemble(plan_prompt(SessionMaterial(BLUEPRINT), session.opened_state, REPLY_CALL), less)
 
 
 def test_what_does_not_fit_is_named_with_its_size_and_the_way_out() -> None:
@@ -225,7 +230,7 @@ def test_a_slot_without_a_value_is_empty() -> None:
 def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
     session = build_session()
     call = replace(REPLY_CALL, model="gemini/x")
-    assert find_prompt_needs(SessionMaterial(BLUEPRINT), session.opened_state, call).blobs == ()
+    assert plan_prompt(SessionMaterial(BLUEPRINT), session.opened_state, call).needs.blobs == ()
 
 
 @pytest.mark.parametrize(
@@ -254,10 +259,8 @@ def test_a_cancelled_turn_takes_no_place_in_the_window() -> None:
 def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
     roomy = parse_blueprint(TEXT.replace("tokens: 30", "tokens: 8000"))
     session = build_session(*[("a", "b")] * (MAX_RECENT_TURNS + 2), blueprint=roomy)
-    assert not compute_needs(session, roomy).needs_older_turns
-    assert not compute_needs(
-        session.apply_steps(ExcludeTurn(MAX_RECENT_TURNS)), roomy
-    ).needs_older_turns
+    assert not lacks_turns(session, roomy)
+    assert not lacks_turns(session.apply_steps(ExcludeTurn(MAX_RECENT_TURNS)), roomy)
     found = assemble_next_prompt(session, roomy, FILES)
     full_state = fold_unbounded(session.events)
     assert full_state is not None

@@ -9,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
-from turnlog.projections.prompt.history.history_selection import (
-    OUT_OF_REACH,
-    PURGED,
-    HistoryWindow,
-)
+from turnlog.projections.prompt.history.excluded_turns import OUT_OF_REACH, PURGED
+from turnlog.projections.prompt.history.history_window import HistoryWindow
 from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE, PhaseVisibility
 from turnlog.projections.session.state import SessionState, SettledStatus, SettledTurnRun
 from turnlog.projections.testing import given as given_session
@@ -71,7 +68,7 @@ def test_each_turn_of_a_run_is_left_out_by_the_rule_that_it_would_have_alone(
     runs: tuple[SettledTurnRun, ...], visibility: PhaseVisibility, purged: int
 ) -> None:
     window = HistoryWindow(WHOLE, visibility, None)
-    _, excluded = window.select_turns(build_state(runs, purged))
+    excluded = window.select_turns(build_state(runs, purged)).left_out
     found = [(turn, each.rule) for each in excluded for turn in range(each.first, each.last + 1)]
     assert found == sorted(find_rules(runs, visibility, purged).items())
 

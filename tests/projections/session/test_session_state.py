@@ -21,7 +21,13 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
-from turnlog.projections.session.state import OpenTurn, SettledTurnRef, SettledTurnRun
+from turnlog.projections.session.open_turn import (
+    EndedAttempt,
+    OpenTurn,
+    RunningAttempt,
+    TurnSubmission,
+)
+from turnlog.projections.session.state import SettledTurnRef, SettledTurnRun
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.testing import (
     SAMPLE_SPENT,
@@ -73,12 +79,13 @@ def test_the_head_is_the_last_event() -> None:
 
 def test_a_submitted_turn_is_open_from_then_on() -> None:
     session = given(open_session(), submit_turn("Hi"))
-    assert get_open_turn(session.opened_state) == OpenTurn(
+    submission = TurnSubmission(
         turn=1,
         text=build_text_ref(2, "text", "Hi"),
         event="00000000-0000-4000-8000-000000000002",
-        released_at="2026-01-01T00:00:01.000000Z",
     )
+    opened = get_open_turn(session.opened_state)
+    assert opened == OpenTurn(submission, released_at="2026-01-01T00:00:01.000000Z")
     assert session.opened_state.submitted == 1
 
 
@@ -90,14 +97,15 @@ def test_a_queued_turn_has_the_prompts_its_user_had_when_it_was_submitted() -> N
     assert session.state.waiting[0].overrides == (own,)
     released = session.apply_steps(CancelTurn()).opened_state.open
     assert released is not None
-    assert (released.turn, released.user, released.overrides) == (2, "ann", (own,))
+    submission = released.submission
+    assert (submission.turn, submission.user, submission.overrides) == (2, "ann", (own,))
 
 
 def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
     session = given(open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn())
     opened = get_open_turn(session.opened_state)
-    assert (opened.turn, opened.text) == (2, build_text_ref(3, "text", "Two"))
-    assert opened.event == "00000000-0000-4000-8000-000000000003"
+    assert (opened.turn, opened.submission.text) == (2, build_text_ref(3, "text", "Two"))
+    assert opened.submission.event == "00000000-0000-4000-8000-000000000003"
     assert opened.released_at == session.events[-1].envelope.time
     assert session.opened_state.waiting == ()
 
@@ -147,17 +155,18 @@ def test_excluding_and_restoring_leave_a_turn_as_it_was() -> None:
 def test_an_attempt_runs_until_it_ends(steps: int) -> None:
     session = given(open_session(), submit_turn("Hi"), claim_turn("w1"), claim_turn("w2"))
     opened = get_open_turn(session.opened_state)
-    assert (opened.attempt, opened.running, opened.worker) == (2, True, "w2")
+    assert opened.lease == RunningAttempt(2, "w2")
     handing_back = EndAttempt(
         get_attempt(session.opened_state), "cancelled", SAMPLE_SPENT, "release"
     )
-    assert not get_open_turn(session.apply_steps(*[handing_back] * steps).opened_state).running
+    ended = get_open_turn(session.apply_steps(*[handing_back] * steps).opened_state)
+    assert ended.lease == EndedAttempt(RunningAttempt(2, "w2"))
 
 
 def test_the_end_of_an_earlier_attempt_does_not_end_the_latest() -> None:
     first = given(open_session(), submit_turn("Hi"), claim_turn("w1"))
     late = EndAttempt(get_attempt(first.opened_state), "cancelled", SAMPLE_SPENT, "release")
-    assert get_open_turn(first.apply_steps(claim_turn("w2"), late).opened_state).running
+    assert get_open_turn(first.apply_steps(claim_turn("w2"), late).opened_state).is_running
 
 
 def test_prompts_are_known_by_provider() -> None:

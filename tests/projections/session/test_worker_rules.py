@@ -287,7 +287,7 @@ def test_an_attempt_that_is_tried_again_starts_the_next_with_its_own_end() -> No
 def test_an_attempt_that_is_handed_back_leaves_the_turn_open() -> None:
     handed_back = CLAIMED.when(build_end_attempt(then="release")).then(build_attempt_ended())
     assert handed_back.opened_state.open is not None
-    assert not handed_back.opened_state.open.running
+    assert not handed_back.opened_state.open.is_running
 
 
 def test_a_turn_fails_with_the_fault_of_its_last_attempt() -> None:

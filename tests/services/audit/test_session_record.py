@@ -7,7 +7,7 @@ import pytest
 from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarness
 from turnlog.events.errors import Corrupt
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs, SessionReplay
-from turnlog.projections.prompt.assemble import assemble
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.session.state import UNBOUNDED_REACH
 from turnlog.services.audit.session_record import SessionRecord, SessionRecordLoader
@@ -39,7 +39,7 @@ def list_call_inputs(record: SessionRecord) -> list[RecordedCallInputs]:
 
 
 def is_same_manifest(made: RecordedCallInputs) -> bool:
-    found = assemble(made.material, made.state, made.call_request, made.texts)
+    found = assemble(plan_prompt(made.material, made.state, made.call_request), made.texts)
     return found.manifest == made.call.manifest
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.sessions.prompt_assembly import open_with_blueprint, parse_blueprint
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.token_counters import VocabularyCounter
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.testing import claim_turn, submit_turn
@@ -67,9 +67,9 @@ async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
     )
     material = SessionMaterial(blueprint, vocabularies=known)
     call = PromptCall("reply", model, "2026-01-01T00:00:00Z")
-    needs = find_prompt_needs(material, session.opened_state, call)
-    texts = dict.fromkeys(needs.text_refs, "What is it?")
-    manifest = assemble(material, session.opened_state, call, PromptTexts(by_ref=texts)).manifest
+    plan = plan_prompt(material, session.opened_state, call)
+    texts = dict.fromkeys(plan.needs.text_refs, "What is it?")
+    manifest = assemble(plan, PromptTexts(by_ref=texts)).manifest
     assert (manifest.counter.name, manifest.counter.exact) == ("o200k_base", exact)
 
 

@@ -239,6 +239,10 @@ async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: ReadMod
         await running.wait_for_stories(story)
 
 
+def _ignore_progress(position: int, goal: int) -> None:
+    """Report nothing."""
+
+
 @pytest.mark.promise("P13")
 async def test_rows_rebuilt_in_small_batches_equal_the_live_ones_and_stop_the_same_sessions(
     store: ReadModelStore,
@@ -255,5 +259,5 @@ async def test_rows_rebuilt_in_small_batches_equal_the_live_ones_and_stop_the_sa
         await running.wait_for_position(len(log.stored))
     live = await running.read_rows()
     assert {row[1] for row in live["quarantine"]} == {junk.session, refused.session}
-    assert await rebuild_rows(replace(running.folding, catch_up_batch=10), lambda *_: None)
+    assert await rebuild_rows(replace(running.folding, catch_up_batch=10), _ignore_progress)
     assert await running.read_rows() == live

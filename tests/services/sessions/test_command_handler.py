@@ -118,7 +118,7 @@ async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: SessionH
     await house.wait_for_tokens(1)
     running = await house.load_state()
     assert running.open
-    assert running.open.running
+    assert running.open.is_running
     gate.set()
     await answering
     again = await house.submit_turn("Two", policies=ONE_AT_A_TIME)

@@ -26,7 +26,7 @@ from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog, MemorySnapshotStore
 from turnlog.events.store.ports import BatchAppended
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
-from turnlog.projections.prompt.history.history_selection import HistoryWindow
+from turnlog.projections.prompt.history.history_window import HistoryWindow
 from turnlog.projections.prompt.sources.session_material import PhaseVisibility
 from turnlog.projections.session.evolve import fold, fold_unbounded
 from turnlog.projections.session.state import MAX_RECENT_TURNS, SessionState

@@ -12,7 +12,7 @@ from turnlog.projections.testing import (
     submit_turn,
 )
 from turnlog.services.sessions.command_handler import CommandOutcome
-from turnlog.services.worker.attempts.attempt_outcomes import NextAttempt, find_next_attempt
+from turnlog.services.worker.attempts.attempt_outcomes import find_started_attempt, find_verdict
 from turnlog.services.worker.turn_queue import DeliverySettled, DeliverySuperseded
 
 FIRST = AttemptRef(1, "1.1", 1)
@@ -28,17 +28,20 @@ def record_first_answer(before: SessionScenario) -> CommandOutcome:
 
 
 def test_the_worker_goes_on_with_the_attempt_that_its_answer_started() -> None:
-    following = find_next_attempt(record_first_answer(CLAIMED), FIRST, 2.0)
-    assert isinstance(following, NextAttempt)
-    assert (following.opened.attempt, following.seconds) == (2, 2.0)
+    following = find_started_attempt(record_first_answer(CLAIMED))
+    assert following is not None
+    assert following.attempt == 2
 
 
 def test_an_attempt_that_another_worker_claimed_meanwhile_is_left_to_it() -> None:
     taken_over = CLAIMED.apply_steps(claim_turn("w2"))
-    assert find_next_attempt(record_first_answer(taken_over), FIRST, 0.0) == DeliverySuperseded()
+    done = record_first_answer(taken_over)
+    assert find_started_attempt(done) is None
+    assert find_verdict(done.state, FIRST) == DeliverySuperseded()
 
 
 def test_a_turn_that_was_settled_meanwhile_needs_nothing_more() -> None:
     settled = given(open_session()).state
     assert settled is not None
-    assert find_next_attempt(CommandOutcome(settled, ()), FIRST, 0.0) == DeliverySettled()
+    assert find_started_attempt(CommandOutcome(settled, ())) is None
+    assert find_verdict(settled, FIRST) == DeliverySettled()

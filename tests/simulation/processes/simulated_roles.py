@@ -37,7 +37,7 @@ from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.use_cases.sessions.session_steering import SessionSteering
-from turnlog.services.use_cases.turns.turn_submission import TurnSubmission
+from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import TurnWatching
 from turnlog.services.worker import app
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
@@ -179,7 +179,7 @@ class SimulatedGateway:
     """A gateway that clients send requests to; read models and the library are left out."""
 
     role: SimulatedRole
-    submission: TurnSubmission
+    submission: TurnSubmitter
     turns: TurnWatching
     steering: SessionSteering
     approvals: ApprovalUseCases
@@ -192,7 +192,7 @@ def build_gateway(
     handler, overrides = making.asking(made.sessions), build_override_service(made)
     return SimulatedGateway(
         role=made,
-        submission=TurnSubmission(handler, made.blueprints, overrides, "simulated/one"),
+        submission=TurnSubmitter(handler, made.blueprints, overrides, "simulated/one"),
         turns=TurnWatching(handler, made.client.tokens, asyncio.Event()),
         steering=SessionSteering(handler, made.blueprints),
         approvals=ApprovalUseCases(handler),

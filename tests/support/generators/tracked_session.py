@@ -44,7 +44,7 @@ from turnlog.projections.library.segment_selection import (
     SegmentRequest,
     SelectedSegment,
 )
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, find_missing_turns, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.prompt.sources.segment_layers import list_segment_requests
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -347,12 +347,11 @@ class TrackedSession:
         call = replace(
             call, gathered=CallSegments({each: self.select_segments(each) for each in found})
         )
-        named = find_prompt_needs(self.material, state, call)
-        if named.needs_older_turns:
+        if find_missing_turns(self.material, state, call):
             state = fold_unbounded(self.session.events) or state
-            named = find_prompt_needs(self.material, state, call)
-        texts = fetch_prompt_texts(named, self.session.events, {"persona": self.persona})
-        made = assemble(self.material, state, call, texts)
+        plan = plan_prompt(self.material, state, call)
+        texts = fetch_prompt_texts(plan.needs, self.session.events, {"persona": self.persona})
+        made = assemble(plan, texts)
         attempt = get_attempt(self.session.opened_state)
         fixing = FixContext(attempt, call.model, {}, made.manifest)
         self.update_facts(fixed=self.last_sequence)

@@ -127,10 +127,12 @@ class LiveService:
 
 
 @asynccontextmanager
-async def connect_service(http: str, nats: str) -> AsyncGenerator[LiveService]:
+async def connect_service(
+    http: str, nats: str, *, replicas: int = 1
+) -> AsyncGenerator[LiveService]:
     """Connect to a service at its addresses."""
     async with (
         httpx.AsyncClient(base_url=http, timeout=2 * SERVICE_TIMEOUT) as client,
-        open_client(nats, StreamOptions()) as jetstream,
+        open_client(nats, StreamOptions(replicas)) as jetstream,
     ):
         yield LiveService(client, jetstream)

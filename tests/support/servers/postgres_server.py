@@ -17,8 +17,8 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,14 +53,26 @@ class PostgresServer:
 
     def kill_server(self) -> None:
         """Kill it at once, and wait until its processes are gone."""
+        pids = self._send_signal(signal.SIGKILL)
+        while any(Path(f"/proc/{pid}/fd").exists() for pid in pids):
+            time.sleep(0.01)
+
+    def suspend_server(self) -> None:
+        """Stop all its processes where they are."""
+        self._send_signal(signal.SIGSTOP)
+
+    def resume_server(self) -> None:
+        self._send_signal(signal.SIGCONT)
+
+    def _send_signal(self, number: signal.Signals) -> list[int]:
+        """Send a signal to all its processes, and return their ids, that of the first one first."""
         pid = int((self.folder / "data/postmaster.pid").read_text().split()[0])
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        os.kill(pid, signal.SIGKILL)
-        for child in children:
+        pids = [pid, *map(int, children)]
+        for each in pids:
             with suppress(ProcessLookupError):
-                os.kill(int(child), signal.SIGKILL)
-        while any(Path(f"/proc/{each}/fd").exists() for each in (pid, *children)):
-            time.sleep(0.01)
+                os.kill(each, number)
+        return pids
 
     def create_cluster(self) -> None:
         self._run_program(
@@ -124,6 +136,13 @@ async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
+    with run_own_postgres() as server:
+        yield server
+
+
+@contextmanager
+def run_own_postgres() -> Generator[PostgresServer]:
+    """Run a server that a test may stop and kill; it listens on a port of loopback."""
     with tempfile.TemporaryDirectory(prefix="turnlog-") as name:
         server = replace(prepare_server(Path(name)), port=find_free_port())
         server.create_cluster()

@@ -13,7 +13,7 @@ from turnlog.events.content import compute_digest
 from turnlog.events.model.manifest import SegmentSource
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.library.segment_selection import CallSegments, SelectedSegment
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
 from turnlog.projections.prompt.sources.segment_layers import list_segment_requests
@@ -97,9 +97,8 @@ class GameMasterTurn:
     def assemble_prompt(self, call: PromptCall | None = None) -> AssembledPrompt:
         """Assemble it; raises `Refused` when it cannot fit."""
         session, call = self.session, call or self.call
-        needs = find_prompt_needs(self.material, session.opened_state, call)
-        texts = fetch_prompt_texts(needs, session.events, {})
-        return assemble(self.material, session.opened_state, call, texts)
+        plan = plan_prompt(self.material, session.opened_state, call)
+        return assemble(plan, fetch_prompt_texts(plan.needs, session.events, {}))
 
 
 def replace_budget(**budget: JsonValue) -> Blueprint:

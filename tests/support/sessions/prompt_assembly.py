@@ -12,7 +12,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, find_missing_turns, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     EarlierCall,
@@ -66,18 +66,14 @@ def assemble_prompt_from(
     files: Mapping[str, str],
 ) -> AssembledPrompt:
     """Assemble a call from a state; when that reaches too little far back, from all events."""
-    needs = find_prompt_needs(SessionMaterial(blueprint), state, REPLY_CALL)
-    if needs.needs_older_turns:
+    material = SessionMaterial(blueprint)
+    if find_missing_turns(material, state, REPLY_CALL):
         full_state = fold_unbounded(events)
         assert full_state is not None
-        state, needs = (
-            full_state,
-            find_prompt_needs(SessionMaterial(blueprint), full_state, REPLY_CALL),
-        )
-    assert not needs.needs_older_turns
-    return assemble(
-        SessionMaterial(blueprint), state, REPLY_CALL, fetch_prompt_texts(needs, events, files)
-    )
+        state = full_state
+    assert not find_missing_turns(material, state, REPLY_CALL)
+    plan = plan_prompt(material, state, REPLY_CALL)
+    return assemble(plan, fetch_prompt_texts(plan.needs, events, files))
 
 
 def fetch_prompt_texts(

@@ -19,7 +19,7 @@ from turnlog.projections.library.segment_selection import (
     SegmentRequest,
     SelectedSegment,
 )
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, find_missing_turns, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
 from turnlog.projections.prompt.sources.segment_layers import list_segment_requests
 from turnlog.projections.prompt.sources.session_material import SessionMaterial, list_vocabularies
@@ -103,12 +103,12 @@ class ShippedSession:
         self, state: SessionState, events: Sequence[RecordedEvent], call: PromptCall
     ) -> AssembledPrompt:
         """Assemble a call from a state, from all events where that does not reach far enough."""
-        needs = find_prompt_needs(self.material, state, call)
-        if needs.needs_older_turns:
+        if find_missing_turns(self.material, state, call):
             full_state = fold_unbounded(events)
             assert full_state is not None
-            state, needs = full_state, find_prompt_needs(self.material, full_state, call)
-        return assemble(self.material, state, call, fetch_prompt_texts(needs, events, self.files))
+            state = full_state
+        plan = plan_prompt(self.material, state, call)
+        return assemble(plan, fetch_prompt_texts(plan.needs, events, self.files))
 
 
 def _select_segments(want: SegmentRequest) -> tuple[SelectedSegment, ...]:

@@ -38,8 +38,9 @@ from turnlog.projections.session.commands import (
 )
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold
-from turnlog.projections.session.rules.attempt_events import get_call_id
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.open_turn import OpenTurn
+from turnlog.projections.session.rules.attempt_events import get_attempt_ref
+from turnlog.projections.session.state import SessionState
 
 TENANT: Final = "acme"
 SESSION: Final = "s1"
@@ -219,8 +220,7 @@ def complete_turn(text: str, finish: FinishReason = "stop") -> CommandOrFactory:
 
 def get_attempt(state: SessionState) -> AttemptRef:
     """Return the current attempt of the open turn."""
-    opened = get_open_turn(state)
-    return AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
+    return get_attempt_ref(get_open_turn(state))
 
 
 def get_open_turn(state: SessionState) -> OpenTurn:

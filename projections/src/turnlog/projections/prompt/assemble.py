@@ -1,8 +1,10 @@
 """Assemble the prompt of a call and its manifest from session state and blueprint.
 
-Both functions are pure: `find_prompt_needs` lists what must be fetched, the caller fetches it, and
-`assemble` builds the prompt. The same record must always give the same bytes. A change that breaks
-this raises `ASSEMBLER_VERSION` and keeps the earlier rules, for calls recorded by them.
+Both functions are pure: `plan_prompt` plans the prompt and names the texts that it is built from,
+the caller fetches them, and `assemble` builds the prompt of that plan. Where the state keeps older
+turns only as runs, `find_missing_turns` says so before the plan is made. The same record must
+always give the same bytes. A change that breaks this raises `ASSEMBLER_VERSION` and keeps the
+earlier rules, for calls recorded by them.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
+    EarlierCall,
     PromptCall,
     PromptNeeds,
     PromptTexts,
@@ -41,8 +44,8 @@ from turnlog.projections.prompt.budget.trim_ladder import (
 from turnlog.projections.prompt.cache_prefix import compute_common_prefix
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.deferred_part import DeferredPart, TextKey
-from turnlog.projections.prompt.history.history_selection import HistoryWindow
 from turnlog.projections.prompt.history.history_window import (
+    SelectedTurns,
     build_history_window,
     list_history_windows,
     render_history,
@@ -56,6 +59,21 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import OfferedTool, plan_offered_tools
 from turnlog.projections.prompt.tool_rounds import plan_tool_rounds
 from turnlog.projections.session.state import SessionState
+
+MissingTurns = Literal["older", "every"]
+"""Turns that a state keeps only as runs: the latest `MAX_RECENT_TURNS`, or those before as well."""
+
+
+def find_missing_turns(
+    material: SessionMaterial, state: SessionState, call: PromptCall
+) -> MissingTurns | None:
+    """Return which turns the state lacks for a call; those must be folded again before its plan."""
+    budget = _find_budget(material.blueprint, call)
+    tokens = resolve_limit(budget.tokens, call.inputs) if budget else 0
+    windows = list_history_windows(material, state, call)
+    if not any(window.has_reachable_runs(state, budget, tokens) for window in windows):
+        return None
+    return "every" if any(window.needs_every_turn(state) for window in windows) else "older"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,59 +90,46 @@ class _UnfilledMessage:
         return (key for _, layer in self.layers for key in layer.keys)
 
 
-@dataclass(frozen=True, slots=True)
-class _UnfilledPrompt:
-    """The plan of a call before its texts are fetched."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfilledPrompt:
+    """The plan of a call before its texts are fetched, with what it was planned from."""
 
-    slots: tuple[_UnfilledMessage | HistoryWindow, ...]
+    material: SessionMaterial
+    state: SessionState
+    call: PromptCall
+    slots: tuple[_UnfilledMessage | SelectedTurns, ...]
     rounds: tuple[DeferredPart[PlannedMessage], ...]
     tools: DeferredPart[tuple[OfferedTool, ...]]
 
-    def list_keys(self, state: SessionState) -> Iterator[TextKey]:
-        """Yield the keys of all texts that the prompt is built from."""
+    @property
+    def needs(self) -> PromptNeeds:
+        """What must be fetched before the prompt can be assembled."""
+        keys = tuple(self._iterate_keys())
+        return PromptNeeds(
+            blobs=tuple(key for key in keys if isinstance(key, str)),
+            text_refs=tuple(key for key in keys if not isinstance(key, str)),
+            earlier_sequence=self.state.called.get(self.call.kind),
+        )
+
+    def _iterate_keys(self) -> Iterator[TextKey]:
         for slot in self.slots:
-            yield from slot.list_refs(state) if isinstance(slot, HistoryWindow) else slot.keys
+            yield from slot.list_refs() if isinstance(slot, SelectedTurns) else slot.keys
         for message in self.rounds:
             yield from message.keys
         yield from self.tools.keys
 
 
-def _plan_prompt(
-    material: SessionMaterial, state: SessionState, call: PromptCall
-) -> _UnfilledPrompt:
+def plan_prompt(material: SessionMaterial, state: SessionState, call: PromptCall) -> UnfilledPrompt:
+    """Plan the prompt of a call, without its texts."""
     slots = material.blueprint.calls[call.kind].messages
-    return _UnfilledPrompt(
-        tuple(_plan_slot(LayerSources(material, state, call), slot) for slot in slots),
-        plan_tool_rounds(material, state, call.kind),
-        plan_offered_tools(material, state, call.kind),
-    )
-
-
-def find_prompt_needs(
-    material: SessionMaterial, state: SessionState, call: PromptCall
-) -> PromptNeeds:
-    """Return what must be fetched before a call can be assembled: what its plan names."""
-    keys = tuple(_plan_prompt(material, state, call).list_keys(state))
-    return PromptNeeds(
-        blobs=tuple(key for key in keys if isinstance(key, str)),
-        text_refs=tuple(key for key in keys if not isinstance(key, str)),
-        needs_older_turns=can_include_older_turns(material, state, call),
-        earlier_sequence=state.called.get(call.kind),
-        needs_every_turn=any(
-            window.needs_every_turn(state) for window in list_history_windows(material, state, call)
-        ),
-    )
-
-
-def can_include_older_turns(
-    material: SessionMaterial, state: SessionState, call: PromptCall
-) -> bool:
-    """Return whether a call could include turns that the state keeps only as runs."""
-    budget = _find_budget(material.blueprint, call)
-    tokens = resolve_limit(budget.tokens, call.inputs) if budget else 0
-    return any(
-        back.has_reachable_runs(state, budget, tokens)
-        for back in list_history_windows(material, state, call)
+    sources = LayerSources(material, state, call)
+    return UnfilledPrompt(
+        material=material,
+        state=state,
+        call=call,
+        slots=tuple(_plan_slot(sources, slot) for slot in slots),
+        rounds=plan_tool_rounds(material, state, call.kind),
+        tools=plan_offered_tools(material, state, call.kind),
     )
 
 
@@ -133,10 +138,13 @@ def _find_budget(blueprint: Blueprint, call: PromptCall) -> BudgetSpec | None:
     return blueprint.budget[name] if name else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPrompt:
     """A prompt with all its texts, before it is fitted to its budget."""
 
+    unfilled: UnfilledPrompt
+    earlier_call: EarlierCall | None
+    """The previous call of the kind, which the manifest is compared with."""
     plan: PromptPlan
     tools: tuple[OfferedTool, ...]
     output: PlannedOutput | None
@@ -152,22 +160,16 @@ class PlannedPrompt:
         return UnfittedPrompt(self.plan, self.fitting) if self.fitting else None
 
 
-def plan_prompt(
-    material: SessionMaterial, state: SessionState, call: PromptCall, texts: PromptTexts
-) -> PlannedPrompt:
-    """Plan the prompt of a call; raises `Corrupt` if a text was not fetched."""
-    spec = material.blueprint.calls[call.kind]
+def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
+    """Put the texts into a plan; raises `Corrupt` if one was not fetched."""
+    material, call = unfilled.material, unfilled.call
     budget = _find_budget(material.blueprint, call)
     counting = build_call_counter(budget, material.vocabularies, call.model)
-    unfilled = _plan_prompt(material, state, call)
     plan = (
-        *(
-            _fill_slot(slot, material, state, texts, counting, call.assembler)
-            for slot in unfilled.slots
-        ),
+        *(_fill_slot(slot, unfilled, texts, counting) for slot in unfilled.slots),
         *(message.fill(texts, "tool rounds") for message in unfilled.rounds),
     )
-    output = plan_output(call.kind, spec, call.output_request)
+    output = plan_output(call.kind, material.blueprint.calls[call.kind], call.output_request)
     plan = output.add_to(plan) if output else plan
     tools = unfilled.tools.fill(texts, "tools")
     offers = tuple(tool.build_part(counting) for tool in tools)
@@ -179,29 +181,41 @@ def plan_prompt(
         if budget
         else None
     )
-    return PlannedPrompt(plan, tools, output, beside, counting, fitting)
+    return PlannedPrompt(
+        unfilled=unfilled,
+        earlier_call=texts.earlier_call,
+        plan=plan,
+        tools=tools,
+        output=output,
+        beside=beside,
+        counting=counting,
+        fitting=fitting,
+    )
 
 
-def assemble(
-    material: SessionMaterial, state: SessionState, call: PromptCall, texts: PromptTexts
-) -> AssembledPrompt:
-    """Assemble the prompt of a call.
+def assemble(unfilled: UnfilledPrompt, texts: PromptTexts) -> AssembledPrompt:
+    """Assemble the prompt of a plan.
 
     Raises `Refused` if it cannot fit its budget, and `Corrupt` if a text was not fetched.
     """
-    planned = plan_prompt(material, state, call, texts)
+    return fit_prompt(fill_prompt(unfilled, texts))
+
+
+def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
+    """Fit a prompt to its budget and render it; raises `Refused` if it cannot fit."""
+    unfilled, call = planned.unfilled, planned.unfilled.call
     counting, fitting, output = planned.counting, planned.fitting, planned.output
     plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
     messages, message_parts = render_plan(plan, counting)
     parts = (*message_parts, *planned.beside)
     offered = tuple(each.tool for each in planned.tools)
-    spec = material.blueprint.calls[call.kind]
+    spec = unfilled.material.blueprint.calls[call.kind]
     parameters = {**spec.parameters, **(output.parameters if output else {})}
     request = ChatRequest(call.model, messages, offered, parameters)
     manifest = Manifest(
         kind=call.kind,
         at=call.at,
-        sequence=state.head.sequence,
+        sequence=unfilled.state.head.sequence,
         assembler=call.assembler,
         counter=counting.counter,
         budget=fitting.limit if fitting else None,
@@ -210,7 +224,7 @@ def assemble(
         steps=steps,
         omitted=call.gathered.omitted,
         stale=call.gathered.stale,
-        prefix=_compare_prefix(state, texts, parts),
+        prefix=_compare_prefix(planned, parts),
         digest=request.digest,
     )
     return AssembledPrompt(request, manifest)
@@ -227,19 +241,19 @@ def _sum_by_component(parts: Iterable[PromptPart]) -> dict[str, int]:
     return tokens
 
 
-def _compare_prefix(
-    state: SessionState, texts: PromptTexts, parts: tuple[PromptPart, ...]
-) -> CachePrefix | None:
-    if texts.earlier_call is None:
+def _compare_prefix(planned: PlannedPrompt, parts: tuple[PromptPart, ...]) -> CachePrefix | None:
+    if planned.earlier_call is None:
         return None
-    return compute_common_prefix(texts.earlier_call, parts, {ref.turn: ref for ref in state.turns})
+    turns = {ref.turn: ref for ref in planned.unfilled.state.turns}
+    return compute_common_prefix(planned.earlier_call, parts, turns)
 
 
-def _plan_slot(sources: LayerSources, slot: MessageSlot) -> _UnfilledMessage | HistoryWindow:
+def _plan_slot(sources: LayerSources, slot: MessageSlot) -> _UnfilledMessage | SelectedTurns:
     match slot:
         case HistoryMessageSlot(history=view):
-            call = sources.call
-            return build_history_window(sources.material, sources.state, call.at, call.kind, view)
+            state, call = sources.state, sources.call
+            window = build_history_window(sources.material, state, call.at, call.kind, view)
+            return window.select_turns(state)
         case SystemMessageSlot(system=layers, form=form):
             return _plan_message(sources, "system", layers, form)
         case UserMessageSlot(user=layers, form=form):
@@ -261,16 +275,14 @@ def _plan_message(
 
 
 def _fill_slot(
-    slot: _UnfilledMessage | HistoryWindow,
-    material: SessionMaterial,
-    state: SessionState,
+    slot: _UnfilledMessage | SelectedTurns,
+    unfilled: UnfilledPrompt,
     texts: PromptTexts,
     counting: TokenCounter,
-    assembler: int,
 ) -> PlannedSlot:
-    if isinstance(slot, HistoryWindow):
-        return render_history(slot, state, texts, counting, assembler)
-    specs = material.blueprint.layers
+    if isinstance(slot, SelectedTurns):
+        return render_history(slot, unfilled.state, texts, counting, unfilled.call.assembler)
+    specs = unfilled.material.blueprint.layers
     blocks = tuple(layer.fill(texts, f"layer {name}") for name, layer in slot.layers)
     files = {name for name, _ in slot.layers if isinstance(specs.get(name), PinnedLayer)}
     return PlannedMessage(

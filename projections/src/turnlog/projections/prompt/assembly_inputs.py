@@ -83,12 +83,8 @@ class PromptNeeds:
 
     blobs: tuple[Digest, ...]
     text_refs: tuple[TextRef, ...]
-    needs_older_turns: bool
-    """Whether the state lacks older turns: load those, then ask again."""
     earlier_sequence: int | None = None
     """Stream sequence of the previous prompt of this kind of call, if there is one."""
-    needs_every_turn: bool = False
-    """Whether the latest `MAX_RECENT_TURNS` turns are not enough: fold the whole session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,12 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
-from turnlog.projections.prompt.history.history_condenser import DUPLICATES_RULE
-from turnlog.projections.prompt.history.history_selection import (
+from turnlog.projections.prompt.history.excluded_turns import (
     OUT_OF_REACH,
     SUMMARISED,
     ExcludedTurns,
 )
+from turnlog.projections.prompt.history.history_condenser import DUPLICATES_RULE
 from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
 from turnlog.projections.prompt.history.turn_messages import TurnExchange, compute_run_digest
 from turnlog.projections.prompt.prompt_plan import (

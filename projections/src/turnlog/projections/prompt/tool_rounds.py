@@ -21,11 +21,11 @@ from turnlog.projections.prompt.deferred_part import DeferredPart
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedToolCall
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.prompt.sources.layer_sources import DISTIL_RULE
-from turnlog.projections.prompt.sources.prior_results import list_shorter_refs
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.next_call import ToolRound, list_tool_rounds
-from turnlog.projections.session.state import SessionState, ToolUse
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.tool_uses import ToolResultRef, ToolUse
 from turnlog.projections.tools.result_condensation import find_result_start
 
 
@@ -43,8 +43,8 @@ def plan_tool_rounds(
 def _plan_round(tool_round: ToolRound) -> Iterator[DeferredPart[PlannedMessage]]:
     yield _plan_calls_message(tool_round)
     for use in tool_round.tools:
-        if use.said is not None:
-            yield _plan_result_message(use, use.said)
+        if use.result is not None:
+            yield _plan_result_message(use, use.result)
 
 
 def _plan_calls_message(tool_round: ToolRound) -> DeferredPart[PlannedMessage]:
@@ -74,14 +74,14 @@ def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
     )
 
 
-def _plan_result_message(use: ToolUse, said: TextRef) -> DeferredPart[PlannedMessage]:
-    shorter = list_shorter_refs(said, use.given, use.brief)
+def _plan_result_message(use: ToolUse, result: ToolResultRef) -> DeferredPart[PlannedMessage]:
+    said, shorter = result.said, result.shorter_refs
 
     def build(texts: Sequence[str]) -> PlannedMessage:
         arguments, text, *others = texts
         piece = _build_result_piece(use, said, text, arguments)
         piece = include_text(piece, piece.full_text, DEFAULT_MESSAGE_FORMAT)
-        if use.distilled:
+        if result.distilled:
             piece = replace(piece, treatment="condensed", rule=DISTIL_RULE)
         pairs = zip(shorter, others, strict=True)
         shorter_pieces = (_build_result_piece(use, ref, other, arguments) for ref, other in pairs)

@@ -31,7 +31,7 @@ from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.quotas.quota_decisions import TurnBound
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
-from turnlog.projections.session.state import ToolUse
+from turnlog.projections.session.tool_uses import ToolUse
 from turnlog.projections.tools.parsed_plan import ParsedPlan
 
 

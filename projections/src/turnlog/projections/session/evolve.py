@@ -61,7 +61,12 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import UnknownEvent
-from turnlog.projections.session.fold.open_turn import (
+from turnlog.projections.session.fold.settled_turns import (
+    apply_memory_event,
+    find_settled_turn,
+    mark_turn,
+)
+from turnlog.projections.session.fold.turn_progress import (
     apply_attempt_ended,
     apply_attempt_started,
     apply_child_requested,
@@ -69,16 +74,11 @@ from turnlog.projections.session.fold.open_turn import (
     apply_knowledge_retrieved,
     apply_reply_redacted,
     apply_turn_progress,
+    apply_turn_queued,
     apply_turn_released,
     apply_turn_resolved,
     apply_turn_submitted,
-    build_inputs_ref,
     settle_turn,
-)
-from turnlog.projections.session.fold.settled_turns import (
-    apply_memory_event,
-    find_settled_turn,
-    mark_turn,
 )
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.pinned_prompts import list_pinned_files
@@ -91,7 +91,6 @@ from turnlog.projections.session.state import (
     LastReference,
     RecordedChoice,
     SessionState,
-    WaitingTurn,
 )
 from turnlog.projections.session.text_refs import build_optional_text_ref
 from turnlog.projections.session.tool_disclosure import renew_disclosure
@@ -247,18 +246,7 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
         case PromptsSnapshotted() as event:
             return replace(state, prompts={**state.prompts, **list_pinned_files(event)})
         case TurnQueued() as event:
-            text = build_optional_text_ref(recorded, "text", event.text)
-            inputs_ref = build_inputs_ref(recorded, event)
-            waiting = WaitingTurn(
-                event.turn,
-                text,
-                recorded.envelope.id,
-                inputs_ref,
-                event.user,
-                event.reservation,
-                event.overrides,
-            )
-            return replace(state, waiting=(*state.waiting, waiting), submitted=event.turn)
+            return apply_turn_queued(state, recorded, event)
         case TurnReleased(turn=turn):
             return apply_turn_released(state, recorded, turn)
         case ChoiceRecorded(phase=phase, choice=choice, label=label):

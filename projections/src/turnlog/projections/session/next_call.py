@@ -13,10 +13,11 @@ run before the next call, and before they run, the approvals that they need are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
-from turnlog.projections.session.state import AnsweredCall, OpenTurn, PlannedStep, ToolUse
+from turnlog.projections.session.open_turn import AnsweredCall, OpenTurn, PlannedStep
+from turnlog.projections.session.tool_uses import ReturnedTool, ToolUse
 
 CallStage = Literal["summarise", "plan", "act", "loop", "reply"]
 """What the next call of a turn is for; only the text of `loop` and `reply` is shown to callers."""
@@ -26,20 +27,25 @@ def get_call_stage(profile: ProfileSpec, opened: OpenTurn | None) -> CallStage:
     """Return what the next call is for; without an open turn, what the first call is for."""
     if opened is not None and opened.summing is not None:
         return "summarise"
-    if profile.program in {"chat", "knowledge"}:
-        return "reply"
-    if profile.has_rounds:
-        return "loop" if len(list_tool_rounds(opened)) <= profile.round_limit else "reply"
-    if opened is None or opened.plan is None:
-        return "plan"
-    return "act" if get_step_number(opened) <= len(opened.plan) else "reply"
+    match profile.program:
+        case "chat" | "knowledge":
+            return "reply"
+        case "loop" | "coordinator":
+            return "loop" if len(list_tool_rounds(opened)) <= profile.round_limit else "reply"
+        case "tools":
+            if opened is None or opened.plan is None:
+                return "plan"
+            return "act" if find_current_step(opened) else "reply"
+        case _ as never:
+            assert_never(never)
 
 
 def find_current_step(opened: OpenTurn | None) -> PlannedStep | None:
     """Return the plan step of the next call, or None."""
-    if opened is None or opened.plan is None or get_step_number(opened) > len(opened.plan):
+    if opened is None or opened.plan is None:
         return None
-    return opened.plan[get_step_number(opened) - 1]
+    number, steps = get_step_number(opened), opened.plan.steps
+    return steps[number - 1] if number <= len(steps) else None
 
 
 def get_step_number(opened: OpenTurn) -> int:
@@ -47,7 +53,10 @@ def get_step_number(opened: OpenTurn) -> int:
 
     Steps that a result of the previous turn already satisfies are skipped.
     """
-    number, steps = opened.acted + (not has_step_failed(opened)), opened.plan or ()
+    plan = opened.plan
+    steps = plan.steps if plan else ()
+    acted = plan.acted.number if plan and plan.acted else 0
+    number = acted + (not has_step_failed(opened))
     while number <= len(steps) and steps[number - 1].given is not None:
         number += 1
     return number
@@ -58,16 +67,18 @@ def has_step_failed(opened: OpenTurn | None) -> bool:
 
     A tool whose outcome is unknown has not failed.
     """
-    if opened is None or opened.plan is None or opened.acted in {0, opened.retaken}:
+    acted = opened.plan.acted if opened and opened.plan else None
+    if opened is None or acted is None or acted.is_retry:
         return False
-    call = f"{opened.turn}.{opened.answered}"
+    call = f"{opened.turn}.{opened.call.before}"
     last_tool_uses = [use for use in opened.tools if use.call == call]
     return bool(last_tool_uses) and all(map(_may_retry_tool, last_tool_uses))
 
 
 def _may_retry_tool(use: ToolUse) -> bool:
     """Return whether a tool failed; one that a person refused is not to be requested again."""
-    return use.failed and (use.approval is None or use.approval.decision != "refuse")
+    has_failed = isinstance(use.progress, ReturnedTool) and use.progress.has_failed
+    return has_failed and not use.is_approval_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +106,3 @@ def list_tool_rounds(opened: OpenTurn | None) -> tuple[ToolRound, ...]:
 def has_used_rounds(profile: ProfileSpec, opened: OpenTurn | None) -> bool:
     """Return whether a turn has had its rounds, so that further tool calls are refused."""
     return len(list_tool_rounds(opened)) >= profile.round_limit
-
-
-def list_undecided_tools(opened: OpenTurn | None) -> tuple[ToolUse, ...]:
-    """Return the tools that wait for an approval; the turn goes on when there are none."""
-    pending = list_pending_tools(opened) if opened else ()
-    return tuple(use for use in pending if use.approval and use.approval.decision is None)
-
-
-def list_pending_children(opened: OpenTurn | None) -> tuple[ToolUse, ...]:
-    """Return the turns of child sessions that are not settled; none of them runs in a worker."""
-    pending = list_pending_tools(opened) if opened else ()
-    return tuple(use for use in pending if use.child is not None)
-
-
-def list_pending_tools(opened: OpenTurn) -> tuple[ToolUse, ...]:
-    """Return the requested tools that have not returned, in order."""
-    return tuple(use for use in opened.tools if not use.returned)

@@ -18,7 +18,7 @@ from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
     InheritanceSpec,
     ReferencesSpec,
 )
-from turnlog.projections.session.state import LastReference, OpenTurn, SessionState
+from turnlog.projections.session.state import LastReference, SessionState
 
 InheritanceReason = Literal[
     "in-text",
@@ -101,7 +101,7 @@ def find_inheritable_reference(
     state: SessionState, spec: ReferencesSpec | None
 ) -> InheritableReference | None:
     """Return what later turns may inherit of what the open turn is about; None if nothing."""
-    opened: OpenTurn | None = state.open
+    opened = state.open
     if opened is None or opened.resolved is None or spec is None:
         return None
     resolution = opened.resolved

@@ -16,245 +16,16 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead
-from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.prompt_events import PromptFile
-from turnlog.events.model.retrieval_events import NothingFoundPolicy
 from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
-from turnlog.events.model.tool_events import ApprovalDecision, ToolsSnapshotted
-from turnlog.events.model.turn_events import TurnReservation, TurnRole
-from turnlog.projections.session.text_refs import InputsRef, TextRef
-from turnlog.projections.session.turn_summaries import HistorySummary, PendingSummary
+from turnlog.events.model.tool_events import ToolsSnapshotted
+from turnlog.events.model.turn_events import TurnRole
+from turnlog.projections.session.open_turn import OpenTurn, TurnSubmission
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.tool_uses import PriorToolResults
+from turnlog.projections.session.turn_summaries import HistorySummary
 
-
-@dataclass(frozen=True, slots=True)
-class TurnResolution:
-    """The answer of the resolver for the open turn."""
-
-    intent: str | None
-    """The intent that the resolver recognised."""
-    entity: str | None
-    """Kind of thing the turn is about, or None when the question is out of scope."""
-    identifiers: dict[str, JsonValue]
-    """Identifiers of that thing, by name."""
-    results: TextRef
-    """Reference to the results, as JSON."""
-    answer: TextRef
-    """Reference to the answer that is used when no model answers."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
-    """One step of the plan of a turn."""
-
-    goal: TextRef
-    tools: tuple[str, ...]
-    """Tools the step may use; empty allows every offered tool."""
-    given: int | None = None
-    """Sequence of a tool result of the previous turn that already satisfies the step."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResultRef:
-    """The answered result of one tool, as prompts include it."""
-
-    said: TextRef
-    """Reference to the text for prompts of the same turn."""
-    summary: TextRef
-    """Reference to the text for prompts of later turns."""
-    distilled: bool = False
-    """Whether both texts are condensed."""
-    brief: TextRef | None = None
-    """Reference to the text that only names the result; None if it would be no shorter."""
-    characters: int = 0
-    """Length of the complete result."""
-
-    @property
-    def condensed_texts(self) -> tuple[TextRef, ...]:
-        """References to those of the two texts that are shorter than the result."""
-        if self.distilled:
-            return self.said, self.summary
-        return () if self.summary == self.said else (self.summary,)
-
-
-@dataclass(frozen=True, slots=True)
-class PriorToolResults:
-    """Tool results of the latest completed turn."""
-
-    turn: int
-    phase: str | None
-    results: tuple[ToolResultRef, ...]
-    """Oldest first."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolApproval:
-    """The approval that a tool call of the open turn needs before it runs."""
-
-    number: int
-    """Its number within the turn, from 1."""
-    deadline: str
-    """Without a decision by then the tool is refused, RFC 3339."""
-    decision: ApprovalDecision | None = None
-    """None while nobody has decided."""
-    decided_at: int = 0
-    """Stream position of the decision."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChildTurnRef:
-    """The turn of a child session that a tool call of the open turn stands for."""
-
-    session: str
-    """Id of the child session."""
-    turn: int
-    """Number of the turn in it."""
-    sequence: int
-    """Sequence of the event that requested it."""
-    at: str
-    """When it was requested, RFC 3339."""
-
-
-@dataclass(frozen=True)
-class ToolUse:
-    """A tool call that the open turn requested."""
-
-    call: str
-    """The model call whose answer requested it."""
-    id: str
-    tool: str
-    asked: TextRef
-    """Reference to its arguments."""
-    started: int = 0
-    """The latest attempt that started it; 0 before the first start."""
-    returned: bool = False
-    failed: bool = False
-    """Whether it is known not to have done its work."""
-    said: TextRef | None = None
-    """Reference to the text for prompts of this turn."""
-    distilled: bool = False
-    """Whether that text is condensed."""
-    given: ToolResultRef | None = None
-    """The result for later turns; None unless the tool answered."""
-    brief: TextRef | None = None
-    """Reference to the text that only names the result; None if it would be no shorter."""
-    characters: int = 0
-    """Length of the complete result."""
-    approval: ToolApproval | None = None
-    """The approval that it needs; None if it needs none."""
-    child: ChildTurnRef | None = None
-    """The child's turn that returns its result; None if it is a tool of a server."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredCall:
-    """A model call of the open turn whose answer the turn continued from."""
-
-    call: str
-    said: TextRef | None
-    """Reference to the text of the answer; None if it has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievedEntry:
-    """An entry of the knowledge that the open turn took."""
-
-    collection: str
-    entry: str
-    """Its id within the collection."""
-    revision: int
-    """Sequence of the event of the knowledge that gave it this text."""
-    title: str
-    digest: Digest
-    """Digest of the blob that holds its text."""
-    score: float
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRetrieval:
-    """A retrieval that the open turn has made."""
-
-    retrieval: str
-    """The blueprint's name of it."""
-    sequence: int
-    """Sequence of the event that records it."""
-    entries: tuple[RetrievedEntry, ...]
-    """What was taken, best first."""
-    nothing_found: NothingFoundPolicy | None
-    """What the turn does because nothing was taken; None if something was."""
-    unavailable: str | None
-    """Why there was no search, as a code; None if there was one."""
-
-    @property
-    def confidence(self) -> float:
-        """The confidence of the best entry; 0 if nothing was taken."""
-        return self.entries[0].confidence if self.entries else 0.0
-
-
-@dataclass(frozen=True)
-class OpenTurn:
-    """The turn that is being answered.
-
-    Nothing of it survives the turn except the results of its tools, which the next turn may
-    include.
-    """
-
-    turn: int
-    text: TextRef | None
-    event: str
-    """Id of the event that submitted or queued it."""
-    released_at: str
-    """When it became the open turn, or an approval was decided or a child settled last, RFC 3339;
-    its deadline counts from here.
-    """
-    attempt: int = 0
-    """Number of the latest attempt; 0 before the first claim."""
-    running: bool = False
-    """Whether that attempt is still running."""
-    worker: str = ""
-    """The worker that holds the latest claim."""
-    calls: int = 0
-    """Model calls of this turn whose prompt is recorded."""
-    inputs: InputsRef | None = None
-    """Reference to its inputs, or None where it has none."""
-    context: TextRef | None = None
-    """Reference to the manifest of the latest call; its digest is that of the request."""
-    resolved: TurnResolution | None = None
-    """The resolver's answer, once it is recorded."""
-    answered: int = 0
-    """Number of the latest call that was answered or given up, and after which the turn continued.
-    """
-    begun: int = 0
-    """The attempt that made that call; later attempts work on the next call."""
-    plan: tuple[PlannedStep, ...] | None = None
-    """Steps of the plan, or None before there is a plan."""
-    acted: int = 0
-    """Steps whose tactic call was answered."""
-    retaken: int = 0
-    """The latest step that was retried, counted from 1."""
-    answers: tuple[AnsweredCall, ...] = ()
-    """The answers after which the turn continued, oldest first."""
-    tools: tuple[ToolUse, ...] = ()
-    """Tool calls requested so far."""
-    summing: PendingSummary | None = None
-    """The summary it waits for before it continues."""
-    summed: tuple[str, ...] = ()
-    """Views for which this turn already requested a summary, successful or not."""
-    role: TurnRole = "user"
-    """Whose text it is."""
-    user: str | None = None
-    """Who asked."""
-    reservation: TurnReservation | None = None
-    """What it reserved of the user's quota; None if the user has none."""
-    overrides: tuple[UserOverride, ...] = ()
-    """The user's own prompts, as its event names them."""
-    retrievals: tuple[TurnRetrieval, ...] = ()
-    """What it retrieved so far, each retrieval once."""
-    adapted: bool = False
-    """Whether a prompt only named the tools because it adapts a retrieved case."""
-
-
-FOLD_VERSION: Final = 15
+FOLD_VERSION: Final = 16
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -265,9 +36,6 @@ UNBOUNDED_REACH: Final = -1
 
 FARTHEST_REACH: Final = -2
 """Value of `reach` for a state that keeps `MAX_RECENT_TURNS` turns, however long they are."""
-
-MAX_PRIOR_RESULTS: Final = 16
-"""Most tool results of a turn that the next turn may include."""
 
 MAX_CARRIED_TEXTS: Final = 16
 """Most texts kept that were carried into phases left since."""
@@ -323,24 +91,6 @@ class SettledTurnRun:
     redacted: bool
     phase: str | None = None
     role: TurnRole = "user"
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingTurn:
-    """A turn that is queued behind the open one."""
-
-    turn: int
-    text: TextRef | None
-    event: str
-    """Id of the event that queued it."""
-    inputs: InputsRef | None = None
-    """Reference to its inputs, or None where it has none."""
-    user: str | None = None
-    """Who asked."""
-    reservation: TurnReservation | None = None
-    """What it reserved of the user's quota; None if the user has none."""
-    overrides: tuple[UserOverride, ...] = ()
-    """The user's own prompts, as its event names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +210,8 @@ class SessionState:
     earlier: tuple[SettledTurnRun, ...] = ()
     """Older settled turns, as runs."""
     open: OpenTurn | None = None
-    waiting: tuple[WaitingTurn, ...] = ()
+    waiting: tuple[TurnSubmission, ...] = ()
+    """Turns that are queued behind the open one."""
     submitted: int = 0
     """Number of turns so far, whatever became of them."""
     called: dict[str, int] = field(default_factory=dict[str, int])
@@ -493,6 +244,11 @@ class SessionState:
     """Session id that prompt variants are drawn by, where it is not the session's own."""
     children: dict[str, int] = field(default_factory=dict[str, int])
     """Child session to the number of turns that it was asked for."""
+
+    @property
+    def unsettled_turns(self) -> tuple[TurnSubmission, ...]:
+        """The open turn and those that wait behind it."""
+        return (*((self.open.submission,) if self.open else ()), *self.waiting)
 
     @property
     def is_child(self) -> bool:

@@ -154,7 +154,7 @@ def _find_first_sequence(state_at: StateAt) -> int:
     state = state_at.state_before
     first = min(run_starts, default=state_at.call_context.turn)
     texts = [ref.text for ref in state.turns if ref.turn >= first] if state else []
-    opened = [state.open.text] if state and state.open else []
+    opened = [state.open.submission.text] if state and state.open else []
     begun = [text.sequence for text in (*texts, *opened) if text]
     return max(1, min(begun, default=2) - 1)
 

@@ -66,7 +66,7 @@ class StateCache:
     def get_presumed_state(self, tenant: str, session: str) -> SessionState | None:
         """Return the cached state, or None while a worker is about to claim the open turn."""
         state = self.get_state(tenant, session)
-        return state if state and (state.open is None or state.open.running) else None
+        return state if state and (state.open is None or state.open.is_running) else None
 
     @property
     def states(self) -> tuple[SessionState, ...]:

@@ -35,8 +35,9 @@ from turnlog.projections.quotas.quota_decisions import (
 from turnlog.projections.quotas.quota_limits import UNLIMITED
 from turnlog.projections.quotas.turn_usage import TurnUse, collect_turn_use
 from turnlog.projections.session.commands import Command, SubmitChildTurn, SubmitTurn
+from turnlog.projections.session.open_turn import TurnSubmission
 from turnlog.projections.session.rules.attempt_events import NewEvents
-from turnlog.projections.session.state import OpenTurn, SessionState, WaitingTurn
+from turnlog.projections.session.state import SessionState
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.platform.clock import Clock
 from turnlog.services.quotas.quota_service import QuotaService
@@ -188,16 +189,14 @@ class CommandQuota:
             await self.release_turn()
         if self.before is None:
             return
-        open_turns = {
-            each.turn: each for each in (self.before.open, *self.before.waiting) if each is not None
-        }
+        unsettled = {each.turn: each for each in self.before.unsettled_turns}
         for recorded in events:
             end = find_turn_end(recorded.event)
-            ended = open_turns.pop(end.turn, None) if end else None
+            ended = unsettled.pop(end.turn, None) if end else None
             if ended is not None:
                 await self._settle_turn(ended)
 
-    async def _settle_turn(self, ended: OpenTurn | WaitingTurn) -> None:
+    async def _settle_turn(self, ended: TurnSubmission) -> None:
         if ended.reservation is not None and ended.user is not None:
             await self.quotas.settle_reservation(self.tenant, ended.user, ended.reservation)
 

@@ -218,9 +218,9 @@ class CommandHandler:
 
 def _find_turn_text(state: SessionState, turn: int) -> TextRef | None:
     """Return the reference to a turn's text, which is in its first event; None when unknown."""
-    opened = [each for each in (state.open, *state.waiting) if each and each.turn == turn]
-    if opened:
-        return opened[0].text
+    unsettled = [each for each in state.unsettled_turns if each.turn == turn]
+    if unsettled:
+        return unsettled[0].text
     settled = find_settled_turn(state, turn)
     if settled is None:
         raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")

@@ -37,8 +37,10 @@ from turnlog.projections.library.segment_selection import (
 )
 from turnlog.projections.prompt.assemble import (
     PlannedPrompt,
+    UnfilledPrompt,
     assemble,
-    find_prompt_needs,
+    fill_prompt,
+    find_missing_turns,
     plan_prompt,
 )
 from turnlog.projections.prompt.assembly_inputs import (
@@ -48,12 +50,12 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptTexts,
     choose_assembler,
 )
-from turnlog.projections.prompt.history.history_selection import (
-    HistoryWindow,
+from turnlog.projections.prompt.history.history_window import HistoryWindow
+from turnlog.projections.prompt.history.memory_access import (
+    MemoryAccess,
     MemoryMessage,
     format_memory_messages,
 )
-from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.hypothetical_turn import HypotheticalTurn
 from turnlog.projections.prompt.sources.segment_layers import (
     list_locales,
@@ -196,20 +198,18 @@ def _log_omitted_segments(gathered: CallSegments) -> CallSegments:
 
 @dataclass(frozen=True, slots=True)
 class PromptInputs:
-    """Everything that the prompt of one call is assembled from."""
+    """Everything that the prompt of one call is assembled from: its plan and the texts."""
 
-    material: SessionMaterial
-    state: SessionState
-    call: PromptCall
+    unfilled: UnfilledPrompt
     texts: PromptTexts
 
     def assemble_prompt(self) -> AssembledPrompt:
         """Assemble the prompt; raises what `assemble` raises."""
-        return assemble(self.material, self.state, self.call, self.texts)
+        return assemble(self.unfilled, self.texts)
 
-    def plan_prompt(self) -> PlannedPrompt:
-        """Plan the prompt without fitting it to its budget; raises what `plan_prompt` raises."""
-        return plan_prompt(self.material, self.state, self.call, self.texts)
+    def fill_prompt(self) -> PlannedPrompt:
+        """Fill the prompt without fitting it to its budget; raises what `fill_prompt` raises."""
+        return fill_prompt(self.unfilled, self.texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,21 +314,20 @@ class PromptInputLoader:
         call: PromptCall,
         unrecorded: UnrecordedInputs,
     ) -> PromptInputs:
-        needs = find_prompt_needs(material, state, call)
-        if needs.needs_older_turns:
+        if missing := find_missing_turns(material, state, call):
             base = unrecorded.turn.base_sequence if unrecorded.turn else None
             state = await self.command_handler.load_older_turns(
-                state, base, every_turn=needs.needs_every_turn
+                state, base, every_turn=missing == "every"
             )
-            needs = find_prompt_needs(material, state, call)
+        unfilled = plan_prompt(material, state, call)
         texts = await self.command_handler.texts.fetch_texts(
-            state.tenant, unrecorded.remove_from(needs)
+            state.tenant, unrecorded.remove_from(unfilled.needs)
         )
-        return PromptInputs(material, state, call, unrecorded.add_to(texts))
+        return PromptInputs(unfilled, unrecorded.add_to(texts))
 
     async def load_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
         """Return the inputs that the open turn was submitted with."""
-        inputs_ref = state.open.inputs if state.open else None
+        inputs_ref = state.open.submission.inputs if state.open else None
         if inputs_ref is None:
             return {}
         log = self.command_handler.log
@@ -349,6 +348,6 @@ async def load_memory_messages(
     if window.has_reachable_runs(state):
         every_turn = window.needs_every_turn(state)
         state = await command_handler.load_older_turns(state, every_turn=every_turn)
-    turns, _ = window.select_turns(state)
-    texts = await command_handler.texts.read_texts(state.tenant, window.list_refs(state))
-    return format_memory_messages(recall, turns, texts)
+    selected = window.select_turns(state)
+    texts = await command_handler.texts.read_texts(state.tenant, selected.list_refs())
+    return format_memory_messages(recall, selected.turns, texts)

@@ -183,6 +183,7 @@ class TimeTravel:
         material = await self.blueprints.load_material(state)
         bare = PromptCall(manifest.kind, context.model, manifest.at)
         inputs = await self.prompt_inputs.load_recorded_call(material, state, bare, manifest)
+        planned = inputs.unfilled
         return RecordedCallInputs(
-            recorded, context, inputs.state, material, inputs.call, inputs.texts
+            recorded, context, planned.state, material, planned.call, inputs.texts
         )

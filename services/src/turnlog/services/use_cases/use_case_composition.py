@@ -55,7 +55,7 @@ from turnlog.services.use_cases.sessions.session_reading import SessionReading, 
 from turnlog.services.use_cases.sessions.session_steering import SessionSteering
 from turnlog.services.use_cases.turns.question_answering import QuestionAnswering
 from turnlog.services.use_cases.turns.turn_history import TurnHistory
-from turnlog.services.use_cases.turns.turn_submission import TurnSubmission
+from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import TurnWatching
 
 
@@ -117,7 +117,7 @@ class UseCases:
     steering: SessionSteering
     memory: SessionMemory
     moves: BlueprintMoves
-    submission: TurnSubmission
+    submission: TurnSubmitter
     turns: TurnWatching
     history: TurnHistory
     questions: QuestionAnswering
@@ -158,7 +158,7 @@ class _UseCaseBuilder:
         )
         self.opening_commands = OpeningCommandBuilder(parts.blueprint_folders, parts.default_model)
         self.opening = SessionOpening(self.time_travel, parts.blueprints, self.opening_commands)
-        self.submission = TurnSubmission(
+        self.submission = TurnSubmitter(
             self.handler, parts.blueprints, parts.overrides, parts.default_model
         )
         self.turns = TurnWatching(self.handler, parts.tokens, parts.shutdown_event)

@@ -10,22 +10,20 @@ import asyncio
 from asyncio import timeout
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, assert_never
 
 import structlog
 
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.manifest import Manifest
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
+from turnlog.projections.prompt.assemble import PlannedPrompt
 from turnlog.projections.session.next_call import has_used_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
-from turnlog.projections.session.state import SessionState
-from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.telemetry.traces import Tracing, record_answer, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.attempts.active_attempt import (
-    REPLY_STAGES,
     ActiveAttempt,
     CallSetup,
     SentCall,
@@ -40,6 +38,7 @@ from turnlog.services.worker.attempts.call_context import (
 )
 from turnlog.services.worker.attempts.output_guard import (
     GuardViolation,
+    OutputGuard,
     SafetyCheckFailure,
     build_guard,
 )
@@ -53,6 +52,7 @@ from turnlog.services.worker.attempts.summary_step import SummaryStep, compute_t
 from turnlog.services.worker.model.model_types import FinishedAnswer, LanguageModel, ModelFailure
 from turnlog.services.worker.tools.tool_runner import ToolRunner, ToolSnapshots
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure, ToolServers
+from turnlog.services.worker.turn_context import TurnContext
 
 _log = structlog.get_logger("turnlog.worker")
 
@@ -65,7 +65,7 @@ _FAILURES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallRunner:
     """Makes the calls of turns."""
 
@@ -77,96 +77,108 @@ class CallRunner:
     knowledge: KnowledgeSearch
     tracing: Tracing
 
-    async def run_call(
-        self, active: ActiveAttempt, state: SessionState, seconds: float, by: CommandMetadata
-    ) -> AttemptEnd:
+    async def run_call(self, active: ActiveAttempt, seconds: float) -> AttemptEnd:
         """Wait, prepare the call and make it; raises `AttemptSuperseded` if the lease is lost."""
         await active.publish_start()
         await asyncio.sleep(seconds)
         try:
-            if await self._is_unroutable(active, state, by):
+            if await self._is_unroutable(active):
                 return TurnUnroutable()
-            state = await self._prepare_state(active, state, by)
-            if reply := find_fixed_reply(active.material, state):
+            context, planned = await self._prepare_state(active)
+            if reply := find_fixed_reply(context.material, context.state):
                 return reply
-            prepared = await self.contexts.prepare_call(state, active.attempt, active.material, by)
-            return await self._stream_in_time(
-                active, prepared, compute_time_limit(active, state.profile)
-            )
+            prepared = await self.contexts.prepare_call(context, planned)
+            return await self._stream_in_time(active, prepared, compute_time_limit(active))
         except (*_FAILURES, Refused, Corrupt) as end:
             return end
 
-    async def _is_unroutable(
-        self, active: ActiveAttempt, state: SessionState, by: CommandMetadata
-    ) -> bool:
+    async def _is_unroutable(self, active: ActiveAttempt) -> bool:
         """Ask the resolver, if there is one; its answer becomes the fallback of the model's."""
-        material, resolving = active.material, ResolverStep(self.sessions)
-        resolved = await resolving.resolve_turn(state, active.attempt, material, by)
+        context, resolving = active.context, ResolverStep(self.sessions)
+        resolved = await resolving.resolve_turn(context)
         if resolved is None:
             return False
-        if material.blueprint.calls[material.find_call_kind(state)].fallback:
-            active.progress.fallback = await resolving.fetch_answer(active.context.tenant, resolved)
+        kind = context.material.find_call_kind(context.state)
+        if context.material.blueprint.calls[kind].fallback:
+            active.progress.fallback = await resolving.fetch_answer(context.tenant, resolved)
         return resolved.entity is None
 
     async def _prepare_state(
-        self, active: ActiveAttempt, state: SessionState, by: CommandMetadata
-    ) -> SessionState:
-        """Run the requested tools; what the call is for depends on their results."""
-        blobs, material = self.contexts.blobs, active.material
-        guard = build_guard(material)
-        tooling = ToolRunner(
-            self.sessions,
-            blobs,
-            self.servers,
-            self.tool_snapshots,
-            active.attempt,
-            by,
-            active.publish_tool_run,
-            guard.describe_violation,
-        )
-        state = await tooling.run_pending_tools(state, material)
-        retrieval_step = RetrievalStep(
-            self.sessions,
-            blobs,
-            self.knowledge,
-            self.contexts.prompt_inputs,
-            self.contexts.default_model,
-        )
-        state = await retrieval_step.run_due_retrievals(state, active.attempt, material, by)
-        await self.contexts.check_room(state, active.attempt, material, by)
-        summary_step = SummaryStep(self.sessions, self.contexts)
-        state = await summary_step.begin_due_summary(state, active.attempt, material, by)
-        pinned = state.tools.get(state.profile)
-        children = material.blueprint.profiles[state.profile].children
-        setup = CallSetup(
-            material.find_stage(state),
-            frozenset(pinned.tools if pinned else ()),
-            children=frozenset(children),
-        )
+        self, active: ActiveAttempt
+    ) -> tuple[TurnContext, PlannedPrompt | None]:
+        """Do what the call waits for, and set what it is for.
+
+        Returns the turn after that, and the prompt of the call if it was planned already.
+        """
+        guard = build_guard(active.material)
+        context, planned = await self._run_steps(active, guard)
+        setup = self._build_setup(context)
         await active.begin_stage(setup)
         active.progress.guard = guard
-        if setup.stage == "plan":
-            active.progress.setup = replace(
-                setup,
-                prior_results=list_prior_results(material, state),
-                tool_room=await self.contexts.measure_tool_room(
-                    state, active.attempt, material, by
-                ),
-            )
-        if setup.stage in REPLY_STAGES:
-            profile = material.blueprint.profiles[state.profile]
-            active.progress.setup = replace(
-                setup,
-                work=await self._load_work(active, state),
-                has_used_rounds=has_used_rounds(profile, state.open),
-            )
-        return state
+        active.progress.setup = await self._complete_setup(setup, context)
+        return context, planned
 
-    async def _load_work(self, active: ActiveAttempt, state: SessionState) -> str | None:
-        if state.open is None:
+    async def _run_steps(
+        self, active: ActiveAttempt, guard: OutputGuard
+    ) -> tuple[TurnContext, PlannedPrompt | None]:
+        """Run the requested tools and the retrievals, and begin a summary that is due."""
+        tooling = ToolRunner(
+            sessions=self.sessions,
+            blobs=self.contexts.blobs,
+            servers=self.servers,
+            tool_snapshots=self.tool_snapshots,
+            report_run=active.publish_tool_run,
+            find_violation=guard.describe_violation,
+        )
+        retrieving = RetrievalStep(
+            sessions=self.sessions,
+            blobs=self.contexts.blobs,
+            knowledge=self.knowledge,
+            prompt_inputs=self.contexts.prompt_inputs,
+            default_model=self.contexts.default_model,
+        )
+        context = await tooling.run_pending_tools(active.context)
+        context = await retrieving.run_due_retrievals(context)
+        context = await self.contexts.check_room(context)
+        return await SummaryStep(self.sessions, self.contexts).begin_due_summary(context)
+
+    def _build_setup(self, context: TurnContext) -> CallSetup:
+        """Return what the call is for; this depends on the results of the tools."""
+        material, state = context.material, context.state
+        pinned = state.tools.get(state.profile)
+        return CallSetup(
+            material.find_stage(state),
+            frozenset(pinned.tools if pinned else ()),
+            children=frozenset(material.blueprint.profiles[state.profile].children),
+        )
+
+    async def _complete_setup(self, setup: CallSetup, context: TurnContext) -> CallSetup:
+        """Return the setup with what only a plan or only a reply needs."""
+        material, state = context.material, context.state
+        match setup.stage:
+            case "plan":
+                return replace(
+                    setup,
+                    prior_results=list_prior_results(material, state),
+                    tool_room=await self.contexts.measure_tool_room(context),
+                )
+            case "loop" | "reply":
+                profile = material.blueprint.profiles[state.profile]
+                return replace(
+                    setup,
+                    work=await self._load_work(context),
+                    has_used_rounds=has_used_rounds(profile, state.open),
+                )
+            case "act" | "summarise":
+                return setup
+            case _ as never:
+                assert_never(never)
+
+    async def _load_work(self, context: TurnContext) -> str | None:
+        if context.state.open is None:
             return None
-        texts, blueprint = self.sessions.texts, active.material.blueprint
-        return await describe_turn_work(texts, active.context.tenant, state.open, blueprint)
+        texts, blueprint = self.sessions.texts, context.material.blueprint
+        return await describe_turn_work(texts, context.tenant, context.state.open, blueprint)
 
     async def _stream_in_time(
         self, active: ActiveAttempt, prepared: PreparedCall, seconds: float | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from turnlog.events.model.child_events import ChildSettled
@@ -20,6 +20,7 @@ from turnlog.events.model.turn_events import TurnFailed
 from turnlog.events.store.ports import BlobStore
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
+from turnlog.projections.blueprint.schema.policy_specs import ChildPolicy
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.quotas.turn_bound import compute_turn_bound
@@ -29,7 +30,7 @@ from turnlog.projections.session.commands import (
     SubmitChildTurn,
     WithdrawChildTurn,
 )
-from turnlog.projections.session.next_call import list_pending_children
+from turnlog.projections.session.open_turn import PendingChild, list_pending_children
 from turnlog.projections.session.rules.steps.child_rules import (
     CANCELLING_OUTCOMES,
     ChildEnd,
@@ -39,14 +40,27 @@ from turnlog.projections.session.rules.steps.child_rules import (
     find_pending_child,
     find_query,
 )
-from turnlog.projections.session.state import ChildTurnRef, SessionState, ToolUse
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.tool_uses import ChildTurnRef, ToolUse
 from turnlog.projections.tools.result_condensation import build_result_texts
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.worker.turn_context import TurnContext
 
-_Child = tuple[ToolUse, ChildTurnRef]
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorSession:
+    """A parent as its children need it: its state, and what it is pinned to."""
+
+    state: SessionState
+    material: SessionMaterial
+
+    @property
+    def policy(self) -> ChildPolicy:
+        """How it waits for its children."""
+        return self.material.blueprint.policies.children
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,102 +71,90 @@ class ChildSessions:
     blueprints: BlueprintStore
     blobs: BlobStore
 
-    async def advance_children(
-        self, parent: SessionState, material: SessionMaterial, by: CommandMetadata
-    ) -> float:
+    async def advance_children(self, context: TurnContext) -> float:
         """Ask the pending children of a turn, and settle those whose turn has ended.
 
         Returns the seconds until the next of them has taken too long. Children in different
         sessions are asked at the same time; those in one session in order.
         """
-        pending = _list_children(parent)
-        asking = await self._create_asking_metadata(parent, by)
+        pending = list_pending_children(context.state.open)
+        asking = await self._create_asking_metadata(context)
         by_session = groupby(
-            sorted(pending, key=lambda each: (each[1].session, each[1].turn)),
-            key=lambda each: each[1].session,
+            sorted(pending, key=lambda each: (each.child.session, each.child.turn)),
+            key=lambda each: each.child.session,
         )
-        asked = (
-            self._submit_in_order(parent, material, tuple(each), asking) for _, each in by_session
-        )
+        parent = CoordinatorSession(context.state, context.material)
+        asked = (self._submit_in_order(parent, tuple(each), asking) for _, each in by_session)
         await asyncio.gather(*asked)
-        waits = [await self._settle_or_wait(parent, material, each) for each in pending]
+        waits = [await self._settle_or_wait(parent, each) for each in pending]
         return min(waits, default=0.0)
 
-    async def _create_asking_metadata(
-        self, parent: SessionState, by: CommandMetadata
-    ) -> CommandMetadata:
+    async def _create_asking_metadata(self, context: TurnContext) -> CommandMetadata:
         """Return the metadata of what a child is asked: its actor is who asked the parent."""
-        text = parent.open.text if parent.open else None
+        opened, by = context.state.open, context.by
+        text = opened.submission.text if opened else None
         if text is None:
             return by
-        (recorded,) = await self.sessions.log.read_events_at(parent.tenant, [text.place])
+        (recorded,) = await self.sessions.log.read_events_at(context.tenant, [text.place])
         return CommandMetadata(recorded.envelope.actor, by.causation, by.traceparent)
 
     async def _submit_in_order(
-        self,
-        parent: SessionState,
-        material: SessionMaterial,
-        children: Sequence[_Child],
-        by: CommandMetadata,
+        self, parent: CoordinatorSession, children: Sequence[PendingChild], by: CommandMetadata
     ) -> None:
-        for use, child in children:
-            await self._open_child(parent, material, use.tool, child, by)
-            called = await read_event(self.sessions.log, parent.tenant, use.asked.place, ToolCalled)
+        state, material = parent.state, parent.material
+        asked = state.open.submission if state.open else None
+        for pending in children:
+            use, child = pending.use, pending.child
+            await self._open_child(parent, use.tool, child, by)
+            called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
             asking = SubmitChildTurn(
-                child.turn,
-                find_query(called.arguments) or "",
-                parent.phase,
-                material.phases,
+                turn=child.turn,
+                text=find_query(called.arguments) or "",
+                phase=state.phase,
+                phases=material.phases,
                 meta={"turn": called.turn, "call": called.call, "id": called.id},
-                user=parent.open.user if parent.open else None,
+                user=asked.user if asked else None,
                 bound=compute_turn_bound(material.blueprint, use.tool, {}),
-                overrides=parent.open.overrides if parent.open else (),
+                overrides=asked.overrides if asked else (),
             )
-            await self.sessions.handle(parent.tenant, child.session, asking, by)
+            await self.sessions.handle(state.tenant, child.session, asking, by)
 
     async def _open_child(
-        self,
-        parent: SessionState,
-        material: SessionMaterial,
-        profile: str,
-        child: ChildTurnRef,
-        by: CommandMetadata,
+        self, parent: CoordinatorSession, profile: str, child: ChildTurnRef, by: CommandMetadata
     ) -> SessionState:
         """Open a child session with everything that its parent is pinned to; return its state."""
+        state, material = parent.state, parent.material
         opening = OpenSession(
-            parent.blueprint,
-            profile,
-            compute_history_reach(material.blueprint),
-            parent.attributes,
-            parent.cartridge,
-            material.phases,
-            origin=SessionOrigin(kind="parent", session=parent.session, sequence=child.sequence),
-            memory=parent.memory,
-            warnings=parent.warnings,
+            blueprint=state.blueprint,
+            profile=profile,
+            reach=compute_history_reach(material.blueprint),
+            attributes=state.attributes,
+            cartridge=state.cartridge,
+            phases=material.phases,
+            origin=SessionOrigin(kind="parent", session=state.session, sequence=child.sequence),
+            memory=state.memory,
+            warnings=state.warnings,
             requested_profile=profile,
         )
 
-        async def choose(state: SessionState | None) -> OpenSession | None:
-            return opening if state is None else None
+        async def choose(found: SessionState | None) -> OpenSession | None:
+            return opening if found is None else None
 
-        known = self.sessions.state_cache.get_state(parent.tenant, child.session)
+        known = self.sessions.state_cache.get_state(state.tenant, child.session)
         if known is not None:
             return known
-        done = await self.sessions.handle(parent.tenant, child.session, choose, by)
+        done = await self.sessions.handle(state.tenant, child.session, choose, by)
         return done.state
 
-    async def _settle_or_wait(
-        self, parent: SessionState, material: SessionMaterial, of: _Child
-    ) -> float:
+    async def _settle_or_wait(self, parent: CoordinatorSession, pending: PendingChild) -> float:
         """Settle a child whose turn has ended; return how long the parent waits for it."""
-        _, asked = of
-        child = await self.sessions.load_state(parent.tenant, asked.session)
+        asked = pending.child
+        child = await self.sessions.load_state(parent.state.tenant, asked.session)
         if child is None:
             return 0.0
-        policy, at = material.blueprint.policies.children, self.sessions.clock()
-        end = find_child_end(child, asked, policy, at)
-        if end is not None:
-            await self._settle(parent, material, of, child, end)
+        policy, at = parent.policy, self.sessions.clock()
+        if end := find_child_end(child, asked, policy, at):
+            await self._settle(parent, pending, child, end)
             return 0.0
         opened = child.open if child.open and child.open.turn == asked.turn else None
         return max(0.0, compute_child_wait(asked, opened, policy, at)) or policy.seconds
@@ -166,35 +168,31 @@ class ChildSessions:
         if child is None or child.origin is None or not child.is_child:
             return
         # A replica may lack the request that led to this turn
-        parent = await self.sessions.load_state(tenant, child.origin.session, leader=True)
-        use = find_pending_child(parent.open, session, turn) if parent else None
-        if parent is None or use is None or use.child is None:
+        state = await self.sessions.load_state(tenant, child.origin.session, leader=True)
+        pending = find_pending_child(state.open, session, turn) if state else None
+        if state is None or pending is None:
             return
-        material = await self.blueprints.load_material(parent)
-        policy, at = material.blueprint.policies.children, self.sessions.clock()
-        if end := find_child_end(child, use.child, policy, at):
-            await self._settle(parent, material, (use, use.child), child, end)
+        parent = CoordinatorSession(state, await self.blueprints.load_material(state))
+        if end := find_child_end(child, pending.child, parent.policy, self.sessions.clock()):
+            await self._settle(parent, pending, child, end)
 
     async def _settle(
-        self,
-        parent: SessionState,
-        material: SessionMaterial,
-        of: _Child,
-        child: SessionState,
-        end: ChildEnd,
+        self, parent: CoordinatorSession, pending: PendingChild, child: SessionState, end: ChildEnd
     ) -> None:
-        use, asked = of
-        detail = end.detail
+        state, asked = parent.state, pending.child
         if end.outcome == "failed":
-            detail = await self._describe_failure(child, asked.turn) or detail
-        returned = await self._build_return(parent, use, end, detail, material)
-        policy = material.blueprint.policies.children
-        fails_turn = policy.failed == "fail" and end.outcome != "answered"
+            detail = await self._describe_failure(child, asked.turn)
+            end = replace(end, detail=detail or end.detail)
         command = SettleChild(
-            asked.session, asked.turn, end.outcome, detail, returned, fails_turn=fails_turn
+            session=asked.session,
+            child_turn=asked.turn,
+            outcome=end.outcome,
+            detail=end.detail,
+            returned=await self._build_return(parent, pending.use, end),
+            fails_turn=parent.policy.failed == "fail" and end.outcome != "answered",
         )
-        by = CommandMetadata("worker", parent.open.event if parent.open else None)
-        await self.sessions.handle(parent.tenant, parent.session, command, by)
+        by = CommandMetadata("worker", state.open.submission.event if state.open else None)
+        await self.sessions.handle(state.tenant, state.session, command, by)
 
     async def _describe_failure(self, child: SessionState, turn: int) -> str:
         events = await self.sessions.load_events(child.tenant, child.session)
@@ -203,19 +201,14 @@ class ChildSessions:
         return f"its turn failed: {found.code}: {found.detail}" if found else ""
 
     async def _build_return(
-        self,
-        parent: SessionState,
-        use: ToolUse,
-        end: ChildEnd,
-        detail: str,
-        material: SessionMaterial,
+        self, parent: CoordinatorSession, use: ToolUse, end: ChildEnd
     ) -> ToolReturned:
         """Return the result that the parent's model reads, condensed as results of tools are."""
-        tenant, reply = parent.tenant, end.reply
+        tenant, reply = parent.state.tenant, end.reply
         called = await read_event(self.sessions.log, tenant, use.asked.place, ToolCalled)
         found = await self.sessions.texts.read_texts(tenant, [reply] if reply else [])
-        whole = found[reply] if reply else detail
-        spec = material.blueprint.tools or ToolsSpec(servers={})
+        whole = found[reply] if reply else end.detail
+        spec = parent.material.blueprint.tools or ToolsSpec(servers={})
         digest = await self.blobs.put_blob(tenant, whole.encode())
         outcome = "answered" if end.outcome == "answered" else "failed"
         request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
@@ -226,7 +219,7 @@ class ChildSessions:
             id=called.id,
             tool=called.tool,
             outcome=outcome,
-            detail=detail,
+            detail=end.detail,
             text=texts.text,
             brief=texts.brief,
             summary=texts.summary,
@@ -242,16 +235,11 @@ class ChildSessions:
         """
         if settled.outcome not in CANCELLING_OUTCOMES:
             return
-        parent = await self.sessions.require_state(tenant, session)
-        material = await self.blueprints.load_material(parent)
+        state = await self.sessions.require_state(tenant, session)
+        parent = CoordinatorSession(state, await self.blueprints.load_material(state))
         by = CommandMetadata("worker", None)
-        if derive_child_session(parent, settled.profile) == settled.session:
-            child = ChildTurnRef(settled.session, settled.child_turn, parent.head.sequence, "")
-            await self._open_child(parent, material, settled.profile, child, by)
+        if derive_child_session(state, settled.profile) == settled.session:
+            child = ChildTurnRef(settled.session, settled.child_turn, state.head.sequence, "")
+            await self._open_child(parent, settled.profile, child, by)
         command = WithdrawChildTurn(settled.child_turn)
         await self.sessions.handle(tenant, settled.session, command, by)
-
-
-def _list_children(parent: SessionState) -> tuple[_Child, ...]:
-    pending = list_pending_children(parent.open)
-    return tuple((use, use.child) for use in pending if use.child)

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from turnlog.events.content import compute_digest
 from turnlog.events.store.ports import StampedTokenEvent, TokenStream
 from turnlog.events.tokens import AttemptAbandoned, AttemptClosed, Token
-from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import ClaimTurn
-from turnlog.projections.session.state import OpenTurn, SessionState
-from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.projections.session.open_turn import OpenTurn
+from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.worker.turn_context import AttemptSuperseded, TurnContext
 from turnlog.services.worker.turn_queue import TurnDelivery
 
 
@@ -82,10 +82,6 @@ async def measure_silence(
     return since + (events[-1].at - own[-1].at).total_seconds()
 
 
-class AttemptSuperseded(Exception):
-    """The attempt has lost the lease of its turn; only its cost may still be recorded."""
-
-
 async def compute_grace(
     tokens: TokenStream, delivery: TurnDelivery, attempt: int, ack_wait: float
 ) -> float:
@@ -107,37 +103,29 @@ class TurnClaims:
     sessions: CommandHandler
     tokens: TokenStream
 
-    async def claim_turn(
-        self,
-        delivery: TurnDelivery,
-        known: SessionState,
-        seen: OpenTurn,
-        policies: Policies,
-        by: CommandMetadata,
-    ) -> SessionState:
-        """Claim a turn whose attempt is still the one seen; return the state after it.
+    async def claim_turn(self, context: TurnContext) -> SessionState:
+        """Claim a turn whose lease is still as the context has it; return the state after it.
 
         Raises `AttemptSuperseded` if another worker was first. Claims nothing if the turn is over.
         """
-        partial = await self._recover_partial(delivery, seen)
+        seen, policies = context.require_turn(), context.policies
+        partial = await self._recover_partial(context, seen)
 
         async def choose(state: SessionState | None) -> ClaimTurn | None:
             opened = state.open if state else None
-            if opened is None or opened.turn != delivery.turn:
+            if opened is None or opened.turn != seen.turn:
                 return None
-            if (opened.attempt, opened.running) != (seen.attempt, seen.running):
+            if opened.lease != seen.lease:
                 raise AttemptSuperseded
-            return ClaimTurn(delivery.turn, self.worker, policies, partial)
+            return ClaimTurn(seen.turn, self.worker, policies, partial)
 
         done = await self.sessions.handle(
-            delivery.tenant, delivery.session, choose, by, expected_state=known
+            context.tenant, context.session, choose, context.by, expected_state=context.state
         )
         return done.state
 
-    async def _recover_partial(self, delivery: TurnDelivery, seen: OpenTurn) -> str:
-        if not seen.running:
+    async def _recover_partial(self, context: TurnContext, seen: OpenTurn) -> str:
+        if not seen.is_running:
             return ""
-        events = await self.tokens.read_token_events(
-            delivery.tenant, delivery.session, delivery.turn
-        )
+        events = await self.tokens.read_token_events(context.tenant, context.session, seen.turn)
         return join_tokens(events, seen.attempt)

@@ -11,32 +11,34 @@ import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
-from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef
-from turnlog.projections.session.next_call import list_pending_children
-from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
+from turnlog.projections.session.open_turn import (
+    ApprovalWait,
+    ChildWait,
+    EndedAttempt,
+    PromptedCall,
+    RunningAttempt,
+    UnclaimedTurn,
+    find_situation,
+    list_pending_children,
+)
+from turnlog.projections.session.rules.attempt_events import is_overdue
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, build_outcome_command
 from turnlog.projections.session.rules.steps.approval_rules import compute_approval_wait
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.caches.text_cache import read_event
-from turnlog.services.command_handling.idempotent_commands import CommandMetadata
-from turnlog.services.platform.telemetry.traces import Tracing, get_traceparent
+from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
-from turnlog.services.worker.attempts.active_attempt import (
-    AttemptContext,
-    create_report,
-    start_attempt,
-)
+from turnlog.services.worker.attempts.active_attempt import create_report, start_attempt
 from turnlog.services.worker.attempts.attempt_outcomes import (
     AttemptEnd,
     NextAttempt,
@@ -51,11 +53,12 @@ from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.tools.tool_runner import ToolSnapshots
 from turnlog.services.worker.tools.tool_servers import ToolServers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
-from turnlog.services.worker.turn_claim import (
+from turnlog.services.worker.turn_claim import TurnClaims, compute_grace, recover_answer
+from turnlog.services.worker.turn_context import (
     AttemptSuperseded,
-    TurnClaims,
-    compute_grace,
-    recover_answer,
+    TurnContext,
+    append_command,
+    open_context,
 )
 from turnlog.services.worker.turn_queue import (
     DeliveryDeferred,
@@ -126,51 +129,63 @@ class TurnRunner:
         opened = state.open if state else None
         if state is None or opened is None or opened.turn != delivery.turn:
             return DeliverySettled()
-        material = await self.blueprints.load_material(state)
-        policies = material.blueprint.resolve_policies(state.profile)
-        by = CommandMetadata("worker", opened.event, traceparent=get_traceparent())
-        wait = compute_approval_wait(opened, self.sessions.clock())
-        if wait:
-            return DeliveryDeferred(min(wait.total_seconds(), APPROVAL_CHECK_SECONDS))
-        if list_pending_children(opened):
-            return await self._wait_for_children(delivery, state, material, by)
-        if opened.running and not is_overdue(opened, policies, self.sessions.clock()):
-            grace = await compute_grace(self.tokens, delivery, opened.attempt, self.ack_wait)
-            if grace > 0:
-                return DeliveryDeferred(grace)
-            if await self._complete_from_tokens(delivery, opened, material, by):
-                return DeliverySettled()
+        context = open_context(state, opened, await self.blueprints.load_material(state))
+        if verdict := await self._check_situation(delivery, context):
+            return verdict
         claims = TurnClaims(self.name, self.sessions, self.tokens)
         try:
-            claimed = await claims.claim_turn(delivery, state, opened, policies, by)
+            claimed = await claims.claim_turn(context)
         except AttemptSuperseded:
             return DeliveryDeferred(self.ack_wait)
         if claimed.open is None or claimed.open.turn != delivery.turn:
             return DeliverySettled()
-        if not claimed.open.running:
+        if not claimed.open.is_running:
             return DeliveryDeferred(0)
-        verdict = await self._run_calls(delivery, claimed, claimed.open, material, by)
+        verdict = await self._run_calls(delivery, context.begin_attempt(claimed, claimed.open))
         if isinstance(verdict, DeliverySuperseded):
             return verdict  # Whoever took the turn over asks the children that it requested since.
         reached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
         if reached is None or not list_pending_children(reached.open):
             return verdict
-        return await self._wait_for_children(delivery, reached, material, by)
+        return await self._wait_for_children(delivery, context.move_to(reached))
+
+    async def _check_situation(
+        self, delivery: TurnDelivery, context: TurnContext
+    ) -> DeliveryVerdict | None:
+        """Return what to do with the delivery of a turn that may not be claimed now, or None."""
+        opened, at = context.require_turn(), self.sessions.clock()
+        match find_situation(opened):
+            case ApprovalWait() as waiting:
+                wait = compute_approval_wait(waiting, at).total_seconds()
+                return DeliveryDeferred(min(wait, APPROVAL_CHECK_SECONDS)) if wait else None
+            case ChildWait():
+                return await self._wait_for_children(delivery, context)
+            case RunningAttempt() if not is_overdue(opened, context.policies, at):
+                return await self._check_running_attempt(delivery, context)
+            case UnclaimedTurn() | RunningAttempt() | EndedAttempt():
+                return None
+            case _ as never:
+                assert_never(never)
+
+    async def _check_running_attempt(
+        self, delivery: TurnDelivery, context: TurnContext
+    ) -> DeliveryVerdict | None:
+        """Leave a turn to the attempt that runs, or complete it with what that left; else None."""
+        attempt = context.attempt.attempt
+        grace = await compute_grace(self.tokens, delivery, attempt, self.ack_wait)
+        if grace > 0:
+            return DeliveryDeferred(grace)
+        return DeliverySettled() if await self._complete_from_tokens(context) else None
 
     async def _wait_for_children(
-        self,
-        delivery: TurnDelivery,
-        state: SessionState,
-        material: SessionMaterial,
-        by: CommandMetadata,
+        self, delivery: TurnDelivery, context: TurnContext
     ) -> DeliveryVerdict:
         """Ask the children of a turn that are not asked yet, and leave the turn until they settle.
 
         The message that tells of one settled child is not needed while others are pending: they
         have messages of their own, and so has the turn.
         """
-        children = self._create_children()
-        seconds = await children.advance_children(state, material, by)
+        seconds = await self._create_children().advance_children(context)
         if delivery.settled_child is not None:
             return DeliverySettled()
         return DeliveryDeferred(min(seconds, CHILD_CHECK_SECONDS))
@@ -190,23 +205,16 @@ class TurnRunner:
             return await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
         return state
 
-    async def _complete_from_tokens(
-        self,
-        delivery: TurnDelivery,
-        opened: OpenTurn,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> bool:
+    async def _complete_from_tokens(self, context: TurnContext) -> bool:
         """Complete the turn with what a dead worker published, if that is the whole answer."""
-        events = await self.tokens.read_token_events(
-            delivery.tenant, delivery.session, delivery.turn
-        )
+        opened, tenant = context.require_turn(), context.tenant
+        events = await self.tokens.read_token_events(tenant, context.session, opened.turn)
         recovered = recover_answer(events, opened.attempt)
-        if recovered is None or opened.context is None:
+        if recovered is None or not isinstance(opened.call, PromptedCall):
             return False
-        place, tenant, closed = opened.context.place, delivery.tenant, recovered.closed
-        context = await read_event(self.sessions.log, tenant, place, ContextAssembled)
-        cost = compute_cost(context.model, closed.usage, await self.outcomes.prices())
+        place, closed = opened.call.manifest.place, recovered.closed
+        recorded = await read_event(self.sessions.log, tenant, place, ContextAssembled)
+        cost = compute_cost(recorded.model, closed.usage, await self.outcomes.prices())
         timings = AttemptTimings(first_token=closed.first_token, total=closed.total)
         spent = AttemptUsage(
             usage=closed.usage,
@@ -215,62 +223,47 @@ class TurnRunner:
             response_id=closed.response_id,
             ratings=closed.ratings,
         )
-        attempt = AttemptRef(delivery.turn, closed.call, opened.attempt)
-        work = await describe_turn_work(self.sessions.texts, tenant, opened, material.blueprint)
-        report = replace(create_report(material, attempt, "reply", spent), work=work)
+        attempt = replace(context.attempt, call=closed.call)
+        work = await describe_turn_work(
+            self.sessions.texts, tenant, opened, context.material.blueprint
+        )
+        report = replace(create_report(context.material, attempt, "reply", spent), work=work)
         answer = AttemptAnswer(recovered.text, closed.finish, closed.tools)
-        command = build_outcome_command(report, answer)
-        await self.sessions.handle(delivery.tenant, delivery.session, command, by)
+        await append_command(self.sessions, context, build_outcome_command(report, answer))
         return True
 
-    async def _run_calls(
-        self,
-        delivery: TurnDelivery,
-        state: SessionState,
-        opened: OpenTurn,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> DeliveryVerdict:
-        seconds_open = material.blueprint.resolve_policies(state.profile).deadline_seconds
-        due = datetime.fromisoformat(opened.released_at) + timedelta(seconds=seconds_open)
+    async def _run_calls(self, delivery: TurnDelivery, context: TurnContext) -> DeliveryVerdict:
+        """Run the calls of a claimed turn, one after the other, until it ends or is not ours."""
+        due = datetime.fromisoformat(context.require_turn().released_at) + timedelta(
+            seconds=context.policies.deadline_seconds
+        )
         calls = CallRunner(
-            self.sessions,
-            self.contexts,
-            self.servers,
-            self.tool_snapshots,
-            self.model,
-            self.knowledge,
-            self.tracing,
+            sessions=self.sessions,
+            contexts=self.contexts,
+            servers=self.servers,
+            tool_snapshots=self.tool_snapshots,
+            model=self.model,
+            knowledge=self.knowledge,
+            tracing=self.tracing,
         )
         seconds = 0.0
         while True:
-            attempt = AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
-            context = AttemptContext(
-                delivery.tenant,
-                delivery.session,
-                attempt,
-                material,
-                material.find_stage(state),
-                prior_attempts=opened.attempt - opened.begun - 1,
-                has_prior_calls=opened.answered > 0,
-                replacement=material.get_replacement(state),
-            )
             active = start_attempt(context, self.tokens)
             try:
                 async with self.heartbeat.run_heartbeat(
-                    delivery, attempt, state.head.sequence
+                    delivery, context.attempt, context.state.head.sequence
                 ) as lease_lost:
-                    running = calls.run_call(active, state, seconds, by)
+                    running = calls.run_call(active, seconds)
                     end = await self._wait_for_end(running, lease_lost, due)
-                recorded = await self.outcomes.record_end(active, end, by)
+                recorded = await self.outcomes.record_end(active, end)
             except AttemptSuperseded:
-                return await self._settle_superseded(delivery, attempt)
+                return await self._settle_superseded(context)
             except Exception:
                 await active.publisher.confirm_abandoning(active.attempt, self.ack_wait)
                 raise
             if not isinstance(recorded, NextAttempt):
                 return recorded
-            state, opened, seconds = recorded.state, recorded.opened, recorded.seconds
+            context, seconds = recorded.context, recorded.seconds
 
     async def _wait_for_end(
         self, running: Coroutine[Any, Any, AttemptEnd], lease_lost: asyncio.Event, due: datetime
@@ -287,8 +280,6 @@ class TurnRunner:
                 return "unwanted"
             return "stopped" if stopped.done() else "overdue"
 
-    async def _settle_superseded(
-        self, delivery: TurnDelivery, attempt: AttemptRef
-    ) -> DeliveryVerdict:
-        state = await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
-        return DeliverySuperseded() if state is None else find_verdict(state, attempt)
+    async def _settle_superseded(self, context: TurnContext) -> DeliveryVerdict:
+        state = await self.sessions.load_state(context.tenant, context.session, leader=True)
+        return DeliverySuperseded() if state is None else find_verdict(state, context.attempt)

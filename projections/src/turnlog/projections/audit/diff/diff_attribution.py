@@ -52,7 +52,7 @@ from turnlog.projections.audit.explain.provenance_events import (
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, ROUNDS_LAYERS
 from turnlog.projections.prompt.budget.budget_error import BudgetScope
-from turnlog.projections.prompt.history.history_selection import SUMMARISED
+from turnlog.projections.prompt.history.excluded_turns import SUMMARISED
 from turnlog.projections.prompt.sources.layer_sources import EMPTY_RULE
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
 from turnlog.projections.session.text_refs import TextRef

@@ -18,7 +18,7 @@ from turnlog.events.model.memory_events import HistorySummarised, MemoryPurged
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.provenance_events import find_resolutions
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
-from turnlog.projections.prompt.history.history_selection import (
+from turnlog.projections.prompt.history.excluded_turns import (
     LAST_MESSAGES_RULE,
     OUT_OF_REACH,
     PURGED,

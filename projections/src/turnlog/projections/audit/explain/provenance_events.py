@@ -50,7 +50,7 @@ from turnlog.projections.audit.explain.redaction_notes import (
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.audit.record.partial_log import PartialLog
 from turnlog.projections.prompt.assembly_inputs import parse_provider
-from turnlog.projections.prompt.history.history_selection import OUT_OF_REACH, PURGED, SUMMARISED
+from turnlog.projections.prompt.history.excluded_turns import OUT_OF_REACH, PURGED, SUMMARISED
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
 from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE
 from turnlog.projections.prompt.sources.tool_sources import FULL_TEXT_RULE, NAMES_RULE

@@ -12,7 +12,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCompleted, TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.partial_log import PartialLog
-from turnlog.projections.session.fold.open_turn import REDACTION_NOTE_RULE
+from turnlog.projections.session.fold.turn_progress import REDACTION_NOTE_RULE
 
 
 def iterate_noted_redactions(log: PartialLog, after: int = 0) -> Iterator[RecordedEvent]:

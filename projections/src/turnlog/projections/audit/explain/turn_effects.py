@@ -25,7 +25,7 @@ from turnlog.projections.audit.explain.redaction_notes import (
 )
 from turnlog.projections.audit.record.event_queries import iterate_calls
 from turnlog.projections.audit.record.partial_log import PartialLog
-from turnlog.projections.session.fold.open_turn import REDACTION_NOTE_RULE
+from turnlog.projections.session.fold.turn_progress import REDACTION_NOTE_RULE
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
-from turnlog.projections.prompt.assemble import can_include_older_turns
+from turnlog.projections.prompt.assemble import find_missing_turns
 from turnlog.projections.prompt.assembly_inputs import (
     EarlierCall,
     PromptCall,
@@ -99,7 +99,7 @@ MAX_MATERIALS: Final = 64
 class RecordedCallInputs:
     """A recorded call with everything that `assemble` was given for it.
 
-    `assemble(material, state, call_request, texts)` returns its prompt again.
+    `assemble(plan_prompt(material, state, call_request), texts)` returns its prompt again.
     """
 
     recorded: RecordedEvent
@@ -223,7 +223,7 @@ class SessionReplay:
         )
         if self.without_texts:
             return RecordedCallInputs(recorded, call, state, material, call_request, PromptTexts())
-        if can_include_older_turns(material, state, call_request):
+        if find_missing_turns(material, state, call_request):
             state = self.get_whole_state()
         return RecordedCallInputs(
             recorded, call, state, material, call_request, self.collect_texts(state, call_request)
@@ -248,7 +248,7 @@ class SessionReplay:
         return self._whole_state
 
     def _read_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
-        inputs_ref = state.open.inputs if state.open else None
+        inputs_ref = state.open.submission.inputs if state.open else None
         if inputs_ref is None:
             return {}
         event = self._recorded_texts.get_event(inputs_ref.sequence).event

@@ -31,7 +31,7 @@ from turnlog.events.model.manifest import (
 from turnlog.projections.audit.record.prompt_readback import read_parts, read_tools
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.audit.verify.verification_report import ReproductionOutcome
-from turnlog.projections.prompt.assemble import assemble
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import (
     ASSEMBLER_VERSION,
     SUPPORTED_ASSEMBLERS,
@@ -40,6 +40,7 @@ from turnlog.projections.prompt.assembly_inputs import (
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import find_missing_extensions
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
+from turnlog.projections.session.open_turn import PromptedCall
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import InputsRef, TextRef
 
@@ -87,7 +88,9 @@ def _iterate_stored_refs(state: SessionState) -> Iterator[TextRef | InputsRef]:
     for ref in state.turns:
         yield from (text_ref for text_ref in (ref.text, ref.reply, ref.work) if text_ref)
     if opened := state.open:
-        yield from (each for each in (opened.text, opened.inputs, opened.context) if each)
+        yield from filter(None, (opened.submission.text, opened.submission.inputs))
+        if isinstance(opened.call, PromptedCall):
+            yield opened.call.manifest
         if opened.resolved:
             yield opened.resolved.results
     yield InputsRef(state.opened.sequence, state.opened.stream_sequence)
@@ -157,7 +160,8 @@ def read_verified_request(
 def reproduce_by_assembly(inputs: RecordedCallInputs) -> ReproductionResult:
     """Reproduce a prompt by assembling it again, and compare all that was recorded of it."""
     try:
-        again = assemble(inputs.material, inputs.state, inputs.call_request, inputs.texts)
+        planned = plan_prompt(inputs.material, inputs.state, inputs.call_request)
+        again = assemble(planned, inputs.texts)
     except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
         return _resolve_failure(build_failure(error), inputs, None)
     place, detail = find_difference(inputs.call, again) or ("", "")

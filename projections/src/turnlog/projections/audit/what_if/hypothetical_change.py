@@ -200,7 +200,7 @@ class ChangeApplier:
     def _convert_inputs(self, recorded_call: RecordedCallInputs) -> ValuesByName:
         """Return the inputs in the form that the changed blueprint accepts."""
         opened, inputs = recorded_call.state.open, recorded_call.call_request.inputs
-        if self.change.blueprint is None or opened is None or opened.text is None:
+        if self.change.blueprint is None or opened is None or opened.submission.text is None:
             return inputs
         before, after = recorded_call.material.blueprint.inputs, self.change.blueprint.inputs
         return check_recorded_values(before, after, inputs, "inputs")
@@ -273,10 +273,13 @@ def _build_definition_key(state: SessionState) -> _DefinitionKey:
 def _replace_inputs(state: SessionState, inputs: ValuesByName) -> SessionState:
     """Return the state with the open turn's input reference set or cleared."""
     opened = state.open
-    if opened is None or opened.text is None:
+    text = opened.submission.text if opened else None
+    if opened is None or text is None:
         return state
-    inputs_ref = InputsRef(opened.text.sequence, opened.text.place) if inputs else None
-    return frozen_copies.replace(state, open=frozen_copies.replace(opened, inputs=inputs_ref))
+    inputs_ref = InputsRef(text.sequence, text.place) if inputs else None
+    submission = replace(opened.submission, inputs=inputs_ref)
+    asked = frozen_copies.replace(opened, submission=submission)
+    return frozen_copies.replace(state, open=asked)
 
 
 def _select_call_kind(material: SessionMaterial, recorded_call: RecordedCallInputs) -> str:

@@ -36,7 +36,7 @@ from turnlog.projections.audit.what_if.hypothetical_change import (
     WhatIfChange,
 )
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
-from turnlog.projections.prompt.assemble import assemble, can_include_older_turns
+from turnlog.projections.prompt.assemble import assemble, find_missing_turns, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.prompt.sources.session_material import InstalledExtensions
 from turnlog.projections.session.evolve import fold_unbounded
@@ -249,12 +249,13 @@ def _rebuild_call(
 
 def _assemble_prompt(replay: SessionReplay, call: HypotheticalCall) -> AssembledPrompt:
     material, state, call_request = call.material, call.state, call.call_request
-    needs_older_turns = can_include_older_turns(material, state, call_request)
-    if needs_older_turns and (full_state := fold_unbounded(replay.events)):
+    is_missing = find_missing_turns(material, state, call_request) is not None
+    if is_missing and (full_state := fold_unbounded(replay.events)):
         state = replace(
             state, turns=full_state.turns, earlier=full_state.earlier, reach=full_state.reach
         )
-    return assemble(material, state, call_request, replay.collect_texts(state, call_request))
+    unfilled = plan_prompt(material, state, call_request)
+    return assemble(unfilled, replay.collect_texts(state, call_request))
 
 
 def _measure_prompt(model: str, manifest: Manifest) -> PromptSize:

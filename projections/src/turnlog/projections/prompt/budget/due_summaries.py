@@ -10,7 +10,7 @@ determines the rest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -37,21 +37,22 @@ from turnlog.projections.prompt.budget.trim_ladder import (
     find_steps_before_summary,
     find_summary_requests,
 )
-from turnlog.projections.prompt.history.history_selection import HistoryWindow, build_exchanges
 from turnlog.projections.prompt.history.history_window import (
+    HistoryWindow,
+    SelectedTurns,
     build_history_window,
     render_history,
 )
 from turnlog.projections.prompt.history.memory_access import list_message_refs
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
-from turnlog.projections.prompt.history.turn_messages import TurnExchange, count_latest_turns
-from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.state import (
-    MAX_RECENT_TURNS,
-    OpenTurn,
-    SessionState,
-    SettledTurnRef,
+from turnlog.projections.prompt.history.turn_messages import (
+    TurnExchange,
+    build_exchanges,
+    count_latest_turns,
 )
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.open_turn import OpenTurn, UnpromptedCall
+from turnlog.projections.session.state import MAX_RECENT_TURNS, SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import build_ranges, iterate_turns
 
@@ -59,11 +60,12 @@ MAX_TOKENS_PER_CHARACTER: Final = 4
 """The maximum number of tokens of one character."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCandidate:
     """A history view of the open turn's calls that may have become too long."""
 
-    history_window: HistoryWindow
+    selected: SelectedTurns
+    """The turns of the view as the state has them."""
     spec: SummarySpec
     summarised_view: str
     """The view whose settings it is summarised by."""
@@ -81,29 +83,49 @@ class SummaryCandidate:
         return self.spec.above_tokens or DEFAULT_SUMMARY_TOKENS
 
     @property
+    def is_limited_by_next_call(self) -> bool:
+        """Whether a ladder of the next call says if it is too long."""
+        return self.view_limit is None and self.is_next
+
+    @property
     def is_in_ladder(self) -> bool:
         """Whether a ladder of its call has it summarised."""
         ladders = list_summary_ladders(self.budget) if self.budget else ()
         name = self.history_window.name
         return any(find_steps_before_summary(each, name) is not None for each in ladders)
 
-    def list_refs(self, state: SessionState) -> tuple[TextRef, ...]:
-        """Return the references of its texts; empty if it is short or has no older turns."""
-        turns, _ = self.history_window.select_turns(state)
-        if not _list_older_turns(turns, self.spec.keep_messages):
-            return ()
-        refs = tuple(self.history_window.list_refs(state))
-        most = sum(ref.characters for ref in refs) * MAX_TOKENS_PER_CHARACTER
-        return refs if most > (self.view_limit or 0) or self.has_full_reach(state) else ()
+    @property
+    def history_window(self) -> HistoryWindow:
+        """The view as the call sees it."""
+        return self.selected.window
 
-    def has_full_reach(self, state: SessionState) -> bool:
-        """Return whether it includes so many turns that the next one would push out the oldest."""
-        return len(self.history_window.select_turns(state)[0]) >= MAX_RECENT_TURNS
+    @property
+    def has_full_reach(self) -> bool:
+        """Whether it includes so many turns that the next one would push out the oldest."""
+        return len(self.selected.turns) >= MAX_RECENT_TURNS
+
+    def list_refs(self) -> tuple[TextRef, ...]:
+        """Return the references of its texts; empty if it is short or has no older turns."""
+        if not self.list_older_turns():
+            return ()
+        refs = tuple(self.selected.list_refs())
+        most = sum(ref.characters for ref in refs) * MAX_TOKENS_PER_CHARACTER
+        return refs if most > (self.view_limit or 0) or self.has_full_reach else ()
+
+    def list_older_turns(self) -> Sequence[SettledTurnRef]:
+        """Return the turns before the latest messages, which the view keeps."""
+        turns = self.selected.turns
+        counts = [len(list_message_refs(ref)) for ref in turns]
+        return turns[: len(turns) - count_latest_turns(counts, self.spec.keep_messages)]
 
     def has_reachable_runs(self, state: SessionState) -> bool:
         """Return whether it could include turns that the state keeps only as runs."""
         tokens = resolve_limit(self.budget.tokens, self.inputs) if self.budget else 0
         return self.history_window.has_reachable_runs(state, self.budget, tokens)
+
+    def select_turns(self, state: SessionState) -> SummaryCandidate:
+        """Return the candidate with the turns of another state, which lacks none."""
+        return replace(self, selected=self.history_window.select_turns(state))
 
 
 def list_summary_ladders(budget: BudgetSpec) -> tuple[Ladder, ...]:
@@ -133,18 +155,20 @@ def list_summary_candidates(
             by = material.blueprint.find_summary_view(name) if summary else ""
             if summary and by not in seen:
                 seen.add(by)
+                window = build_history_window(material, state, at, kind, name)
                 yield SummaryCandidate(
-                    build_history_window(material, state, at, kind, name),
-                    summary,
-                    by,
-                    budget,
-                    inputs,
+                    selected=window.select_turns(state),
+                    spec=summary,
+                    summarised_view=by,
+                    budget=budget,
+                    inputs=inputs,
                     is_next=kind == next_kind,
                 )
 
 
 def _is_at_start(opened: OpenTurn) -> bool:
-    return opened.summing is None and opened.context is None and opened.plan is None
+    is_unprompted = isinstance(opened.call, UnpromptedCall)
+    return is_unprompted and opened.summing is None and opened.plan is None
 
 
 def find_due_summary(
@@ -166,11 +190,9 @@ def find_due_summary(
         trigger = _find_view_trigger(candidate, candidate.view_limit, state, texts, counting)
     else:
         trigger = _find_ladder_trigger(candidate, state, prompt) if prompt else None
-    if opened is None or (trigger is None and not candidate.has_full_reach(state)):
+    if opened is None or (trigger is None and not candidate.has_full_reach):
         return None
-    turns, _ = back.select_turns(state)
-    older = _list_older_turns(turns, candidate.spec.keep_messages)
-    taken = older
+    taken = older = candidate.list_older_turns()
     if most := _compute_portion(candidate, material, trigger):
         work = back.view.of == "work"
         turns_with_exchanges = zip(
@@ -219,7 +241,7 @@ def _find_view_trigger(
     counting: TokenCounter,
 ) -> SummaryTrigger | None:
     """Measure a view after the steps before its summary, without the turns kept whole."""
-    slot = render_history(candidate.history_window, state, texts, counting)
+    slot = render_history(candidate.selected, state, texts, counting)
     steps: tuple[AppliedTrimStep, ...] = ()
     if candidate.budget:
         fitting = BudgetContext(candidate.budget, counting, candidate.inputs)
@@ -254,12 +276,6 @@ def _find_ladder_trigger(
                 steps=request.steps,
             )
     return None
-
-
-def _list_older_turns(turns: Sequence[SettledTurnRef], keep: int) -> Sequence[SettledTurnRef]:
-    """Return the turns before the latest `keep` messages."""
-    counts = [len(list_message_refs(ref)) for ref in turns]
-    return turns[: len(turns) - count_latest_turns(counts, keep)]
 
 
 def _sum_preceding_tokens(

@@ -62,8 +62,8 @@ from turnlog.projections.prompt.budget.layer_trim_steps import (
     replace_segments,
     trim_block,
 )
+from turnlog.projections.prompt.history.excluded_turns import ExcludedTurns, merge_excluded
 from turnlog.projections.prompt.history.history_condenser import condense_slot_repeats
-from turnlog.projections.prompt.history.history_selection import ExcludedTurns, merge_excluded
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.prompt_plan import (
     PlannedMessage,

@@ -17,7 +17,7 @@ from turnlog.events.model.manifest import CondenseRule, MessageRole
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.history_specs import CondenseMode
 from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.history.history_selection import ExcludedTurns, merge_excluded
+from turnlog.projections.prompt.history.excluded_turns import ExcludedTurns, merge_excluded
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.history.repeated_questions import (
     LIST_ITEM,

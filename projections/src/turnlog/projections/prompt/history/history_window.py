@@ -2,13 +2,25 @@
 
 A view shows a summary as long as every phase that the summary covers is visible. A call that
 summarises older turns is shown those turns and the summary that it continues.
+
+`last_messages` counts back from the latest turn before any other rule applies, so that an excluded
+turn makes no room for an older one. Skipped texts are recognised by digest; turns are selected
+before any text is read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Corrupt
+from turnlog.projections.blueprint.schema.budget_specs import (
+    BudgetSpec,
+    get_max_characters_per_token,
+)
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
 from turnlog.projections.blueprint.schema.layer_specs import ResultsLayer
@@ -19,25 +31,228 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptTexts,
     has_estimated_savings,
 )
-from turnlog.projections.prompt.history.history_condenser import condense_history
-from turnlog.projections.prompt.history.history_selection import (
-    HistoryWindow,
-    build_exchanges,
+from turnlog.projections.prompt.history.excluded_turns import (
+    EXCLUDED,
+    LAST_MESSAGES_RULE,
+    NOT_SELECTED,
+    PURGED,
+    SKIP_RULE,
+    SUMMARISED,
+    ExcludedTurns,
+    exclude_distant_runs,
+    exclude_distant_turns,
+    find_exclusion_rule,
+    find_hidden_rule,
+    has_usable_run,
+    merge_excluded,
 )
-from turnlog.projections.prompt.history.memory_access import build_memory_access
+from turnlog.projections.prompt.history.history_condenser import condense_history
+from turnlog.projections.prompt.history.memory_access import (
+    MemoryAccess,
+    build_memory_access,
+    find_memory_exclusions,
+    list_message_refs,
+)
 from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
 from turnlog.projections.prompt.history.repeated_questions import choose_repeats_rule
+from turnlog.projections.prompt.history.turn_messages import build_exchanges, list_shown_refs
 from turnlog.projections.prompt.sources.prior_results import find_prior_results
 from turnlog.projections.prompt.sources.session_material import (
     PhaseVisibility,
     SessionMaterial,
     find_phase_visibility,
 )
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.state import MAX_RECENT_TURNS, SessionState, SettledTurnRef
+from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import HistorySummary
 
 _ASSEMBLER_OF_LISTED_RESULTS: Final = 3
 """The first assembler that shows the work of a turn without the results that a layer lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryWindow:
+    """One history view as one call sees it, or the memory as one reader sees it."""
+
+    view: HistoryViewSpec
+    visibility: PhaseVisibility
+    access: MemoryAccess | None
+    """Limits of the memory policy; None where no policy applies."""
+    summary: HistorySummary | None = None
+    """The summary that replaces older turns."""
+    name: str = ""
+    """The blueprint's name of the view."""
+    listed_turn: int | None = None
+    """The turn whose tool results a layer of the same call lists."""
+
+    def select_turns(self, state: SessionState) -> SelectedTurns:
+        """Split the settled turns into those it includes and the excluded ones."""
+        view, visibility = self.view, self.visibility
+        far = 0 if view.all else max(0, len(state.turns) - MAX_RECENT_TURNS)
+        recent, hidden_ranges = state.turns[far:], self._list_hidden_ranges(state)
+        usable = [ref for ref in recent if ref.characters]
+        if visibility.phases is not None:
+            usable = [ref for ref in usable if visibility.can_show(ref.phase)]
+        if hidden_ranges:
+            usable = [ref for ref in usable if not find_hidden_rule(ref.turn, hidden_ranges)]
+        if skipped := self._find_skipped_turns(recent):
+            usable = [ref for ref in usable if ref.turn not in skipped]
+        over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
+        rules = {ref.turn: "max_turns" for ref in usable[:over]}
+        rules |= find_memory_exclusions(self.access, usable[over:]) if self.access else {}
+        if len(usable) < len(recent):
+            rules |= skipped
+            rules |= {
+                ref.turn: rule
+                for ref in recent
+                if (rule := find_exclusion_rule(ref, visibility, hidden_ranges))
+            }
+        out = list(exclude_distant_runs(state.earlier, visibility, hidden_ranges))
+        for ref in state.turns[:far]:
+            out += exclude_distant_turns(ref.turn, ref.turn, ref.phase, visibility, hidden_ranges)
+        out += [ExcludedTurns(turn, turn, rule) for turn, rule in rules.items()]
+        included = tuple([ref for ref in usable if ref.turn not in rules])
+        return SelectedTurns(self, included, merge_excluded(out))
+
+    def estimate_excluded(
+        self, left_out: tuple[ExcludedTurns, ...], state: SessionState, counting: TokenCounter
+    ) -> tuple[ExcludedTurns, ...]:
+        """Return the excluded turns with what excluding and purging saves.
+
+        Turns that the view or its reach would leave out in any case save nothing.
+        """
+        if not any(run.rule in {EXCLUDED, PURGED} for run in left_out):
+            return left_out
+        skipped = self._find_skipped_turns(state.turns)
+        sizes = {
+            ref.turn: sum(
+                counting.estimate_tokens(each.characters) for each in list_message_refs(ref)
+            )
+            for ref in state.turns
+            if ref.status == "completed" and ref.turn not in skipped
+        }
+        return tuple(
+            replace(run, saved=_sum_range(sizes, run)) if run.rule in {EXCLUDED, PURGED} else run
+            for run in left_out
+        )
+
+    def has_reachable_runs(
+        self, state: SessionState, budget: BudgetSpec | None = None, tokens: int = 0
+    ) -> bool:
+        """Return whether it could include turns that the state keeps only as runs.
+
+        `tokens` is the limit of the budget.
+        """
+        view, visibility = self.view, self.visibility
+        if not has_usable_run(state.earlier, visibility, self._list_hidden_ranges(state)):
+            return False
+        if view.all or view.of == "selected":
+            return True
+        sized = [(ref, ref.characters) for ref in state.turns if visibility.can_show(ref.phase)]
+        usable = [ref for ref, characters in sized if characters]
+        if self.access and (
+            self.access.denial_reason or find_memory_exclusions(self.access, usable)
+        ):
+            return False
+        if self._has_enough_messages(state.turns):
+            return False
+        most = MAX_RECENT_TURNS if view.max_turns is None else view.max_turns
+        if len(state.turns) >= MAX_RECENT_TURNS or len(usable) >= most:
+            return False
+        if budget is None:
+            return True
+        reachable_characters = sum([characters for _, characters in sized])
+        return reachable_characters < tokens * get_max_characters_per_token(budget.counter)
+
+    def needs_every_turn(self, state: SessionState) -> bool:
+        """Return whether turns before the latest `MAX_RECENT_TURNS` count one by one.
+
+        A view of the whole history includes them, and what a purge saves is their sum.
+        """
+        return self.view.all or state.purged > 0
+
+    def _find_skipped_turns(self, turns: Iterable[SettledTurnRef]) -> dict[int, str]:
+        """Return the turns that the view's options exclude, each with the name of the option."""
+        rules: dict[int, str] = {}
+        if self.view.skip:
+            texts = _compute_digests(self.view.skip)
+            rules |= {ref.turn: SKIP_RULE for ref in turns if texts.issuperset(_list_digests(ref))}
+        if (most := self.view.last_messages) is not None:
+            replied = _list_completed_turns(turns, self.visibility)
+            rules |= dict.fromkeys(_list_turns_before(replied, most), LAST_MESSAGES_RULE)
+        return rules
+
+    def _has_enough_messages(self, turns: Iterable[SettledTurnRef]) -> bool:
+        """Return whether these turns fill the view's `last_messages`."""
+        if self.view.last_messages is None:
+            return False
+        replied = _list_completed_turns(turns, self.visibility)
+        return sum(len(list_message_refs(ref)) for ref in replied) >= self.view.last_messages
+
+    def _list_hidden_ranges(self, state: SessionState) -> tuple[ExcludedTurns, ...]:
+        """Return the ranges that are hidden whatever the turns' status; the first match wins."""
+        hidden_ranges = [ExcludedTurns(1, state.purged, PURGED)] if state.purged else []
+        if self.summary is not None:
+            hidden_ranges += [
+                ExcludedTurns(each.first, each.last, SUMMARISED) for each in self.summary.turns
+            ]
+        if self.view.of == "selected":
+            hidden_ranges += _list_unselected_ranges(state)
+        return tuple(hidden_ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedTurns:
+    """The turns of a window, selected once: those it includes, oldest first, and the others."""
+
+    window: HistoryWindow
+    turns: tuple[SettledTurnRef, ...]
+    left_out: tuple[ExcludedTurns, ...]
+
+    def list_refs(self) -> Sequence[TextRef]:
+        """Return the references of all texts that the window shows."""
+        summary, work = self.window.summary, self.window.view.of == "work"
+        shown = [ref for turn in self.turns for ref in list_shown_refs(turn, work=work) if ref]
+        return [summary.said, *shown] if summary else shown
+
+
+def _list_completed_turns(
+    turns: Iterable[SettledTurnRef], visibility: PhaseVisibility
+) -> list[SettledTurnRef]:
+    return [ref for ref in turns if ref.status == "completed" and visibility.can_show(ref.phase)]
+
+
+def _list_turns_before(turns: Sequence[SettledTurnRef], most: int) -> Iterator[int]:
+    """Yield the turns that are not wholly within the latest `most` messages."""
+    for ref in reversed(turns):
+        most -= len(list_message_refs(ref))
+        if most < 0:
+            yield ref.turn
+
+
+def _list_digests(ref: SettledTurnRef) -> Iterator[Digest]:
+    return (message_ref.digest for message_ref in list_message_refs(ref))
+
+
+@lru_cache(64)
+def _compute_digests(texts: tuple[str, ...]) -> frozenset[Digest]:
+    return frozenset(map(compute_digest, texts))
+
+
+def _list_unselected_ranges(state: SessionState) -> Iterator[ExcludedTurns]:
+    """Yield the ranges of turns that are not selected for a summary."""
+    pending_summary = state.open.summing if state.open else None
+    behind = 1
+    for each in pending_summary.turns if pending_summary else ():
+        if each.first > behind:
+            yield ExcludedTurns(behind, each.first - 1, NOT_SELECTED)
+        behind = each.last + 1
+    if behind <= state.submitted:
+        yield ExcludedTurns(behind, state.submitted, NOT_SELECTED)
+
+
+def _sum_range(sizes: Mapping[int, int], run: ExcludedTurns) -> int:
+    return sum(size for turn, size in sizes.items() if run.first <= turn <= run.last)
 
 
 def list_history_windows(
@@ -87,7 +302,7 @@ def _find_summary(
 
 
 def render_history(
-    back: HistoryWindow,
+    selected: SelectedTurns,
     state: SessionState,
     texts: PromptTexts,
     counting: TokenCounter,
@@ -97,14 +312,14 @@ def render_history(
 
     Once a summary replaces older turns, the messages that the view keeps beside it are verbatim.
     """
-    turns, left_out = back.select_turns(state)
+    back, left_out = selected.window, selected.left_out
     has_estimates = has_estimated_savings(assembler)
     if has_estimates and back.view.of != "selected":
         left_out = back.estimate_excluded(left_out, state, counting)
     work = back.view.of == "work"
     listed_turn = back.listed_turn if assembler >= _ASSEMBLER_OF_LISTED_RESULTS else None
     exchanges = tuple(
-        build_exchanges(turns, texts.by_ref, counting, work=work, listed_turn=listed_turn)
+        build_exchanges(selected.turns, texts.by_ref, counting, work=work, listed_turn=listed_turn)
     )
     summary_message = (
         _build_summary_message(back.summary, texts, counting, has_estimates=has_estimates)

@@ -6,9 +6,11 @@ limits. A turn is excluded as a whole: no question without its answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from pydantic import JsonValue
 
 from turnlog.projections.blueprint.schema.history_specs import (
     MemoryPolicy,
@@ -119,3 +121,31 @@ def _is_expired(recall: MemoryAccess, ref: TextRef) -> bool:
 def _pick_narrowest_limit(*limits: int) -> int | None:
     """Return the lowest limit, where 0 means no limit."""
     return min((limit for limit in limits if limit), default=None)
+
+
+MemoryMessage = dict[str, JsonValue]
+"""An object of `role`, `content`, `created_at` and `meta`; see `_format_turn_messages`."""
+
+
+def format_memory_messages(
+    recall: MemoryAccess, turns: Iterable[SettledTurnRef], texts: Mapping[TextRef, str]
+) -> tuple[MemoryMessage, ...]:
+    """Return the messages of turns, in order."""
+    return tuple(message for ref in turns for message in _format_turn_messages(recall, ref, texts))
+
+
+def _format_turn_messages(
+    recall: MemoryAccess, ref: SettledTurnRef, texts: Mapping[TextRef, str]
+) -> Iterator[MemoryMessage]:
+    for message_ref in list_recalled_refs(recall, ref):
+        yield {
+            "role": ref.role if message_ref is ref.text else "assistant",
+            "content": texts[message_ref] if message_ref.characters else "",
+            "created_at": message_ref.at,
+            "meta": {
+                "turn": ref.turn,
+                "request_id": ref.request,
+                "intent": ref.intent,
+                "entity": ref.entity,
+            },
+        }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.projections.prompt.history.history_selection import ExcludedTurns
+from turnlog.projections.prompt.history.excluded_turns import ExcludedTurns
 from turnlog.projections.prompt.history.repeated_questions import REPEATS_RULES, RepeatsRule
 from turnlog.projections.prompt.history.turn_messages import TurnExchange
 from turnlog.projections.session.text_refs import TextRef

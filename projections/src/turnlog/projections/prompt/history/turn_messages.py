@@ -6,17 +6,21 @@ wording and cached together with their digests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from sys import getsizeof
 from typing import Final
 
 from turnlog.events.content import Digest, compute_digest
+from turnlog.events.errors import Corrupt
 from turnlog.events.model.manifest import CondenseRule
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.session.state import SettledTurnRef
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.tools.result_condensation import omit_answered_results
 
 MAX_CACHED_BYTES: Final = 3_000
 """Maximum memory of a turn's texts, in bytes, for the turn to be cached."""
@@ -28,6 +32,8 @@ That is 12 MB of text and as much of what digests are computed from, and at most
 escapes most characters.
 """
 
+LISTED_RULE: Final = "results in a layer of their own"
+"""The rule of a turn whose results are left out because a layer of the call lists them."""
 
 _MESSAGES_PER_PAIR: Final = 2
 """A question and its answer."""
@@ -144,3 +150,57 @@ def count_latest_turns(message_counts: Sequence[int], keep: int) -> int:
         turns += 1
         messages += message_counts[-turns]
     return turns
+
+
+def list_shown_refs(turn: SettledTurnRef, *, work: bool) -> tuple[TextRef | None, ...]:
+    """Return the references of question, reply and work; None where there is no text to show."""
+    text, reply, work_ref = turn.text, turn.reply, turn.work if work else None
+    return (  # written out, since a loop takes three times as long, for each turn of a window
+        text if text and text.characters else None,
+        reply if reply and reply.characters else None,
+        work_ref if work_ref and work_ref.characters else None,
+    )
+
+
+def build_exchanges(
+    turns: Iterable[SettledTurnRef],
+    texts: Mapping[TextRef, str],
+    counting: TokenCounter,
+    *,
+    work: bool = False,
+    listed_turn: int | None = None,
+) -> Iterator[TurnExchange]:
+    """Yield the exchanges of turns; a recorded turn is always rendered the same way.
+
+    The work of `listed_turn` is shown without the results that another part of the prompt lists.
+    """
+    for turn in turns:
+        try:
+            text_ref, reply_ref, work_ref = list_shown_refs(turn, work=work)
+            text = texts[text_ref] if text_ref else ""
+            reply = texts[reply_ref] if reply_ref else ""
+            work_text = texts[work_ref] if work_ref else ""
+        except KeyError as missing:
+            raise Corrupt(f"turn {turn.turn}", f"the text of {missing} was not fetched") from None
+        answer = add_work(work_text, reply) if work_text else reply
+        exchange = build_exchange(turn.turn, text, answer, counting, turn.role)
+        if work_text:
+            exchange = replace(exchange, spoken=build_turn_messages(text, reply))
+        left = omit_answered_results(work_text) if turn.turn == listed_turn else work_text
+        yield (
+            exchange if left == work_text else _omit_results(exchange, text, left, reply, counting)
+        )
+
+
+def _omit_results(
+    exchange: TurnExchange, text: str, work: str, reply: str, counting: TokenCounter
+) -> TurnExchange:
+    """Return an exchange whose work is shown without the results that a layer lists."""
+    answer = add_work(work, reply) if work else reply
+    shorter = build_exchange(exchange.turn, text, answer, counting)
+    return replace(
+        shorter,
+        condensed_run=CondensedRun(exchange.turn, "results-1", LISTED_RULE),
+        saved=exchange.tokens - shorter.tokens,
+        spoken=exchange.spoken,
+    )

@@ -72,7 +72,6 @@ from turnlog.projections.prompt.sources.prior_results import (
     find_prior_results,
     label_results,
     list_condensed_refs,
-    list_shorter_refs,
     list_step_texts,
 )
 from turnlog.projections.prompt.sources.resolved_references import format_resolved_text
@@ -187,7 +186,7 @@ def _build_piece(source: PartSource | None, text: str, form: MessageFormat) -> L
 
 
 def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> DeferredPart[LayerPiece]:
-    ref = sources.state.open.text if sources.state.open else None
+    ref = sources.state.open.submission.text if sources.state.open else None
     if ref is None:
         return build_filled(LayerPiece(None, "", rule="no input"))
     return _plan_text_piece(ref, sources, form)
@@ -200,7 +199,7 @@ def _plan_result_pieces(
     heading = f"{layer.heading}\n" if layer.heading else ""
     for place, (word, result) in enumerate(label_results(found.results)):
         item = LayerItem(place, word, f"{heading}{word}:")
-        shorter = list_shorter_refs(result.summary, None, result.brief)
+        shorter = (result.brief,) if result.brief else ()
         yield _plan_text_piece(result.summary, sources, form, item, shorter)
         heading = ""
     if not found.results:
@@ -262,14 +261,15 @@ def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> Deferred
 
 def _find_own_text(sources: LayerSources, spec: OverrideSpec) -> BlobSource | None:
     """Return the text that the user who asks has in place of a prompt file, or None."""
-    state, opened = sources.state, sources.state.open
-    if opened is None or not opened.overrides:
+    state = sources.state
+    asked = state.open.submission if state.open else None
+    if asked is None or not asked.overrides:
         return None
-    own = find_user_override(opened.overrides, spec, state.profile, sources.call.provider)
+    own = find_user_override(asked.overrides, spec, state.profile, sources.call.provider)
     if own is None:
         return None
     path = get_override_place(own).path
-    return BlobSource(digest=own.digest, path=path, user=opened.user, version=own.version)
+    return BlobSource(digest=own.digest, path=path, user=asked.user, version=own.version)
 
 
 def _plan_sourced_text(key: TextKey, source: PartSource) -> DeferredPart[SourcedText]:
@@ -319,7 +319,7 @@ def _list_now_values(at: str) -> dict[str, JsonValue]:
 
 def _resolve_input(state: SessionState, call: PromptCall, name: str) -> SourcedText:
     """Return an input of the turn; its event is known only while the turn is open."""
-    inputs_ref = state.open.inputs if state.open else None
+    inputs_ref = state.open.submission.inputs if state.open else None
     if inputs_ref is None or name not in call.inputs:
         return NO_TEXT
     source = EventTextSource(sequence=inputs_ref.sequence, field=f"inputs.{name}")

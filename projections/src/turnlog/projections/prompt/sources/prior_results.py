@@ -21,8 +21,10 @@ from turnlog.projections.prompt.sources.session_material import (
 )
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.next_call import find_current_step
-from turnlog.projections.session.state import OpenTurn, SessionState, ToolResultRef
+from turnlog.projections.session.open_turn import OpenTurn
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.tool_uses import ToolResultRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,9 @@ def find_prior_results(material: SessionMaterial, state: SessionState) -> PriorR
 
 def list_condensed_refs(state: SessionState) -> dict[TextRef, int]:
     """Return the references of texts that condense a tool result, each with its full length."""
-    used = state.open.tools if state.open else ()
+    used = [use.result for use in state.open.tools if use.result] if state.open else []
     before = state.returns.results if state.returns else ()
-    now = {use.said: use.characters for use in used if use.said and use.distilled}
+    now = {result.said: result.characters for result in used if result.distilled}
     return now | {ref: result.characters for result in before for ref in result.condensed_texts}
 
 
@@ -69,7 +71,8 @@ def list_reused_results(
 ) -> Iterator[ToolResultRef]:
     """Yield the reused results of a turn's steps, in the order of the plan."""
     known = {given.said.sequence: given for given in results}
-    steps = {step.given: None for step in opened.plan or () if step.given is not None}
+    planned = opened.plan.steps if opened.plan else ()
+    steps = {step.given: None for step in planned if step.given is not None}
     return (known[sequence] for sequence in steps if sequence in known)
 
 
@@ -102,19 +105,5 @@ def _list_result_texts(
 ) -> tuple[StepText, ...]:
     """Return the reused results and then those of the turn's own tools."""
     given = list_reused_results(opened, find_prior_results(material, state).results)
-    return (
-        *(StepText(each.said, list_shorter_refs(each.said, each, each.brief)) for each in given),
-        *(
-            StepText(use.said, list_shorter_refs(use.said, use.given, use.brief))
-            for use in opened.tools
-            if use.said
-        ),
-    )
-
-
-def list_shorter_refs(
-    said: TextRef, given: ToolResultRef | None, brief: TextRef | None
-) -> tuple[TextRef, ...]:
-    """Return the references of what may replace the text of a result, the longest first."""
-    summary = (given.summary,) if given and given.summary != said else ()
-    return (*summary, *((brief,) if brief else ()))
+    own = (use.result for use in opened.tools if use.result)
+    return tuple(StepText(each.said, each.shorter_refs) for each in (*given, *own))

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Content, PlainText
 from turnlog.events.model.turn_events import TurnResolved
 from turnlog.projections.prompt.sources.session_material import format_value
-from turnlog.projections.session.state import TurnResolution
+from turnlog.projections.session.open_turn import TurnResolution
 
 
 def format_resolved_text(

@@ -16,8 +16,9 @@ from turnlog.projections.blueprint.schema.layer_specs import RetrievalLayer
 from turnlog.projections.prompt.deferred_part import DeferredPart, build_filled, combine_parts
 from turnlog.projections.prompt.sources.layer_content import LayerItem, LayerPiece, include_text
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.open_turn import RetrievedEntry, TurnRetrieval
 from turnlog.projections.session.rules.steps.retrieval_rules import find_retrieval
-from turnlog.projections.session.state import RetrievedEntry, SessionState, TurnRetrieval
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_disclosure import ADAPT_RULE
 
 NOT_RETRIEVED: Final = "not retrieved"

@@ -20,6 +20,7 @@ from turnlog.events.model.memory_events import (
 )
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.session.frozen_copies import replace
+from turnlog.projections.session.open_turn import UnpromptedCall
 from turnlog.projections.session.state import (
     MAX_RECENT_TURNS,
     UNBOUNDED_REACH,
@@ -94,9 +95,8 @@ def _close_summary_call(state: SessionState, turn: int) -> SessionState:
     opened = state.open
     if opened is None or opened.turn != turn:
         return state
-    calls, attempt = opened.calls, opened.attempt
-    over = replace(opened, summing=None, answered=calls, begun=attempt, context=None)
-    return replace(state, open=over)
+    call = UnpromptedCall(opened.call.next_number, opened.attempt)
+    return replace(state, open=replace(opened, summing=None, call=call))
 
 
 def _remove_summary(state: SessionState, event: SummaryUndone) -> SessionState:

@@ -22,8 +22,8 @@ from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import AttemptRef
-from turnlog.projections.session.next_call import list_pending_children, list_undecided_tools
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.open_turn import OpenTurn
+from turnlog.projections.session.state import SessionState
 
 NewEvents = tuple[KnownEvent, ...]
 
@@ -36,10 +36,8 @@ UNKNOWN_USAGE: Final = AttemptUsage(
 def is_overdue(opened: OpenTurn, policies: Policies, at: datetime) -> bool:
     """Return whether a turn is past its deadline, which counts from its release.
 
-    It has none while a person decides or a child answers; these have deadlines of their own.
+    Not asked of one that waits for a person or a child; these waits have deadlines of their own.
     """
-    if list_undecided_tools(opened) or list_pending_children(opened):
-        return False
     released = datetime.fromisoformat(opened.released_at)
     return at >= released + timedelta(seconds=policies.deadline_seconds)
 
@@ -53,15 +51,15 @@ def find_claimed_turn(state: SessionState, attempt: AttemptRef) -> OpenTurn | No
 
 def end_lost_attempt(opened: OpenTurn, partial: str = "") -> NewEvents:
     """End a running attempt whose worker is lost, with unknown cost."""
-    if not opened.running:
+    if not opened.is_running:
         return ()
-    attempt = AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
+    attempt = get_attempt_ref(opened)
     return (build_attempt_ended(attempt, "lost", UNKNOWN_USAGE, partial=partial),)
 
 
-def get_call_id(opened: OpenTurn) -> str:
-    """Return the id of the turn's current call: the latest with a recorded prompt, or the next."""
-    return f"{opened.turn}.{max(opened.calls, opened.answered + 1)}"
+def get_attempt_ref(opened: OpenTurn) -> AttemptRef:
+    """Return the latest attempt of a turn, at its current call."""
+    return AttemptRef(opened.turn, opened.call_id, opened.attempt)
 
 
 def release_next_turn(state: SessionState) -> NewEvents:
@@ -108,9 +106,9 @@ def start_next_call(opened: OpenTurn) -> AttemptStarted:
     """Start the next call of an open turn under the claim of the same worker."""
     return AttemptStarted(
         turn=opened.turn,
-        call=f"{opened.turn}.{opened.calls + 1}",
+        call=f"{opened.turn}.{opened.call.next_number}",
         attempt=opened.attempt + 1,
-        worker=opened.worker,
+        worker=opened.lease.worker,
     )
 
 

@@ -39,10 +39,15 @@ from turnlog.projections.session.commands import (
     ResolveTurn,
     SnapshotPrompts,
 )
-from turnlog.projections.session.next_call import (
-    get_step_number,
-    list_pending_children,
-    list_undecided_tools,
+from turnlog.projections.session.next_call import get_step_number
+from turnlog.projections.session.open_turn import (
+    ApprovalWait,
+    ChildWait,
+    EndedAttempt,
+    OpenTurn,
+    RunningAttempt,
+    UnclaimedTurn,
+    find_situation,
 )
 from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.reference_inheritance import find_inheritable_reference
@@ -51,7 +56,6 @@ from turnlog.projections.session.rules.attempt_events import (
     build_attempt_ended,
     end_lost_attempt,
     find_claimed_turn,
-    get_call_id,
     is_overdue,
     record_answer,
     record_superseded_attempt,
@@ -72,25 +76,38 @@ from turnlog.projections.session.rules.steps.approval_rules import (
 )
 from turnlog.projections.session.rules.steps.child_rules import request_children
 from turnlog.projections.session.rules.steps.tool_rules import (
+    end_open_work,
     refuse_tool_call,
     settle_pending_tools,
 )
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.state import SessionState
 
 
 def claim_turn(state: SessionState, command: ClaimTurn, at: datetime) -> NewEvents:
     opened = state.open
     if opened is None or opened.turn != command.turn:
         return ()
-    if list_undecided_tools(opened):
-        if compute_approval_wait(opened, at):
+    match find_situation(opened):
+        case ApprovalWait() as wait:
+            if compute_approval_wait(wait, at):
+                return ()
+            refused = refuse_overdue_approvals(opened.turn, wait)
+            return (*refused, _start_attempt(opened, command.worker))
+        case ChildWait():
             return ()
-        return (*refuse_overdue_approvals(opened), _start_attempt(opened, command.worker))
-    if list_pending_children(opened):
-        return ()
+        case UnclaimedTurn() | RunningAttempt() | EndedAttempt():
+            return _claim_lease(state, opened, command, at)
+        case _ as never:
+            assert_never(never)
+
+
+def _claim_lease(
+    state: SessionState, opened: OpenTurn, command: ClaimTurn, at: datetime
+) -> NewEvents:
+    """Claim a turn that waits for nothing, or fail it after its deadline or too many claims."""
     if is_overdue(opened, command.policies, at):
         return _fail_turn(state, opened, "deadline", "the turn was not answered in time")
-    tried = opened.attempt - opened.begun
+    tried = opened.call_attempts
     if tried >= command.policies.max_claims:
         detail = f"{tried} workers claimed the turn, none answered it"
         return _fail_turn(state, opened, "claims-exhausted", detail)
@@ -99,18 +116,13 @@ def claim_turn(state: SessionState, command: ClaimTurn, at: datetime) -> NewEven
 
 def _start_attempt(opened: OpenTurn, worker: str) -> AttemptStarted:
     return AttemptStarted(
-        turn=opened.turn, call=get_call_id(opened), attempt=opened.attempt + 1, worker=worker
+        turn=opened.turn, call=opened.call_id, attempt=opened.attempt + 1, worker=worker
     )
 
 
 def _fail_turn(state: SessionState, opened: OpenTurn, code: str, detail: str) -> NewEvents:
     failed = TurnFailed(turn=opened.turn, code=code, detail=detail, retryable=True)
-    return (
-        *end_lost_attempt(opened),
-        *settle_pending_tools(opened),
-        failed,
-        *release_next_turn(state),
-    )
+    return (*end_open_work(opened), failed, *release_next_turn(state))
 
 
 def snapshot_prompts(state: SessionState, command: SnapshotPrompts) -> NewEvents:
@@ -224,7 +236,7 @@ def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
         return (ended,)
     match command.then:
         case "retry":
-            return (ended, _start_attempt(opened, opened.worker))
+            return (ended, _start_attempt(opened, opened.lease.worker))
         case "release":
             return (ended,)
         case "fail":

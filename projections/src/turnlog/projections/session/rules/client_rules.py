@@ -35,11 +35,7 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
-from turnlog.projections.session.rules.attempt_events import (
-    NewEvents,
-    end_lost_attempt,
-    release_next_turn,
-)
+from turnlog.projections.session.rules.attempt_events import NewEvents, release_next_turn
 from turnlog.projections.session.rules.phase_rules import (
     enter_start_phase,
     require_open_session,
@@ -47,8 +43,8 @@ from turnlog.projections.session.rules.phase_rules import (
 )
 from turnlog.projections.session.rules.steps.child_rules import report_child_ends
 from turnlog.projections.session.rules.steps.summary_rules import undo_summaries_of_turn
-from turnlog.projections.session.rules.steps.tool_rules import settle_pending_tools
-from turnlog.projections.session.state import OpenTurn, SessionState, SettledTurnRef, SettledTurnRun
+from turnlog.projections.session.rules.steps.tool_rules import end_open_work
+from turnlog.projections.session.state import SessionState, SettledTurnRef, SettledTurnRun
 
 
 def open_session(state: SessionState | None, command: OpenSession) -> NewEvents:
@@ -119,7 +115,7 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
         case "interrupt":
             given_up = TurnCancelled(turn=state.open.turn, reason="interrupted")
             submitted = TurnSubmitted.model_validate(fields)
-            return (*_end_open_work(state.open), given_up, submitted)
+            return (*end_open_work(state.open), given_up, submitted)
         case _ as never:
             assert_never(never)
 
@@ -145,7 +141,7 @@ def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
     if state.open and command.turn in {None, state.open.turn}:
         given_up = TurnCancelled(turn=state.open.turn, reason="cancelled")
         reports = report_child_ends(state, [state.open.turn])
-        return (*_end_open_work(state.open), given_up, *reports, *release_next_turn(state))
+        return (*end_open_work(state.open), given_up, *reports, *release_next_turn(state))
     if command.turn is None or find_settled_turn(state, command.turn):
         raise Refused(
             "nothing-to-cancel", "no such turn is open", field="turn", fix="nothing is left to do"
@@ -153,15 +149,10 @@ def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
     raise _build_unknown_turn(command.turn)
 
 
-def _end_open_work(opened: OpenTurn) -> NewEvents:
-    """End the attempt and the pending tools of a turn that is settled from outside."""
-    return (*end_lost_attempt(opened), *settle_pending_tools(opened))
-
-
 def close_session(state: SessionState, command: CloseSession) -> NewEvents:
     if state.closed:
         return ()
-    ended = _end_open_work(state.open) if state.open else ()
+    ended = end_open_work(state.open) if state.open else ()
     left = [*([state.open.turn] if state.open else []), *(w.turn for w in state.waiting)]
     cancelled = tuple(TurnCancelled(turn=turn, reason="closed") for turn in left)
     reports = report_child_ends(state, left)

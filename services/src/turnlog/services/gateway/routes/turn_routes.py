@@ -45,7 +45,7 @@ from turnlog.services.use_cases.turns.question_answering import (
 )
 from turnlog.services.use_cases.turns.turn_history import TurnHistory
 from turnlog.services.use_cases.turns.turn_stream_events import TurnStreamEvent
-from turnlog.services.use_cases.turns.turn_submission import TurnSubmission
+from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import TurnWatching
 
 router = APIRouter()
@@ -56,9 +56,9 @@ ask_router = APIRouter()
 """The route that a gateway lacks whose question blueprint is hidden."""
 
 
-async def get_submission(request: Request) -> TurnSubmission:
+async def get_submission(request: Request) -> TurnSubmitter:
     """Return the use cases of submitting turns."""
-    submission: TurnSubmission = request.app.state.use_cases.submission
+    submission: TurnSubmitter = request.app.state.use_cases.submission
     return submission
 
 
@@ -105,7 +105,7 @@ WaitQuery = Annotated[
 async def submit_turn(
     session: str,
     caller: CallerIdentity,
-    submission: Annotated[TurnSubmission, Depends(get_submission)],
+    submission: Annotated[TurnSubmitter, Depends(get_submission)],
     turns: Turns,
     form: SubmitTurnRequest,
     request: Request,

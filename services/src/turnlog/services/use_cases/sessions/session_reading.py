@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from turnlog.events.errors import Refused
-from turnlog.projections.session.next_call import list_undecided_tools
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.open_turn import OpenTurn, list_undecided_tools
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import read_folded_sequence
 from turnlog.projections.store.read.row_types import OriginRow
@@ -108,21 +108,19 @@ def _create_session_view(state: SessionState) -> SessionView:
 
 
 def _create_open_turn_view(opened: OpenTurn) -> OpenTurnView:
-    waiting = ((use, use.approval) for use in list_undecided_tools(opened))
     return OpenTurnView(
         turn=opened.turn,
         attempt=opened.attempt,
-        running=opened.running,
+        running=opened.is_running,
         released_at=opened.released_at,
         approvals=tuple(
             PendingApproval(
-                approval=approval.number,
-                call=use.call,
-                id=use.id,
-                tool=use.tool,
-                deadline=approval.deadline,
+                approval=each.approval.number,
+                call=each.use.call,
+                id=each.use.id,
+                tool=each.use.tool,
+                deadline=each.approval.deadline,
             )
-            for use, approval in waiting
-            if approval
+            for each in list_undecided_tools(opened)
         ),
     )

@@ -22,7 +22,7 @@ from turnlog.services.api.turn_payloads import QuestionAnswer, QuestionStatus
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.use_cases.sessions.session_opening import SessionOpening
-from turnlog.services.use_cases.turns.turn_submission import TurnSubmission
+from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import (
     SettledTurn,
     TurnWatching,
@@ -44,7 +44,7 @@ class QuestionAnswering:
     """Answers questions with the blueprint that is configured for them."""
 
     opening: SessionOpening
-    submission: TurnSubmission
+    submission: TurnSubmitter
     watching: TurnWatching
     blueprint_folders: BlueprintFolders
     blueprint: str

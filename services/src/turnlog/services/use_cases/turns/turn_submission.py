@@ -38,7 +38,7 @@ class TurnOnLog:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnSubmission:
+class TurnSubmitter:
     """Submits turns to sessions."""
 
     command_handler: CommandHandler

@@ -43,6 +43,7 @@ from turnlog.services.worker.model.model_types import (
     ModelRequest,
     TextDelta,
 )
+from turnlog.services.worker.turn_context import TurnContext
 
 
 def _read_clock() -> float:
@@ -52,24 +53,6 @@ def _read_clock() -> float:
 
 REPLY_STAGES: Final = frozenset({"loop", "reply"})
 """The stages whose answer may be the reply."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptContext:
-    """What an attempt is about: known when it starts, and never changed."""
-
-    tenant: str
-    session: str
-    attempt: AttemptRef
-    material: SessionMaterial
-    stage: CallStage = "reply"
-    """What the call is for, before its tools have run."""
-    prior_attempts: int = 0
-    """Number of earlier attempts at this call."""
-    has_prior_calls: bool = False
-    """Whether earlier calls of the turn were answered."""
-    replacement: str = ""
-    """The text in place of a reply that is withheld."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +159,8 @@ class TokenPublisher:
 class ActiveAttempt:
     """A running attempt; its progress stays readable after it was cut off."""
 
-    context: AttemptContext
+    context: TurnContext
+    """The turn as it was when the attempt began."""
     progress: AttemptProgress
     publisher: TokenPublisher
 
@@ -288,7 +272,7 @@ class ActiveAttempt:
             shown_text=self.text[: self.progress.guard.shown_length] if self.is_streamed else "",
             model=self.request.model,
             fallback=self.progress.fallback,
-            replacement=self.context.replacement,
+            replacement=self.material.get_replacement(self.context.state),
             work=self.progress.setup.work,
             offered_tools=self._list_offered_tools(),
             max_tools=policy.most_at_once if children else report.max_tools,
@@ -337,12 +321,14 @@ def create_report(
     )
 
 
-def start_attempt(context: AttemptContext, tokens: TokenStream) -> ActiveAttempt:
+def start_attempt(context: TurnContext, tokens: TokenStream) -> ActiveAttempt:
     """Return an attempt that has done nothing yet."""
+    stage = context.material.find_stage(context.state)
+    turn = context.attempt.turn
     return ActiveAttempt(
         context,
-        AttemptProgress(CallSetup(context.stage)),
-        TokenPublisher(tokens, context.tenant, context.session, context.attempt.turn),
+        AttemptProgress(CallSetup(stage)),
+        TokenPublisher(tokens, context.tenant, context.session, turn),
     )
 
 

@@ -26,6 +26,7 @@ from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.session.commands import AttemptRef, CompleteTurn
+from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.rules.attempt_events import UNKNOWN_USAGE
 from turnlog.projections.session.rules.outcome_commands import (
     OVERDUE_FAULT,
@@ -42,7 +43,7 @@ from turnlog.projections.session.rules.outcome_commands import (
     build_outcome_command,
 )
 from turnlog.projections.session.rules.retry_delays import compute_retry_delay
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.structured_output.json_repair import (
     InvalidAnswer,
     JsonSchema,
@@ -62,7 +63,6 @@ from turnlog.projections.tools.result_condensation import list_rows
 from turnlog.projections.tools.step_tools import fit_step_tools
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
 from turnlog.services.blueprints.response_formats import RESPONSE_FORMAT_VARIABLE
-from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
@@ -76,6 +76,7 @@ from turnlog.services.worker.model.model_types import (
 )
 from turnlog.services.worker.model.usage_estimate import estimate_usage
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure
+from turnlog.services.worker.turn_context import TurnContext
 from turnlog.services.worker.turn_queue import (
     DeliveryDeferred,
     DeliverySettled,
@@ -108,8 +109,7 @@ AttemptEnd = (
 class NextAttempt:
     """The next attempt, at the same call or the one that follows, after `seconds`."""
 
-    state: SessionState
-    opened: OpenTurn
+    context: TurnContext
     seconds: float
 
 
@@ -124,32 +124,31 @@ class OutcomeRecorder:
     drift: TokenCountDrift = field(default_factory=TokenCountDrift)
 
     async def record_end(
-        self, active: ActiveAttempt, end: AttemptEnd, by: CommandMetadata
+        self, active: ActiveAttempt, end: AttemptEnd
     ) -> DeliveryVerdict | NextAttempt:
         """Record how an attempt ended, and return what to do with the delivery."""
         timings = active.timings
         outcome = await self._find_outcome(active, end)
         report = active.build_report(await self._compute_spent(active, timings))
         try:
-            done = await self._record_outcome(active, report, outcome, by)
+            done = await self._record_outcome(active, report, outcome)
         except TooLarge as refusal:
             # The model would write as much again, and no event could hold what was published
             fault = AttemptFault(code=refusal.code, detail=refusal.detail, retryable=False)
             outcome = AttemptFailed(fault, allows_fallback=False, has_partial=False)
-            done = await self._record_outcome(active, report, outcome, by)
+            done = await self._record_outcome(active, report, outcome)
+        following = find_started_attempt(done)
+        if following is None:
+            return find_verdict(done.state, active.attempt)
         seconds = outcome.retry_in if isinstance(outcome, AttemptFailed) else None
-        return find_next_attempt(done, active.attempt, seconds or 0.0)
+        return NextAttempt(active.context.begin_attempt(done.state, following), seconds or 0.0)
 
     async def _record_outcome(
-        self,
-        active: ActiveAttempt,
-        report: AttemptReport,
-        outcome: AttemptOutcome,
-        by: CommandMetadata,
+        self, active: ActiveAttempt, report: AttemptReport, outcome: AttemptOutcome
     ) -> CommandOutcome:
         command = build_outcome_command(report, outcome)
         context, end = active.context, active.progress.finished
-        recording = self.sessions.handle(context.tenant, context.session, command, by)
+        recording = self.sessions.handle(context.tenant, context.session, command, context.by)
         is_reply = isinstance(command, CompleteTurn) and isinstance(outcome, AttemptAnswer)
         if not is_reply or end is None or not active.is_streamed:
             return await recording
@@ -384,17 +383,13 @@ def describe_attempt(active: ActiveAttempt) -> dict[str, str]:
     return {"session": active.context.session, "call": active.attempt.call}
 
 
-def find_next_attempt(
-    done: CommandOutcome, attempt: AttemptRef, seconds: float
-) -> DeliveryVerdict | NextAttempt:
-    """Return the next attempt if this command started it, else what to do with the delivery.
+def find_started_attempt(done: CommandOutcome) -> OpenTurn | None:
+    """Return the turn at the next attempt if this command started it, else None.
 
     An attempt that another worker started meanwhile has the next number too, and is not ours.
     """
-    opened = done.state.open
-    if opened and any(isinstance(each.event, AttemptStarted) for each in done.events):
-        return NextAttempt(done.state, opened, seconds)
-    return find_verdict(done.state, attempt)
+    is_started = any(isinstance(each.event, AttemptStarted) for each in done.events)
+    return done.state.open if is_started else None
 
 
 def find_verdict(state: SessionState, attempt: AttemptRef) -> DeliveryVerdict:

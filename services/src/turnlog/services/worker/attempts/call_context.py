@@ -29,34 +29,39 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.token_counters import build_call_counter
+from turnlog.projections.prompt.assemble import PlannedPrompt, fit_prompt
 from turnlog.projections.prompt.assembly_inputs import (
+    AssembledPrompt,
     PromptCall,
     parse_provider,
 )
 from turnlog.projections.prompt.budget.admission_limits import keep_fixed_parts
-from turnlog.projections.prompt.budget.trim_ladder import UnfittedPrompt
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import find_tool_snapshot
 from turnlog.projections.session.commands import AttemptRef, FixContext, SnapshotPrompts
+from turnlog.projections.session.open_turn import OpenTurn, PromptedCall
 from turnlog.projections.session.pinned_prompts import ANY_PROVIDER, find_pinned_files
-from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_call_id
+from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.rules.steps.summary_rules import WITHDRAWN_DETAIL
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.tools.result_condensation import format_turn_work
 from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile, is_provider_specific
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import TextReader, read_event
-from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.plugins import load_source
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
 from turnlog.services.worker.model.model_types import MODEL_OFF, ModelFailure
-from turnlog.services.worker.turn_claim import AttemptSuperseded
+from turnlog.services.worker.turn_context import (
+    AttemptSuperseded,
+    TurnContext,
+    append_command,
+)
 
 JOINT_TOKENS: Final = 16
 """Tokens kept free where the goal of a step joins the other texts of its message."""
@@ -87,89 +92,76 @@ class CallContextBuilder:
     """Returns whether the server of a model is sent the recorded request byte for byte."""
 
     async def prepare_call(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
+        self, context: TurnContext, planned: PlannedPrompt | None
     ) -> PreparedCall:
         """Pin prompt files if needed, assemble the prompt and record it.
 
-        Raises `AttemptSuperseded` if the attempt lost its lease. Before anything is recorded,
-        raises `ModelFailure` if there is no model, and `Refused` with `withdrawn` if the call is
-        for a summary of turns of which one was taken back.
+        `planned` is the prompt if it was planned before; it is used while nothing else was
+        appended. Raises `AttemptSuperseded` if the attempt lost its lease. Before anything is
+        recorded, raises `ModelFailure` if there is no model, and `Refused` with `withdrawn` if the
+        call is for a summary of turns of which one was taken back.
         """
-        model = material.resolve_model(state, self.default_model)
+        model = self.resolve_model(context)
         if model == MODEL_OFF:
             raise ModelFailure("model_off", "there is no model to ask")
-        at = format_rfc3339(self.sessions.clock())
-        call = PromptCall(material.find_call_kind(state), model, at)
-        await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
-        return await self._record_context(state.tenant, state.session, attempt, material, call, by)
+        call = self._create_call(context.material.find_call_kind(context.state), model)
+        context = await self._pin_prompts(context, call.provider)
+        return await self._record_context(context, call, planned)
 
-    async def check_room(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> None:
+    async def check_room(self, context: TurnContext) -> TurnContext:
         """Refuse a turn of several calls, before the first, if what is fixed in one cannot fit.
 
-        Raises `BudgetExceeded` with the sizes.
+        Prompt files are pinned then. Raises `BudgetExceeded` with the sizes.
         """
-        opened, kinds = state.open, material.list_call_kinds(state)
-        model = material.resolve_model(state, self.default_model)
-        is_at_start = opened is not None and not opened.calls and opened.plan is None
+        opened, kinds = context.state.open, context.material.list_call_kinds(context.state)
+        model = self.resolve_model(context)
+        is_at_start = opened is not None and opened.call.next_number == 1 and opened.plan is None
         if not is_at_start or len(kinds) == 1 or model == MODEL_OFF:
-            return
-        at, provider = format_rfc3339(self.sessions.clock()), parse_provider(model)
-        pinned = await self._pin_prompts(state, attempt, material.blueprint, provider, by)
+            return context
+        context = await self._pin_prompts(context, parse_provider(model))
         for kind in kinds:
-            call = PromptCall(kind, model, at, is_foreseen=True)
-            bare = keep_fixed_parts(material, kind)
-            (await self.prompt_inputs.load_new_call(bare, pinned, call)).assemble_prompt()
+            await self._assemble_fixed_parts(context, kind, model)
+        return context
 
-    async def plan_next_call(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> UnfittedPrompt | None:
-        """Return the next call before it is fitted to its budget; prompt files are pinned."""
-        model = material.resolve_model(state, self.default_model)
-        at = format_rfc3339(self.sessions.clock())
-        call = PromptCall(material.find_call_kind(state), model, at)
-        pinned = await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
-        inputs = await self.prompt_inputs.load_new_call(material, pinned, call)
-        return inputs.plan_prompt().unfitted_prompt
+    async def _assemble_fixed_parts(
+        self, context: TurnContext, kind: str, model: str
+    ) -> AssembledPrompt:
+        """Assemble a later call of the turn from what it must contain."""
+        call = replace(self._create_call(kind, model), is_foreseen=True)
+        bare = keep_fixed_parts(context.material, kind)
+        return (await self.prompt_inputs.load_new_call(bare, context.state, call)).assemble_prompt()
 
-    async def measure_tool_room(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> StepToolRoom | None:
+    async def plan_next_call(self, context: TurnContext) -> tuple[TurnContext, PlannedPrompt]:
+        """Return the next call before it is fitted to its budget, after pinning prompt files."""
+        kind = context.material.find_call_kind(context.state)
+        call = self._create_call(kind, self.resolve_model(context))
+        context = await self._pin_prompts(context, call.provider)
+        inputs = await self.prompt_inputs.load_new_call(context.material, context.state, call)
+        return context, inputs.fill_prompt()
+
+    def resolve_model(self, context: TurnContext) -> str:
+        """Return the model of the session, as litellm spells it."""
+        return context.material.resolve_model(context.state, self.default_model)
+
+    def _create_call(self, kind: str, model: str) -> PromptCall:
+        return PromptCall(kind, model, format_rfc3339(self.sessions.clock()))
+
+    async def measure_tool_room(self, context: TurnContext) -> StepToolRoom | None:
         """Return what the steps of a plan have room for; None if nothing limits their tools."""
+        material, state = context.material, context.state
         blueprint, taken = material.blueprint, find_tool_snapshot(material, state)
         kind = blueprint.profiles[state.profile].act
         spec = blueprint.calls.get(kind or "")
-        model = material.resolve_model(state, self.default_model)
+        model = self.resolve_model(context)
         if kind is None or spec is None or spec.budget is None or taken is None:
             return None
         if "for_step" not in spec.tools or model == MODEL_OFF:
             return None
-        call = PromptCall(kind, model, format_rfc3339(self.sessions.clock()), is_foreseen=True)
-        pinned = await self._pin_prompts(state, attempt, blueprint, call.provider, by)
-        bare = keep_fixed_parts(material, kind)
-        manifest = (
-            (await self.prompt_inputs.load_new_call(bare, pinned, call)).assemble_prompt().manifest
-        )
+        context = await self._pin_prompts(context, parse_provider(model))
+        manifest = (await self._assemble_fixed_parts(context, kind, model)).manifest
         room = (manifest.budget or 0) - manifest.tokens - JOINT_TOKENS
         digests = {name: pin.digest for name, pin in taken.tools.items()}
-        texts = await self.sessions.texts.read_blobs(state.tenant, set(digests.values()))
+        texts = await self.sessions.texts.read_blobs(context.tenant, set(digests.values()))
         counting = build_call_counter(blueprint.budget[spec.budget], material.vocabularies, model)
 
         def count() -> dict[str, int]:
@@ -178,28 +170,22 @@ class CallContextBuilder:
         sizes = await run_text_work(count, sum(map(len, texts.values())))
         return StepToolRoom(room, sizes, counting)
 
-    async def _pin_prompts(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        blueprint: Blueprint,
-        provider: str,
-        by: CommandMetadata,
-    ) -> SessionState:
-        layers = blueprint.layers.values()
-        is_pinned = find_pinned_files(state.prompts, provider) is not None
+    async def _pin_prompts(self, context: TurnContext, provider: str) -> TurnContext:
+        """Pin the prompt files of a provider, once a session."""
+        layers = context.material.blueprint.layers.values()
+        is_pinned = find_pinned_files(context.state.prompts, provider) is not None
         if is_pinned or not any(isinstance(each, PinnedLayer) for each in layers):
-            return state
-        command = await self._read_prompts(state, attempt, blueprint, provider)
-        return (await self.sessions.handle(state.tenant, state.session, command, by)).state
+            return context
+        return await append_command(
+            self.sessions, context, await self._read_prompts(context, provider)
+        )
 
-    async def _read_prompts(
-        self, state: SessionState, attempt: AttemptRef, blueprint: Blueprint, provider: str
-    ) -> SnapshotPrompts:
+    async def _read_prompts(self, context: TurnContext, provider: str) -> SnapshotPrompts:
         """Read the files of the call's provider, and where those of any other one differ.
 
         What a session pinned for another provider stays where it does not depend on the provider.
         """
+        state, blueprint = context.state, context.material.blueprint
         prompt_layers = list_prompt_layers(blueprint)
         own = {
             name: each
@@ -230,7 +216,7 @@ class CallContextBuilder:
                 layers={layer: file for layer, file in stored.items() if files.get(layer) != file},
                 without=tuple(sorted(provider_files.keys() - found.keys())),
             )
-        return SnapshotPrompts(attempt, provider, files, others)
+        return SnapshotPrompts(context.attempt, provider, files, others)
 
     def _list_providers(
         self, state: SessionState, blueprint: Blueprint, layers: Mapping[str, FileLayer]
@@ -263,14 +249,9 @@ class CallContextBuilder:
         }
 
     async def _record_context(
-        self,
-        tenant: str,
-        session: str,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        call: PromptCall,
-        by: CommandMetadata,
+        self, context: TurnContext, call: PromptCall, planned: PlannedPrompt | None
     ) -> PreparedCall:
+        attempt = context.attempt
         prepared: PreparedCall | None = None
 
         async def choose(state: SessionState | None) -> FixContext | None:
@@ -282,15 +263,18 @@ class CallContextBuilder:
                 # Nothing may be left of what it was to summarise, and it would be discarded.
                 raise Refused("withdrawn", WITHDRAWN_DETAIL)
             recorded = await self._read_recorded_context(state, opened)
-            inputs = await self._load_inputs(state, recorded, material, call)
-            assembled = inputs.assemble_prompt()
+            if planned and recorded is None and _is_planned_from(planned, state):
+                assembled = fit_prompt(planned)
+            else:
+                inputs = await self._load_inputs(state, recorded, context.material, call)
+                assembled = inputs.assemble_prompt()
             body = assembled.request.chat_body if self.sends_body(call.model) else None
             body_digest = None if body is None else compute_digest(body)
             digests = (assembled.manifest.digest, body_digest)
             is_same = recorded and (recorded.manifest.digest, recorded.body_digest) == digests
             is_other = recorded is not None and not is_same
-            call_id = f"{opened.turn}.{opened.calls + 1}" if is_other else get_call_id(opened)
-            named = replace(attempt, call=call_id)
+            number = opened.call.next_number if is_other else opened.call.number
+            named = replace(attempt, call=f"{opened.turn}.{number}")
             prepared = PreparedCall(named, assembled.request, assembled.manifest, body)
             if is_same:
                 return None
@@ -303,7 +287,7 @@ class CallContextBuilder:
                 body_digest=body_digest,
             )
 
-        await self.sessions.handle(tenant, session, choose, by)
+        await self.sessions.handle(context.tenant, context.session, choose, context.by)
         if prepared is None:
             raise AttemptSuperseded
         return prepared
@@ -311,9 +295,9 @@ class CallContextBuilder:
     async def _read_recorded_context(
         self, state: SessionState, opened: OpenTurn
     ) -> ContextAssembled | None:
-        if opened.context is None:
+        if not isinstance(opened.call, PromptedCall):
             return None
-        place, log = opened.context.place, self.sessions.log
+        place, log = opened.call.manifest.place, self.sessions.log
         return await read_event(log, state.tenant, place, ContextAssembled)
 
     async def _load_inputs(
@@ -327,6 +311,11 @@ class CallContextBuilder:
         if recorded is None:
             return await self.prompt_inputs.load_new_call(material, state, call)
         return await self.prompt_inputs.load_recorded_call(material, state, call, recorded.manifest)
+
+
+def _is_planned_from(planned: PlannedPrompt, state: SessionState) -> bool:
+    """Return whether a prompt was planned from this state, older turns perhaps folded again."""
+    return planned.unfilled.state.head == state.head
 
 
 async def _fetch_source_texts(
@@ -356,12 +345,12 @@ async def describe_turn_work(
     texts: TextReader, tenant: str, opened: OpenTurn, blueprint: Blueprint
 ) -> str | None:
     """Describe how a turn was worked out; None if no later prompt shows it."""
-    if not (opened.plan or opened.tools) or not any(
+    has_steps = opened.plan is not None and opened.plan.steps
+    if not (has_steps or opened.tools) or not any(
         blueprint.resolve_view(name).of == "work" for name in blueprint.history
     ):
         return None
-    goals = [step.goal for step in opened.plan or ()]
-    results = [use.given.summary if use.given else use.said for use in opened.tools]
-    result_refs = [ref for ref in results if ref]
+    goals = [step.goal for step in opened.plan.steps] if opened.plan else []
+    result_refs = [use.result.summary for use in opened.tools if use.result]
     found = await texts.read_texts(tenant, (*goals, *result_refs))
     return format_turn_work([found[goal] for goal in goals], [found[ref] for ref in result_refs])

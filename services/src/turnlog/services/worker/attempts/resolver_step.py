@@ -15,23 +15,18 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import PlainText, encode_canonical
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
-from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec, ResolverSpec
+from turnlog.projections.blueprint.schema.lookups.resolver_specs import ResolverSpec
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
-from turnlog.projections.prompt.sources.session_material import (
-    SessionMaterial,
-    find_phase_visibility,
-)
-from turnlog.projections.session.commands import AttemptRef, ResolveTurn
+from turnlog.projections.prompt.sources.session_material import find_phase_visibility
+from turnlog.projections.session.commands import ResolveTurn
+from turnlog.projections.session.open_turn import TurnResolution
 from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
-from turnlog.projections.session.rules.attempt_events import find_claimed_turn
-from turnlog.projections.session.state import OpenTurn, SessionState, TurnResolution
 from turnlog.projections.session.text_refs import TextRef
-from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.resolver_client import format_resolver_name, request_outcome
 from turnlog.services.extensions.resolver_contract import ResolverRequest
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
-from turnlog.services.worker.turn_claim import AttemptSuperseded
+from turnlog.services.worker.turn_context import TurnContext, append_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +35,24 @@ class ResolverStep:
 
     sessions: CommandHandler
 
-    async def resolve_turn(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> TurnResolution | None:
+    async def resolve_turn(self, context: TurnContext) -> TurnResolution | None:
         """Resolve a turn and return the result.
 
         Returns None if the blueprint has no resolver or the turn has no text. Raises
         `ResolverFailure`, and `AttemptSuperseded` if the attempt lost its lease.
         """
-        spec = material.blueprint.resolver
+        spec = context.material.blueprint.resolver
         if spec is None:
             return None
-        state = await self.sessions.require_state(state.tenant, state.session)
-        opened = _require_current(state, attempt)
-        if opened.resolved or opened.text is None:
+        state = await self.sessions.require_state(context.tenant, context.session)
+        context = context.move_to(state)
+        opened = context.require_turn()
+        text = opened.submission.text
+        if opened.resolved or text is None:
             return opened.resolved
-        question = await self._build_question(state, opened.text, material)
-        command = await self._build_command(state, attempt, material.references, spec, question)
-        done = await self.sessions.handle(state.tenant, state.session, command, by)
-        return _require_current(done.state, attempt).resolved
+        question = await self._build_question(context, text)
+        command = await self._build_command(context, spec, question)
+        return (await append_command(self.sessions, context, command)).require_turn().resolved
 
     async def fetch_answer(self, tenant: str, resolved: TurnResolution) -> str:
         """Return the resolver's own answer, which needs no model."""
@@ -70,48 +60,40 @@ class ResolverStep:
         return texts[resolved.answer]
 
     async def _build_command(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        references: ReferencesSpec | None,
-        spec: ResolverSpec,
-        question: ResolverRequest,
+        self, context: TurnContext, spec: ResolverSpec, question: ResolverRequest
     ) -> ResolveTurn:
         outcome = await request_outcome(spec, question)
         own = {**question.identifiers, **outcome.identifiers}
-        about = StatedReferences(attempt.turn, outcome.intent, outcome.entity, own)
-        means = resolve_references(references, state.reference, about)
+        about = StatedReferences(context.attempt.turn, outcome.intent, outcome.entity, own)
+        means = resolve_references(context.material.references, context.state.reference, about)
         if means.is_inherited:
             again = ResolverRequest(question.text, means.identifiers, question.history)
             outcome = await request_outcome(spec, again)
         return ResolveTurn(
-            attempt,
-            format_resolver_name(spec),
-            means,
-            encode_canonical(outcome.results),
-            outcome.answer,
-            outcome.intent,
-            outcome.entity,
-            outcome.meta,
+            attempt=context.attempt,
+            resolver=format_resolver_name(spec),
+            references=means,
+            results=encode_canonical(outcome.results),
+            answer=outcome.answer,
+            intent=outcome.intent,
+            entity=outcome.entity,
+            meta=outcome.meta,
         )
 
-    async def _build_question(
-        self, state: SessionState, text_ref: TextRef, material: SessionMaterial
-    ) -> ResolverRequest:
-        (recorded,) = await self.sessions.log.read_events_at(state.tenant, [text_ref.place])
+    async def _build_question(self, context: TurnContext, text_ref: TextRef) -> ResolverRequest:
+        (recorded,) = await self.sessions.log.read_events_at(context.tenant, [text_ref.place])
         match recorded.event:
             case (
                 TurnSubmitted(text=PlainText(text=text))
                 | TurnQueued(text=PlainText(text=text)) as event
             ):
-                history = await self._load_history(state, material)
+                history = await self._load_history(context)
                 return ResolverRequest(text, event.references, history)
             case _:
                 raise Corrupt(f"event {recorded.sequence}", "it is not a turn that can be read")
 
-    async def _load_history(
-        self, state: SessionState, material: SessionMaterial
-    ) -> tuple[dict[str, JsonValue], ...]:
+    async def _load_history(self, context: TurnContext) -> tuple[dict[str, JsonValue], ...]:
+        material, state = context.material, context.state
         if material.memory is None:
             return ()
         at = format_rfc3339(self.sessions.clock())
@@ -121,10 +103,3 @@ class ResolverStep:
             MemoryAccess(material.memory, "planner", at, counts_empty_replies=True),
             find_phase_visibility(material, state),
         )
-
-
-def _require_current(state: SessionState, attempt: AttemptRef) -> OpenTurn:
-    opened = find_claimed_turn(state, attempt)
-    if opened is None:
-        raise AttemptSuperseded
-    return opened

@@ -44,15 +44,16 @@ from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.prompt.sources.hit_selection import build_limits, select_hits
 from turnlog.projections.prompt.sources.layer_sources import is_condition_met
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef, RecordRetrieval
+from turnlog.projections.session.commands import RecordRetrieval
+from turnlog.projections.session.open_turn import TurnRetrieval
 from turnlog.projections.session.rules.outcome_commands import NothingRetrieved
 from turnlog.projections.session.rules.steps.retrieval_rules import find_retrieval
-from turnlog.projections.session.state import SessionState, TurnRetrieval
-from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.projections.session.state import SessionState
 from turnlog.services.extensions.plugins import load_reranker
 from turnlog.services.knowledge.current_search import UNKNOWN_COLLECTION
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+from turnlog.services.worker.turn_context import TurnContext, append_command
 
 _log = structlog.get_logger("turnlog.worker")
 
@@ -83,7 +84,7 @@ class EmptyKnowledge:
         raise Refused("unknown-collection", detail, field="collections")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalStep:
     """Makes the retrievals of a worker's turns."""
 
@@ -93,57 +94,45 @@ class RetrievalStep:
     prompt_inputs: PromptInputLoader
     default_model: str
 
-    async def run_due_retrievals(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> SessionState:
+    async def run_due_retrievals(self, context: TurnContext) -> TurnContext:
         """Make the retrievals that the next call shows and the turn has not made yet.
 
         Raises `KnowledgeFailure`, and `Refused` with `nothing-found` where the turn is to fail
         without what it sought.
         """
-        for name in _list_layers(material, state):
+        material = context.material
+        for name in _list_layers(material, context.state):
             spec = material.blueprint.layers[name]
-            call = await self._build_call(material, state)
+            call = await self._build_call(context)
             is_due = isinstance(spec, RetrievalLayer) and (
-                spec.when is None or is_condition_met(spec.when, material, state, call)
+                spec.when is None or is_condition_met(spec.when, material, context.state, call)
             )
             if isinstance(spec, RetrievalLayer) and is_due:
-                state = await self._run_retrieval(state, attempt, material, spec.retrieval, by)
-        return state
+                context = await self._run_retrieval(context, spec.retrieval)
+        return context
 
-    async def _build_call(self, material: SessionMaterial, state: SessionState) -> PromptCall:
-        inputs = await self.prompt_inputs.load_turn_inputs(state)
+    async def _build_call(self, context: TurnContext) -> PromptCall:
+        inputs = await self.prompt_inputs.load_turn_inputs(context.state)
         at = format_rfc3339(self.sessions.clock())
-        model = material.resolve_model(state, self.default_model)
-        return PromptCall(material.find_call_kind(state), model, at, inputs)
+        model = context.material.resolve_model(context.state, self.default_model)
+        return PromptCall(context.material.find_call_kind(context.state), model, at, inputs)
 
-    async def _run_retrieval(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        name: str,
-        by: CommandMetadata,
-    ) -> SessionState:
-        if find_retrieval(state.open, name) is None:
-            retrieved = await self._search(state, attempt, material, name)
+    async def _run_retrieval(self, context: TurnContext, name: str) -> TurnContext:
+        if find_retrieval(context.state.open, name) is None:
+            retrieved = await self._search(context, name)
             if retrieved is None:
-                return state
-            command = RecordRetrieval(attempt, retrieved)
-            state = (await self.sessions.handle(state.tenant, state.session, command, by)).state
-        if (made := find_retrieval(state.open, name)) and made.nothing_found == "refuse":
+                return context
+            command = RecordRetrieval(context.attempt, retrieved)
+            context = await append_command(self.sessions, context, command)
+        made = find_retrieval(context.state.open, name)
+        if made and made.nothing_found == "refuse":
             fix = "ask otherwise, or add what is missing to the collections"
             raise Refused("nothing-found", describe_empty_retrieval(made), fix=fix)
-        return state
+        return context
 
-    async def _search(
-        self, state: SessionState, attempt: AttemptRef, material: SessionMaterial, name: str
-    ) -> KnowledgeRetrieved | None:
+    async def _search(self, context: TurnContext, name: str) -> KnowledgeRetrieved | None:
         """Search, and store the texts that are taken; None where the record is not to say it."""
+        state, material, attempt = context.state, context.material, context.attempt
         settings = material.blueprint.resolve_retrieval(name, state.profile)
         is_required = material.blueprint.profiles[state.profile].program == "knowledge"
         counting = self._build_counter(state, material)
@@ -207,7 +196,7 @@ class RetrievalStep:
         return build_call_counter(budget, material.vocabularies, model)
 
     async def _read_query(self, state: SessionState) -> str:
-        ref = state.open.text if state.open else None
+        ref = state.open.submission.text if state.open else None
         if ref is None:
             return ""
         texts = await self.sessions.texts.read_texts(state.tenant, (ref,))

@@ -7,29 +7,25 @@ continues with what its prompt can hold.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.model.memory_events import SummaryBegun
-from turnlog.projections.prompt.assembly_inputs import PromptNeeds
+from turnlog.projections.prompt.assemble import PlannedPrompt
+from turnlog.projections.prompt.assembly_inputs import PromptNeeds, PromptTexts
 from turnlog.projections.prompt.budget.due_summaries import (
     SummaryCandidate,
     find_due_summary,
     has_summaries,
     list_summary_candidates,
 )
-from turnlog.projections.prompt.budget.trim_ladder import UnfittedPrompt
-from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef, BeginSummary
+from turnlog.projections.session.commands import BeginSummary
 from turnlog.projections.session.state import SessionState
-from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.model_types import MODEL_OFF
+from turnlog.services.worker.turn_context import TurnContext, append_command
 
 SUMMARY_TIME_SHARE: Final = 1 / 3
 """Share of the turn's time that a summary may take."""
@@ -43,51 +39,56 @@ class SummaryStep:
     contexts: CallContextBuilder
 
     async def begin_due_summary(
-        self,
-        state: SessionState,
-        attempt: AttemptRef,
-        material: SessionMaterial,
-        by: CommandMetadata,
-    ) -> SessionState:
-        """Begin a summary of the first view that is too long; later checks find the others."""
-        model = material.resolve_model(state, self.contexts.default_model)
-        if model == MODEL_OFF or not has_summaries(material):
-            return state
-        at, inputs = (
-            format_rfc3339(self.sessions.clock()),
-            await self.contexts.prompt_inputs.load_turn_inputs(state),
-        )
-        for candidate in list_summary_candidates(material, state, at, inputs):
-            plan_next = partial(self.contexts.plan_next_call, state, attempt, material, by)
-            if found := await self._find_due_summary(candidate, material, state, model, plan_next):
-                command = BeginSummary(attempt, found)
-                return (await self.sessions.handle(state.tenant, state.session, command, by)).state
-        return state
+        self, context: TurnContext
+    ) -> tuple[TurnContext, PlannedPrompt | None]:
+        """Begin a summary of the first view that is too long; later checks find the others.
 
-    async def _find_due_summary(
-        self,
-        candidate: SummaryCandidate,
-        material: SessionMaterial,
-        state: SessionState,
-        model: str,
-        plan_next_call: Callable[[], Awaitable[UnfittedPrompt | None]],
-    ) -> SummaryBegun | None:
-        if candidate.has_reachable_runs(state):
-            every_turn = candidate.history_window.needs_every_turn(state)
-            state = await self.sessions.load_older_turns(state, every_turn=every_turn)
-        refs = candidate.list_refs(state)
+        Returns the turn after that. If none is begun, and a ladder had to be asked, also returns
+        the next call as it was planned for that.
+        """
+        material, state = context.material, context.state
+        model, planned = self.contexts.resolve_model(context), None
+        if model == MODEL_OFF or not has_summaries(material):
+            return context, None
+        at = format_rfc3339(self.sessions.clock())
+        inputs = await self.contexts.prompt_inputs.load_turn_inputs(state)
+        for candidate in list_summary_candidates(material, state, at, inputs):
+            loaded = await self._load_turns(candidate, context.state)
+            texts = await self._fetch_texts(loaded, context)
+            if texts is None:
+                continue
+            prompt = None
+            if candidate.is_limited_by_next_call:
+                if planned is None:
+                    context, planned = await self.contexts.plan_next_call(context)
+                prompt = planned.unfitted_prompt
+            if found := find_due_summary(loaded, material, context.state, texts, model, prompt):
+                command = BeginSummary(context.attempt, found)
+                return await append_command(self.sessions, context, command), None
+        return context, planned
+
+    async def _load_turns(
+        self, candidate: SummaryCandidate, state: SessionState
+    ) -> SummaryCandidate:
+        """Return the candidate with the turns that the state keeps only as runs."""
+        if not candidate.has_reachable_runs(state):
+            return candidate
+        every_turn = candidate.history_window.needs_every_turn(state)
+        farther = await self.sessions.load_older_turns(state, every_turn=every_turn)
+        return candidate.select_turns(farther)
+
+    async def _fetch_texts(
+        self, candidate: SummaryCandidate, context: TurnContext
+    ) -> PromptTexts | None:
+        """Return the texts of a view; None if it is short or has no older turns."""
+        refs = candidate.list_refs()
         if not refs:
             return None
-        texts = await self.sessions.texts.fetch_texts(
-            state.tenant, PromptNeeds((), refs, needs_older_turns=False)
-        )
-        by_ladder = candidate.view_limit is None and candidate.is_next
-        prompt = await plan_next_call() if by_ladder else None
-        return find_due_summary(candidate, material, state, texts, model, prompt)
+        return await self.sessions.texts.fetch_texts(context.tenant, PromptNeeds((), refs))
 
 
-def compute_time_limit(active: ActiveAttempt, profile: str) -> float | None:
+def compute_time_limit(active: ActiveAttempt) -> float | None:
     """Return the seconds that a call may take; None if only the turn's deadline applies."""
     if active.stage != "summarise":
         return None
-    return active.material.blueprint.resolve_policies(profile).deadline_seconds * SUMMARY_TIME_SHARE
+    return active.context.policies.deadline_seconds * SUMMARY_TIME_SHARE

@@ -34,10 +34,9 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.budget.admission_limits import find_definition_limit
-from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import has_tools
-from turnlog.projections.session.commands import AttemptRef, ReturnTool, SnapshotTools, StartTool
-from turnlog.projections.session.next_call import list_pending_tools
+from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
+from turnlog.projections.session.open_turn import list_pending_tools
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.rules.steps.approval_rules import describe_refusal
 from turnlog.projections.session.rules.steps.tool_rules import (
@@ -46,7 +45,8 @@ from turnlog.projections.session.rules.steps.tool_rules import (
     refuse_tool_call,
     report_lost_tool,
 )
-from turnlog.projections.session.state import SessionState, ToolUse
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.tool_uses import DecidedApproval, ToolUse
 from turnlog.projections.tools.result_condensation import build_result_texts
 from turnlog.projections.tools.tool_catalog import (
     DefinitionLimit,
@@ -56,7 +56,6 @@ from turnlog.projections.tools.tool_catalog import (
     find_unknown_approvals,
 )
 from turnlog.services.caches.text_cache import read_event
-from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.tools.tool_servers import (
@@ -66,7 +65,11 @@ from turnlog.services.worker.tools.tool_servers import (
     format_detail,
     list_attached_lines,
 )
-from turnlog.services.worker.turn_claim import AttemptSuperseded
+from turnlog.services.worker.turn_context import (
+    AttemptSuperseded,
+    TurnContext,
+    append_command,
+)
 
 WITHHELD_DETAIL: Final = "the reason is withheld by the rule"
 
@@ -143,119 +146,117 @@ async def list_server_offers(
 _log = structlog.get_logger("turnlog.worker")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRun:
+    """A tool whose start is recorded, and what it is run with."""
+
+    use: ToolUse
+    called: ToolCalled
+    pin: ToolPin
+    arguments: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRunner:
-    """Pins and runs the tools of one turn under one attempt."""
+    """Pins and runs the tools of turns."""
 
     sessions: CommandHandler
     blobs: BlobStore
     servers: ToolServers
     tool_snapshots: ToolSnapshots
-    attempt: AttemptRef
-    by: CommandMetadata
     report_run: Callable[[str], Awaitable[None]]
     """Called with the name of each tool before it runs."""
     find_violation: Callable[[str], Awaitable[str | None]]
     """Returns the rule that a result breaks, with the reason, or None."""
 
-    async def run_pending_tools(
-        self, state: SessionState, material: SessionMaterial
-    ) -> SessionState:
-        """Run the pending tools, and return the state for the next call.
+    async def run_pending_tools(self, context: TurnContext) -> TurnContext:
+        """Run the pending tools, and return the turn after that.
 
         Raises `ToolServerFailure` if a server cannot be reached, and `AttemptSuperseded` if the
         attempt lost its lease.
         """
-        spec = material.blueprint.tools
-        if spec is None or not has_tools(material, state):
-            return state
-        state = await self._pin_tools(state, material, spec)
-        opened, pinned = find_claimed_turn(state, self.attempt), state.tools.get(state.profile)
+        spec = context.material.blueprint.tools
+        if spec is None or not has_tools(context.material, context.state):
+            return context
+        context = await self._pin_tools(context, spec)
+        state = context.state
+        opened, pinned = find_claimed_turn(state, context.attempt), state.tools.get(state.profile)
         if opened is None or pinned is None:
-            return state
+            return context
         pending, pins = list_pending_tools(opened), pinned.tools
         # Reads run at the same time. A tool that changes something runs alone, in its turn.
         for is_read, uses in groupby(pending, lambda use: pins[use.tool].idempotent):
             batch = tuple(uses)
             for some in (batch,) if is_read else ((use,) for use in batch):
-                state = await self._run_tools(state, some, spec)
-        return state
+                context = await self._run_tools(context, some, spec)
+        return context
 
-    async def _pin_tools(
-        self, state: SessionState, material: SessionMaterial, spec: ToolsSpec
-    ) -> SessionState:
+    async def _pin_tools(self, context: TurnContext, spec: ToolsSpec) -> TurnContext:
+        state = context.state
         if state.profile in state.tools:
-            return state
+            return context
         pinned = await self.tool_snapshots.snapshot_tools(
             self.servers,
             self.blobs,
             state.tenant,
             state.profile,
             spec,
-            find_definition_limit(material, state.profile),
+            find_definition_limit(context.material, state.profile),
         )
-        command = SnapshotTools(self.attempt, pinned)
-        done = await self.sessions.handle(state.tenant, state.session, command, self.by)
-        return done.state
+        command = SnapshotTools(context.attempt, pinned)
+        return await append_command(self.sessions, context, command)
 
     async def _run_tools(
-        self, state: SessionState, uses: Iterable[ToolUse], spec: ToolsSpec
-    ) -> SessionState:
+        self, context: TurnContext, uses: Iterable[ToolUse], spec: ToolsSpec
+    ) -> TurnContext:
         """Record the start of each tool, run them at the same time, and record each outcome."""
-        pins = state.tools[state.profile].tools
-        begun: list[tuple[ToolUse, ToolCalled, dict[str, JsonValue]]] = []
+        pins = context.state.tools[context.state.profile].tools
+        begun: list[ToolRun] = []
         for use in uses:
-            called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
-            arguments = parse_tool_arguments(called.arguments)
-            approval = use.approval
-            if approval and approval.decision == "refuse":
-                place, tenant = approval.decided_at, state.tenant
-                decided = await read_event(self.sessions.log, tenant, place, ApprovalDecided)
-                refusal = refuse_tool_call(called, describe_refusal(decided))
-                state = await self._record_return(state, use, refusal)
-            elif arguments is None:
-                refusal = refuse_tool_call(called, "its arguments are no JSON object")
-                state = await self._record_return(state, use, refusal)
-            elif not may_run_tool(use, pins[use.tool]):
-                state = await self._record_return(state, use, report_lost_tool(called))
+            ready = await self._prepare_run(context.tenant, use, pins[use.tool])
+            if isinstance(ready, ToolReturned):
+                context = await self._record_return(context, use, ready)
             else:
-                await self._record_start(state, use)
-                begun.append((use, called, arguments))
-        runs = (
-            self._run_tool(state, use, called, pins[use.tool], spec, arguments)
-            for use, called, arguments in begun
-        )
+                await self._record_start(context, use)
+                begun.append(ready)
+        runs = (self._run_tool(context.state, each, spec) for each in begun)
         # All are waited for, also where one cannot be recorded.
         ends = await asyncio.gather(*runs, return_exceptions=True)
-        for (use, *_), end in zip(begun, ends, strict=True):
+        for each, end in zip(begun, ends, strict=True):
             if isinstance(end, BaseException):
                 raise end
-            state = await self._record_return(state, use, end)
-        return state
+            context = await self._record_return(context, each.use, end)
+        return context
 
-    async def _record_start(self, state: SessionState, use: ToolUse) -> None:
-        start = StartTool(self.attempt, use)
-        begun = await self.sessions.handle(state.tenant, state.session, start, self.by)
+    async def _prepare_run(self, tenant: str, use: ToolUse, pin: ToolPin) -> ToolRun | ToolReturned:
+        """Return what a tool is run with, or its outcome where it must not run."""
+        called = await read_event(self.sessions.log, tenant, use.asked.place, ToolCalled)
+        arguments = parse_tool_arguments(called.arguments)
+        if isinstance(use.approval, DecidedApproval) and use.is_approval_refused:
+            place = use.approval.decided_at
+            decided = await read_event(self.sessions.log, tenant, place, ApprovalDecided)
+            return refuse_tool_call(called, describe_refusal(decided))
+        if arguments is None:
+            return refuse_tool_call(called, "its arguments are no JSON object")
+        if not may_run_tool(use, pin):
+            return report_lost_tool(called)
+        return ToolRun(use=use, called=called, pin=pin, arguments=arguments)
+
+    async def _record_start(self, context: TurnContext, use: ToolUse) -> None:
+        start = StartTool(context.attempt, use)
+        begun = await self.sessions.handle(context.tenant, context.session, start, context.by)
         if not begun.events:
             raise AttemptSuperseded
         await self.report_run(use.tool)
 
-    async def _run_tool(
-        self,
-        state: SessionState,
-        use: ToolUse,
-        called: ToolCalled,
-        pin: ToolPin,
-        spec: ToolsSpec,
-        arguments: dict[str, JsonValue],
-    ) -> ToolReturned:
+    async def _run_tool(self, state: SessionState, run: ToolRun, spec: ToolsSpec) -> ToolReturned:
         clock = asyncio.get_running_loop()
         since = clock.time()
-        with use_tool_context(_build_context(state, use, called)):
-            answered = await self._call_server(pin, spec, arguments)
+        with use_tool_context(_build_context(state, run)):
+            answered = await self._call_server(run, spec)
         answered = await self._guard_answer(answered)
         taken = round((clock.time() - since) * 1000)
-        returned = await self._build_return(state.tenant, called, answered, pin, spec)
+        returned = await self._build_return(state.tenant, run, answered, spec)
         return returned.model_copy(update={"milliseconds": taken})
 
     async def _guard_answer(self, answered: ToolAnswer) -> ToolAnswer:
@@ -270,15 +271,15 @@ class ToolRunner:
         text = f"{done}its result is withheld by the rule {violation}"
         return replace(answered, text=text, detail=text if answered.failed else "")
 
-    async def _call_server(
-        self, pin: ToolPin, spec: ToolsSpec, arguments: dict[str, JsonValue]
-    ) -> ToolAnswer:
+    async def _call_server(self, run: ToolRun, spec: ToolsSpec) -> ToolAnswer:
         """Call a server once; the model is told of a failure, and the call is not repeated."""
+        pin = run.pin
         try:
             async with asyncio.timeout(spec.seconds):
                 is_prompt = pin.kind == "prompt"
                 request = self.servers.get_prompt if is_prompt else self.servers.call_tool
-                answered = await request(pin.server, spec.servers[pin.server], pin.tool, arguments)
+                server = spec.servers[pin.server]
+                answered = await request(pin.server, server, pin.tool, run.arguments)
         except TimeoutError as late:
             reason = f"no answer in {spec.seconds:g} s"
             detail = format_detail(reason, list_attached_lines(late))
@@ -293,8 +294,9 @@ class ToolRunner:
         )
 
     async def _build_return(
-        self, tenant: str, called: ToolCalled, answered: ToolAnswer, pin: ToolPin, spec: ToolsSpec
+        self, tenant: str, run: ToolRun, answered: ToolAnswer, spec: ToolsSpec
     ) -> ToolReturned:
+        called, pin = run.called, run.pin
         whole, outcome = answered.text, _find_outcome(answered, pin)
         digest = await self.blobs.put_blob(tenant, whole.encode())
         may_be_done = answered.unsure and pin.kind == "tool"
@@ -322,20 +324,20 @@ class ToolRunner:
         )
 
     async def _record_return(
-        self, state: SessionState, use: ToolUse, returned: ToolReturned
-    ) -> SessionState:
-        command = ReturnTool(self.attempt, use, returned)
-        done = await self.sessions.handle(state.tenant, state.session, command, self.by)
-        if find_claimed_turn(done.state, self.attempt) is None:
-            raise AttemptSuperseded
-        return done.state
+        self, context: TurnContext, use: ToolUse, returned: ToolReturned
+    ) -> TurnContext:
+        command = ReturnTool(context.attempt, use, returned)
+        context = await append_command(self.sessions, context, command)
+        context.require_turn()  # Nothing more is run for an attempt that has lost its lease.
+        return context
 
 
-def _build_context(state: SessionState, use: ToolUse, called: ToolCalled) -> ToolContext:
+def _build_context(state: SessionState, run: ToolRun) -> ToolContext:
     """Return the context of a tool call, by the event that requested it."""
-    identity: list[JsonValue] = [state.tenant, state.session, use.asked.sequence, use.id]
+    asked = run.use.asked
+    identity: list[JsonValue] = [state.tenant, state.session, asked.sequence, run.use.id]
     key = compute_digest(encode_canonical(identity))
-    return ToolContext(state.session, called.turn, key, state.attributes)
+    return ToolContext(state.session, run.called.turn, key, state.attributes)
 
 
 def _log_failure(failure: ToolServerFailure) -> None:

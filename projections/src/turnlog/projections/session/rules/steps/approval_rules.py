@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, assert_never
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.errors import Refused
@@ -23,10 +23,16 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.session.commands import DecideApproval
-from turnlog.projections.session.next_call import list_undecided_tools
+from turnlog.projections.session.open_turn import ApprovalWait, OpenTurn
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.rules.phase_rules import require_open_session
-from turnlog.projections.session.state import OpenTurn, SessionState, ToolApproval, ToolUse
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.tool_uses import (
+    DecidedApproval,
+    ToolApproval,
+    ToolUse,
+    UndecidedApproval,
+)
 
 OVERDUE_REASON: Final = "nobody approved it in time"
 """The reason of a refusal by the deadline; the model reads it, so it never changes."""
@@ -69,26 +75,36 @@ def _can_run(called: ToolCalled) -> bool:
 
 def is_run_allowed(state: SessionState, use: ToolUse) -> bool:
     """Return whether a tool call needs no approval, or has it."""
-    if use.approval is None:
-        return not needs_approval(state, use.tool)
-    return use.approval.decision == "approve"
+    match use.approval:
+        case None:
+            return not needs_approval(state, use.tool)
+        case UndecidedApproval():
+            return False
+        case DecidedApproval(decision=decision):
+            return decision == "approve"
+        case _ as never:
+            assert_never(never)
 
 
 def decide_approval(state: SessionState, command: DecideApproval, at: datetime) -> NewEvents:
     """Record a decision; nothing where it was decided so before."""
     require_open_session(state)
     use, approval = _find_approval(state, command)
-    if approval.decision == command.decision:
-        return ()
-    if approval.decision is not None:
-        word = "approved" if approval.decision == "approve" else "refused"
-        detail = f"approval {approval.number} of turn {command.turn} is decided: {word}"
-        raise Refused("approval-decided", detail, field="decision", fix="nothing is left to do")
-    if is_approval_overdue(approval, at):
-        detail = f"approval {approval.number} had to be decided by {approval.deadline}"
-        fix = "nothing is left to do: the tool counts as refused"
-        raise Refused("approval-overdue", detail, field="approval", fix=fix)
-    return (_build_decision(command.turn, use, approval, command),)
+    match approval:
+        case DecidedApproval(decision=decision) if decision == command.decision:
+            return ()
+        case DecidedApproval(decision=decision):
+            word = "approved" if decision == "approve" else "refused"
+            detail = f"approval {approval.number} of turn {command.turn} is decided: {word}"
+            raise Refused("approval-decided", detail, field="decision", fix="nothing is left to do")
+        case UndecidedApproval(deadline=deadline) if is_approval_overdue(approval, at):
+            detail = f"approval {approval.number} had to be decided by {deadline}"
+            fix = "nothing is left to do: the tool counts as refused"
+            raise Refused("approval-overdue", detail, field="approval", fix=fix)
+        case UndecidedApproval():
+            return (_build_decision(command.turn, use, approval, command),)
+        case _ as never:
+            assert_never(never)
 
 
 def _find_approval(state: SessionState, command: DecideApproval) -> tuple[ToolUse, ToolApproval]:
@@ -109,7 +125,7 @@ def _find_approval(state: SessionState, command: DecideApproval) -> tuple[ToolUs
 
 
 def _build_decision(
-    turn: int, use: ToolUse, approval: ToolApproval, command: DecideApproval | None = None
+    turn: int, use: ToolUse, approval: UndecidedApproval, command: DecideApproval | None = None
 ) -> ApprovalDecided:
     """Return the decision of a command, or without one the refusal by the deadline."""
     return ApprovalDecided(
@@ -124,24 +140,20 @@ def _build_decision(
     )
 
 
-def is_approval_overdue(approval: ToolApproval, at: datetime) -> bool:
+def is_approval_overdue(approval: UndecidedApproval, at: datetime) -> bool:
     """Return whether the deadline of an approval has passed."""
     return at >= datetime.fromisoformat(approval.deadline)
 
 
-def compute_approval_wait(opened: OpenTurn, at: datetime) -> timedelta:
-    """Return how long the turn may still wait for its approvals; zero where it waits for none."""
-    waiting = [use.approval for use in list_undecided_tools(opened) if use.approval]
-    last = max((datetime.fromisoformat(each.deadline) for each in waiting), default=at)
+def compute_approval_wait(wait: ApprovalWait, at: datetime) -> timedelta:
+    """Return how long a turn may still wait for its approvals; zero after the last deadline."""
+    last = max(datetime.fromisoformat(each.approval.deadline) for each in wait.tools)
     return max(last - at, timedelta())
 
 
-def refuse_overdue_approvals(opened: OpenTurn) -> NewEvents:
+def refuse_overdue_approvals(turn: int, wait: ApprovalWait) -> NewEvents:
     """Refuse all tools of a turn that nobody decided about."""
-    waiting = ((use, use.approval) for use in list_undecided_tools(opened))
-    return tuple(
-        _build_decision(opened.turn, use, approval) for use, approval in waiting if approval
-    )
+    return tuple(_build_decision(turn, each.use, each.approval) for each in wait.tools)
 
 
 def describe_refusal(decided: ApprovalDecided) -> str:

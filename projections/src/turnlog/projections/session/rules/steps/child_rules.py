@@ -28,26 +28,23 @@ from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT
 from turnlog.projections.blueprint.schema.policy_specs import ChildPolicy
 from turnlog.projections.session.commands import SettleChild, SubmitChildTurn, WithdrawChildTurn
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
-from turnlog.projections.session.next_call import list_pending_children, list_undecided_tools
-from turnlog.projections.session.rules.attempt_events import (
-    NewEvents,
-    end_lost_attempt,
-    release_next_turn,
+from turnlog.projections.session.open_turn import (
+    OpenTurn,
+    PendingChild,
+    list_pending_children,
+    list_undecided_tools,
 )
+from turnlog.projections.session.rules.attempt_events import NewEvents, release_next_turn
 from turnlog.projections.session.rules.phase_rules import PHASE_LEFT
 from turnlog.projections.session.rules.steps.tool_rules import (
     build_settlement,
+    end_open_work,
     refuse_tool_call,
     settle_pending_tools,
 )
-from turnlog.projections.session.state import (
-    ChildTurnRef,
-    OpenTurn,
-    SessionState,
-    SettledTurnRef,
-    ToolUse,
-)
+from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.tool_uses import ChildTurnRef
 
 NO_QUERY_DETAIL: Final = f"its arguments have no text `{QUERY_ARGUMENT}`"
 """The refusal of a child without a query; the model reads it, so it never changes."""
@@ -148,7 +145,7 @@ def _follow_parent(state: SessionState, command: SubmitChildTurn) -> Iterator[Kn
     if graph is None or phase is None or phase == state.phase:
         return
     if state.open is not None:
-        yield from _end_open_work(state.open)
+        yield from end_open_work(state.open)
         yield TurnCancelled(turn=state.open.turn, reason=PHASE_LEFT)
     yield from (TurnCancelled(turn=each.turn, reason=PHASE_LEFT) for each in state.waiting)
     shared = graph.get_visible_phases(phase)
@@ -173,7 +170,7 @@ def withdraw_child_turn(state: SessionState, command: WithdrawChildTurn) -> NewE
         return (cancelled,)
     if state.open is None or state.open.turn != turn:
         return ()
-    return (*_end_open_work(state.open), cancelled, *release_next_turn(state))
+    return (*end_open_work(state.open), cancelled, *release_next_turn(state))
 
 
 def _record_withdrawn_turns(state: SessionState, upto: int) -> Iterator[KnownEvent]:
@@ -184,30 +181,26 @@ def _record_withdrawn_turns(state: SessionState, upto: int) -> Iterator[KnownEve
         yield TurnCancelled(turn=turn, reason="cancelled")
 
 
-def _end_open_work(opened: OpenTurn) -> NewEvents:
-    return (*end_lost_attempt(opened), *settle_pending_tools(opened))
-
-
-def find_pending_child(opened: OpenTurn | None, session: str, turn: int) -> ToolUse | None:
+def find_pending_child(opened: OpenTurn | None, session: str, turn: int) -> PendingChild | None:
     """Return the tool call that waits for a child's turn, or None."""
-    for use in list_pending_children(opened):
-        if use.child and (use.child.session, use.child.turn) == (session, turn):
-            return use
+    for pending in list_pending_children(opened):
+        if (pending.child.session, pending.child.turn) == (session, turn):
+            return pending
     return None
 
 
 def settle_child(state: SessionState, command: SettleChild) -> NewEvents:
     """Record what came of a child's turn, once; by policy, the parent's turn fails with it."""
     opened = state.open
-    use = find_pending_child(opened, command.session, command.child_turn)
-    if opened is None or use is None or use.child is None:
+    pending = find_pending_child(opened, command.session, command.child_turn)
+    if opened is None or pending is None:
         return ()
-    settlement = build_settlement(opened.turn, use, use.child, command.outcome, command.detail)
+    settlement = build_settlement(opened.turn, pending, command.outcome, command.detail)
     settled = (command.returned, settlement)
     if not command.fails_turn:
         return settled
-    others = tuple(each for each in opened.tools if each != use)
-    detail = f"child {use.tool} gave no reply: {command.detail}"
+    others = tuple(each for each in opened.tools if each != pending.use)
+    detail = f"child {pending.use.tool} gave no reply: {command.detail}"
     failed = TurnFailed(turn=opened.turn, code="child-failed", detail=detail, retryable=True)
     rest = settle_pending_tools(replace(opened, tools=others))
     return (*settled, *rest, failed, *release_next_turn(state))
@@ -236,7 +229,7 @@ def find_child_end(
         is_cancelled = settled.status == "cancelled"
         return ChildEnd("cancelled" if is_cancelled else "failed", f"its turn was {settled.status}")
     opened = child.open if child.open and child.open.turn == asked.turn else None
-    if tools := ", ".join(use.tool for use in list_undecided_tools(opened)):
+    if tools := ", ".join(each.use.tool for each in list_undecided_tools(opened)):
         detail = f"it waits for a person's approval of {tools}"
         return ChildEnd("waiting", detail) if policy.approval == "report" else None
     if compute_child_wait(asked, opened, policy, at) > 0:

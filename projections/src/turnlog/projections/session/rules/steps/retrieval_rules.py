@@ -7,8 +7,9 @@ An attempt that takes the turn over finds it there and does not search again.
 from __future__ import annotations
 
 from turnlog.projections.session.commands import RecordRetrieval
+from turnlog.projections.session.open_turn import OpenTurn, TurnRetrieval
 from turnlog.projections.session.rules.attempt_events import NewEvents, find_claimed_turn
-from turnlog.projections.session.state import OpenTurn, SessionState, TurnRetrieval
+from turnlog.projections.session.state import SessionState
 
 
 def find_retrieval(opened: OpenTurn | None, name: str) -> TurnRetrieval | None:

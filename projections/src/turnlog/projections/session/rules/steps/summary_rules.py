@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final, Literal, assert_never
 
-from turnlog.events.content import PlainText
+from turnlog.events.content import Digest, PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.model.memory_events import (
     HistorySummarised,
@@ -32,6 +32,12 @@ from turnlog.projections.session.commands import (
     RecordSummary,
     UndoSummary,
 )
+from turnlog.projections.session.open_turn import (
+    CurrentCall,
+    OpenTurn,
+    PromptedCall,
+    UnpromptedCall,
+)
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
     build_attempt_ended,
@@ -44,7 +50,7 @@ from turnlog.projections.session.rules.phase_rules import (
     require_no_open_turn,
     require_open_session,
 )
-from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_summaries import PendingSummary, contains_turn
 
 WITHDRAWN_DETAIL: Final = "a turn it tells of was taken back meanwhile"
@@ -158,10 +164,21 @@ def _build_summary_outcome(
         turns=pending.turns,
         former=pending.former,
         phases=_collect_phases(state, pending),
-        inputs=opened.context.digest if opened.context else "",
+        inputs=_find_request_digest(opened.call),
         model=command.model,
         cost=command.spent.cost,
     )
+
+
+def _find_request_digest(call: CurrentCall) -> Digest:
+    """Return the digest of the request that a summary answers; empty where none is recorded."""
+    match call:
+        case PromptedCall(manifest=manifest):
+            return manifest.digest
+        case UnpromptedCall():
+            return ""
+        case _ as never:
+            assert_never(never)
 
 
 def _build_summary_failed(

@@ -8,7 +8,7 @@ outcome is recorded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, assert_never
 
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
@@ -22,12 +22,23 @@ from turnlog.events.model.tool_events import (
 )
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
-from turnlog.projections.session.next_call import list_pending_tools
-from turnlog.projections.session.rules.attempt_events import NewEvents, find_claimed_turn
+from turnlog.projections.session.open_turn import OpenTurn, PendingChild, list_pending_tools
+from turnlog.projections.session.rules.attempt_events import (
+    NewEvents,
+    end_lost_attempt,
+    find_claimed_turn,
+)
 from turnlog.projections.session.rules.phase_rules import require_open_session
 from turnlog.projections.session.rules.steps.approval_rules import is_run_allowed
-from turnlog.projections.session.state import ChildTurnRef, OpenTurn, SessionState, ToolUse
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
+from turnlog.projections.session.tool_uses import (
+    ChildTurnRef,
+    RequestedTool,
+    ReturnedTool,
+    StartedTool,
+    ToolUse,
+)
 from turnlog.projections.tools.result_condensation import format_tool_result
 
 LOST_DETAIL: Final = "it was begun, and nobody knows whether it was done"
@@ -95,7 +106,7 @@ def may_run_tool(use: ToolUse, pin: ToolPin) -> bool:
     A tool that was started and did not return may have taken effect, so only one that its server
     declares idempotent runs again.
     """
-    return use.started == 0 or pin.idempotent
+    return pin.idempotent or not isinstance(use.progress, StartedTool)
 
 
 def report_lost_tool(called: ToolCalled) -> ToolReturned:
@@ -118,26 +129,47 @@ def _build_unanswered(
     )
 
 
+def end_open_work(opened: OpenTurn) -> NewEvents:
+    """End the attempt and the pending tools of a turn that is settled from outside."""
+    return (*end_lost_attempt(opened), *settle_pending_tools(opened))
+
+
 def settle_pending_tools(opened: OpenTurn) -> Iterator[KnownEvent]:
     """Return an outcome for every pending tool and child of a turn that is being settled."""
-    for use in list_pending_tools(opened):
-        begun = use.started > 0 or use.child is not None
-        yield ToolReturned(
-            turn=opened.turn,
-            call=use.call,
-            id=use.id,
-            tool=use.tool,
-            outcome="lost" if begun else "refused",
-            detail="the turn was settled " + ("while it ran" if begun else "before it was run"),
-        )
-        if use.child is not None:
-            yield build_settlement(opened.turn, use, use.child, "withdrawn")
+    for use in opened.tools:
+        match use.progress:
+            case RequestedTool():
+                yield _settle_tool(opened, use, "refused")
+            case StartedTool():
+                yield _settle_tool(opened, use, "lost")
+            case ChildTurnRef() as child:
+                yield _settle_tool(opened, use, "lost")
+                yield build_settlement(opened.turn, PendingChild(use, child), "withdrawn")
+            case ReturnedTool():
+                pass
+            case _ as never:
+                assert_never(never)
+
+
+def _settle_tool(
+    opened: OpenTurn, use: ToolUse, outcome: Literal["refused", "lost"]
+) -> ToolReturned:
+    when = "while it ran" if outcome == "lost" else "before it was run"
+    return ToolReturned(
+        turn=opened.turn,
+        call=use.call,
+        id=use.id,
+        tool=use.tool,
+        outcome=outcome,
+        detail=f"the turn was settled {when}",
+    )
 
 
 def build_settlement(
-    turn: int, use: ToolUse, child: ChildTurnRef, outcome: ChildOutcome, detail: str = ""
+    turn: int, pending: PendingChild, outcome: ChildOutcome, detail: str = ""
 ) -> ChildSettled:
     """Return the event that settles a child of a turn."""
+    use, child = pending.use, pending.child
     return ChildSettled(
         turn=turn,
         call=use.call,

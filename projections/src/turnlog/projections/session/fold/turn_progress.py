@@ -1,0 +1,424 @@
+"""How events change the open turn: submitted, claimed, prompted, resolved, continued and settled.
+
+Events of a turn that is no longer open change nothing, except the redaction of its reply.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import KnowledgeRetrieved
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    PlanMade,
+    StepPlanned,
+    ToolCalled,
+    ToolReturned,
+    ToolStarted,
+)
+from turnlog.events.model.turn_events import TurnQueued, TurnResolved, TurnRole, TurnSubmitted
+from turnlog.projections.session.fold.settled_turns import add_settled_turn, mark_turn
+from turnlog.projections.session.frozen_copies import replace
+from turnlog.projections.session.next_call import get_step_number, has_step_failed
+from turnlog.projections.session.open_turn import (
+    ActedStep,
+    AnsweredCall,
+    CurrentCall,
+    EndedAttempt,
+    OpenTurn,
+    PlannedStep,
+    PromptedCall,
+    RetrievedEntry,
+    RunningAttempt,
+    TurnPlan,
+    TurnResolution,
+    TurnRetrieval,
+    TurnSubmission,
+    UnclaimedTurn,
+    UnpromptedCall,
+)
+from turnlog.projections.session.state import (
+    RedactionNote,
+    SessionState,
+    SettledStatus,
+    SettledTurnRef,
+)
+from turnlog.projections.session.text_refs import (
+    InputsRef,
+    TextRef,
+    build_literal_text_ref,
+    build_optional_text_ref,
+    build_text_ref,
+)
+from turnlog.projections.session.tool_disclosure import extend_disclosure, is_adapting
+from turnlog.projections.session.tool_uses import (
+    ChildTurnRef,
+    DecidedApproval,
+    PriorToolResults,
+    RequestedTool,
+    ReturnedTool,
+    StartedTool,
+    ToolResultRef,
+    ToolUse,
+    UndecidedApproval,
+    list_reusable_results,
+)
+
+REDACTION_NOTE_RULE: Final = "when reply_redacted"
+"""Rule that a manifest names for a part that is included because a reply was redacted."""
+
+
+def apply_turn_progress(
+    state: SessionState, recorded: RecordedEvent, event: TurnProgressEvent
+) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    return replace(state, open=advance_open_turn(state.open, recorded, event))
+
+
+def apply_child_requested(
+    state: SessionState, recorded: RecordedEvent, event: ChildRequested
+) -> SessionState:
+    """Count the turns that a child session is asked for; the number outlives the turn."""
+    children = {**state.children, event.session: event.child_turn}
+    return apply_turn_progress(replace(state, children=children), recorded, event)
+
+
+def apply_turn_resolved(
+    state: SessionState, recorded: RecordedEvent, event: TurnResolved
+) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    found = TurnResolution(
+        intent=event.intent,
+        entity=event.entity,
+        identifiers=event.identifiers,
+        results=build_text_ref(recorded, "results", event.results),
+        answer=build_text_ref(recorded, "answer", event.answer),
+    )
+    return replace(state, open=replace(state.open, resolved=found))
+
+
+def apply_knowledge_retrieved(
+    state: SessionState, recorded: RecordedEvent, event: KnowledgeRetrieved
+) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    entries = tuple(
+        RetrievedEntry(
+            collection=each.collection,
+            entry=each.entry,
+            revision=each.revision,
+            title=each.title,
+            digest=each.digest,
+            score=each.score,
+            confidence=each.confidence,
+        )
+        for each in event.taken
+    )
+    found = TurnRetrieval(
+        retrieval=event.retrieval,
+        sequence=recorded.sequence,
+        entries=entries,
+        nothing_found=event.nothing_found,
+        unavailable=event.unavailable,
+    )
+    return replace(state, open=replace(state.open, retrievals=(*state.open.retrievals, found)))
+
+
+def apply_turn_submitted(
+    state: SessionState, recorded: RecordedEvent, event: TurnSubmitted
+) -> SessionState:
+    opened = OpenTurn(build_submission(recorded, event), recorded.envelope.time)
+    return replace(state, open=opened, submitted=event.turn)
+
+
+def apply_turn_queued(
+    state: SessionState, recorded: RecordedEvent, event: TurnQueued
+) -> SessionState:
+    waiting = (*state.waiting, build_submission(recorded, event))
+    return replace(state, waiting=waiting, submitted=event.turn)
+
+
+def build_submission(recorded: RecordedEvent, event: TurnSubmitted | TurnQueued) -> TurnSubmission:
+    """Return what an event submits, by reference."""
+    return TurnSubmission(
+        turn=event.turn,
+        text=build_optional_text_ref(recorded, "text", event.text),
+        event=recorded.envelope.id,
+        inputs=InputsRef(recorded.sequence, recorded.stream_sequence) if event.inputs else None,
+        role=event.role if isinstance(event, TurnSubmitted) else "user",
+        user=event.user,
+        reservation=event.reservation,
+        overrides=event.overrides,
+    )
+
+
+def apply_turn_released(state: SessionState, recorded: RecordedEvent, turn: int) -> SessionState:
+    found = _find_waiting_turn(state, turn)
+    if found is None:
+        return state
+    rest = tuple([waiting for waiting in state.waiting if waiting.turn != turn])
+    return replace(state, open=OpenTurn(found, recorded.envelope.time), waiting=rest)
+
+
+def _find_waiting_turn(state: SessionState, turn: int) -> TurnSubmission | None:
+    return next((waiting for waiting in state.waiting if waiting.turn == turn), None)
+
+
+def settle_turn(
+    state: SessionState,
+    turn: int,
+    status: SettledStatus,
+    reply: TextRef | None = None,
+    work: TextRef | None = None,
+) -> SessionState:
+    """Settle an open or waiting turn, and add it to the settled turns.
+
+    A turn of the system is no exchange and has no reply.
+    """
+    opened = state.open if state.open and state.open.turn == turn else None
+    submission = opened.submission if opened else _find_waiting_turn(state, turn)
+    resolved = opened.resolved if opened else None
+    role: TurnRole = submission.role if submission else "user"
+    done = status == "completed" and role == "user"
+    counted = replace(
+        state,
+        open=None if opened else state.open,
+        waiting=tuple([each for each in state.waiting if each.turn != turn]),
+        completed=state.completed + done,
+        exchanges=state.exchanges + done,
+        returns=collect_prior_results(turn, state.open, state.phase) if done else state.returns,
+        telling=extend_disclosure(state) if done else state.telling,
+    )
+    return add_settled_turn(
+        counted,
+        SettledTurnRef(
+            turn=turn,
+            status=status,
+            text=submission.text if submission else None,
+            reply=reply if role == "user" else None,
+            phase=state.phase,
+            work=work,
+            request=submission.event if submission else "",
+            intent=resolved.intent if resolved else None,
+            entity=resolved.entity if resolved else None,
+            role=role,
+        ),
+    )
+
+
+def apply_attempt_started(state: SessionState, event: AttemptStarted) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    lease = RunningAttempt(event.attempt, event.worker)
+    return replace(state, open=replace(state.open, lease=lease))
+
+
+def apply_context_assembled(
+    state: SessionState, recorded: RecordedEvent, event: ContextAssembled
+) -> SessionState:
+    """Record that the prompt of a call is in the log, and which turn carries the redaction note."""
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    adapted = state.open.adapted or (bool(state.open.retrievals) and is_adapting(event.manifest))
+    call = _prompt_call(state.open.call, recorded, event)
+    opened = replace(state.open, call=call, adapted=adapted)
+    called = {**state.called, event.manifest.kind: recorded.stream_sequence}
+    return replace(state, open=opened, called=called, note=_update_note(state.note, event))
+
+
+def _prompt_call(
+    call: CurrentCall, recorded: RecordedEvent, event: ContextAssembled
+) -> PromptedCall:
+    """Return the call with its prompt, which may supersede another one of it."""
+    place, at = recorded.stream_sequence, recorded.envelope.time
+    manifest = TextRef(recorded.sequence, place, "manifest", event.manifest.digest, 0, at)
+    match call:
+        case UnpromptedCall(number=number):
+            return PromptedCall(number, call, manifest)
+        case PromptedCall(number=number, unprompted=unprompted):
+            return PromptedCall(number + 1, unprompted, manifest)
+        case _ as never:
+            assert_never(never)
+
+
+def _update_note(note: RedactionNote | None, event: ContextAssembled) -> RedactionNote | None:
+    """Return the note after a prompt: the first turn to carry it keeps it, the next drops it."""
+    if note is None or note.told == event.turn:
+        return note
+    if note.told is not None:
+        return None
+    carried = any(
+        part.rule == REDACTION_NOTE_RULE and part.is_included for part in event.manifest.parts
+    )
+    return replace(note, told=event.turn) if carried else note
+
+
+def apply_attempt_ended(state: SessionState, event: AttemptEnded | CallCompleted) -> SessionState:
+    opened = state.open
+    if opened is None or opened.turn != event.turn:
+        return state
+    match opened.lease:
+        case RunningAttempt() as lease if lease.attempt == event.attempt:
+            return replace(state, open=replace(opened, lease=EndedAttempt(lease)))
+        case UnclaimedTurn() | RunningAttempt() | EndedAttempt():
+            return state
+        case _ as never:
+            assert_never(never)
+
+
+def apply_reply_redacted(
+    state: SessionState, recorded: RecordedEvent, event: ReplyRedacted
+) -> SessionState:
+    """Replace the reply of the open or an earlier turn, and add a note for the latest one."""
+    replacement = build_optional_text_ref(recorded, "replacement", event.replacement)
+    if state.open and state.open.turn == event.turn:
+        state = settle_turn(state, event.turn, "completed", replacement)
+    replied = (ref.turn for ref in state.turns if ref.status == "completed" and ref.role == "user")
+    latest = event.turn == max(replied, default=0)
+    marked = mark_turn(state, event.turn, redacted=True, reply=replacement)
+    return replace(marked, note=RedactionNote(event.turn)) if latest else marked
+
+
+TurnProgressEvent = (
+    CallCompleted
+    | PlanMade
+    | StepPlanned
+    | ToolCalled
+    | ApprovalRequested
+    | ApprovalDecided
+    | ToolStarted
+    | ToolReturned
+    | ChildRequested
+    | ChildSettled
+)
+"""Events that continue a turn without settling it."""
+
+
+def advance_open_turn(
+    opened: OpenTurn, recorded: RecordedEvent, event: TurnProgressEvent
+) -> OpenTurn:
+    match event:
+        case CallCompleted(text=None):
+            return opened
+        case CallCompleted(attempt=attempt, call=call, text=said):
+            answer = AnsweredCall(call, build_optional_text_ref(recorded, "text", said))
+            return replace(
+                opened,
+                call=UnpromptedCall(opened.call.next_number, attempt),
+                plan=_count_acted_step(opened),
+                answers=(*opened.answers, answer),
+            )
+        case PlanMade():
+            return replace(opened, plan=TurnPlan((), opened.plan.acted if opened.plan else None))
+        case StepPlanned(goal=goal, tools=tools, given=result_sequence):
+            plan = opened.plan or TurnPlan()
+            step = PlannedStep(build_text_ref(recorded, "goal", goal), tools, result_sequence)
+            return replace(opened, plan=TurnPlan((*plan.steps, step), plan.acted))
+        case ToolCalled(call=call, id=id, tool=tool, arguments=arguments):
+            use = ToolUse(call, id, tool, build_literal_text_ref(recorded, "arguments", arguments))
+            return replace(opened, tools=(*opened.tools, use))
+        case ApprovalDecided() | ChildSettled():
+            resumed = replace(opened, released_at=recorded.envelope.time)
+            return _advance_tool_use(resumed, recorded, event)
+        case ApprovalRequested() | ChildRequested() | ToolStarted() | ToolReturned():
+            return _advance_tool_use(opened, recorded, event)
+        case _ as never:
+            assert_never(never)
+
+
+def _count_acted_step(opened: OpenTurn) -> TurnPlan | None:
+    """Return the plan after a tactic call is answered; a retried step is already counted."""
+    plan = opened.plan
+    if plan is None:
+        return None
+    if plan.acted and has_step_failed(opened):
+        return TurnPlan(plan.steps, ActedStep(plan.acted.number, is_retry=True))
+    return TurnPlan(plan.steps, ActedStep(get_step_number(opened)))
+
+
+ToolUseEvent = (
+    ApprovalRequested | ApprovalDecided | ChildRequested | ChildSettled | ToolStarted | ToolReturned
+)
+"""Events of one tool call."""
+
+
+def _advance_tool_use(opened: OpenTurn, recorded: RecordedEvent, event: ToolUseEvent) -> OpenTurn:
+    tools = (
+        _apply_tool_event(use, recorded, event)
+        if (use.call, use.id) == (event.call, event.id)
+        else use
+        for use in opened.tools
+    )
+    return replace(opened, tools=tuple(tools))
+
+
+def _apply_tool_event(use: ToolUse, recorded: RecordedEvent, event: ToolUseEvent) -> ToolUse:
+    match event:
+        case ApprovalRequested(approval=number, deadline=deadline):
+            return replace(use, approval=UndecidedApproval(number, deadline))
+        case ApprovalDecided(decision=decision):
+            if use.approval is None:
+                return use
+            decided = DecidedApproval(use.approval.number, decision, recorded.stream_sequence)
+            return replace(use, approval=decided)
+        case ToolStarted(attempt=attempt):
+            return _begin_tool(use, StartedTool(attempt))
+        case ChildRequested(session=session, child_turn=turn):
+            at = recorded.envelope.time
+            return _begin_tool(use, ChildTurnRef(session, turn, recorded.sequence, at))
+        case ChildSettled():
+            return use
+        case ToolReturned(outcome=outcome):
+            returned = ReturnedTool(outcome, _build_result_ref(recorded, event))
+            return replace(use, progress=returned)
+        case _ as never:
+            assert_never(never)
+
+
+def _begin_tool(use: ToolUse, begun: StartedTool | ChildTurnRef) -> ToolUse:
+    """Return a tool use that is begun; one that has returned, or that a child does, stays so."""
+    match use.progress:
+        case ReturnedTool():
+            return use
+        case ChildTurnRef() if isinstance(begun, StartedTool):
+            return use
+        case RequestedTool() | StartedTool() | ChildTurnRef():
+            return replace(use, progress=begun)
+        case _ as never:
+            assert_never(never)
+
+
+def _build_result_ref(recorded: RecordedEvent, event: ToolReturned) -> ToolResultRef | None:
+    """Return the result of a tool; None where it has no text."""
+    said = build_optional_text_ref(recorded, "text", event.text)
+    if said is None:
+        return None
+    is_answered = event.outcome == "answered"
+    later = build_optional_text_ref(recorded, "summary", event.summary) if is_answered else None
+    return ToolResultRef(
+        said=said,
+        summary=later or said,
+        distilled=event.treatment == "condensed",
+        brief=build_optional_text_ref(recorded, "brief", event.brief),
+        characters=event.characters,
+    )
+
+
+def collect_prior_results(
+    turn: int, opened: OpenTurn | None, phase: str | None
+) -> PriorToolResults | None:
+    """Return the tool results of a turn that is completed, or None where it has none."""
+    results = list_reusable_results(opened.tools) if opened else ()
+    return PriorToolResults(turn, phase, results) if results else None

@@ -1,0 +1,171 @@
+"""The tool calls of a turn: each is requested, perhaps approved, carried out, and returns once.
+
+A tool use says where it stands by the type of its progress. One that has not returned is pending:
+it waits for a person, for a child session, or for the attempt that runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from turnlog.events.model.tool_events import ApprovalDecision
+from turnlog.projections.session.text_refs import TextRef
+
+MAX_PRIOR_RESULTS: Final = 16
+"""Most tool results of a turn that the next turn may include."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResultRef:
+    """The result of one tool, as prompts include it."""
+
+    said: TextRef
+    """Reference to the text for prompts of the same turn."""
+    summary: TextRef
+    """Reference to the text for prompts of later turns."""
+    distilled: bool = False
+    """Whether both texts are condensed."""
+    brief: TextRef | None = None
+    """Reference to the text that only names the result; None if it would be no shorter."""
+    characters: int = 0
+    """Length of the complete result."""
+
+    @property
+    def condensed_texts(self) -> tuple[TextRef, ...]:
+        """References to those of the two texts that are shorter than the result."""
+        if self.distilled:
+            return self.said, self.summary
+        return () if self.summary == self.said else (self.summary,)
+
+    @property
+    def shorter_refs(self) -> tuple[TextRef, ...]:
+        """References to what may replace the text of the same turn, the longest first."""
+        summary = (self.summary,) if self.summary != self.said else ()
+        return (*summary, *((self.brief,) if self.brief else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class PriorToolResults:
+    """Tool results of the latest completed turn."""
+
+    turn: int
+    phase: str | None
+    results: tuple[ToolResultRef, ...]
+    """Oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndecidedApproval:
+    """An approval that nobody has decided yet; the tool does not run before."""
+
+    number: int
+    """Its number within the turn, from 1."""
+    deadline: str
+    """Without a decision by then the tool is refused, RFC 3339."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedApproval:
+    """An approval that a person gave or refused, or that the deadline refused."""
+
+    number: int
+    decision: ApprovalDecision
+    decided_at: int
+    """Stream position of the decision."""
+
+
+ToolApproval = UndecidedApproval | DecidedApproval
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedTool:
+    """A tool that no attempt has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedTool:
+    """A tool that an attempt started; it may have taken effect."""
+
+    attempt: int
+    """The latest attempt that started it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildTurnRef:
+    """The turn of a child session that a tool call of the open turn stands for."""
+
+    session: str
+    """Id of the child session."""
+    turn: int
+    """Number of the turn in it."""
+    sequence: int
+    """Sequence of the event that requested it."""
+    at: str
+    """When it was requested, RFC 3339."""
+
+
+ToolOutcome = Literal["accepted", "refused", "answered", "failed", "lost"]
+"""How a tool returned; see `ToolReturned.outcome`."""
+
+_FAILED_OUTCOMES: Final = frozenset[ToolOutcome]({"failed", "refused"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedTool:
+    """A tool that has returned, in whatever way."""
+
+    outcome: ToolOutcome
+    result: ToolResultRef | None
+    """The result for prompts of this turn; None if it has no text."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is known not to have done its work."""
+        return self.outcome in _FAILED_OUTCOMES
+
+
+ToolProgress = RequestedTool | StartedTool | ChildTurnRef | ReturnedTool
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A tool call that the open turn requested."""
+
+    call: str
+    """The model call whose answer requested it."""
+    id: str
+    tool: str
+    asked: TextRef
+    """Reference to its arguments."""
+    approval: ToolApproval | None = None
+    """The approval that it needs; None if it needs none."""
+    progress: ToolProgress = field(default_factory=RequestedTool)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it has not returned."""
+        return not isinstance(self.progress, ReturnedTool)
+
+    @property
+    def result(self) -> ToolResultRef | None:
+        """The result for prompts of this turn, if it has returned with a text."""
+        return self.progress.result if isinstance(self.progress, ReturnedTool) else None
+
+    @property
+    def is_approval_refused(self) -> bool:
+        """Whether a person or the deadline refused it."""
+        return isinstance(self.approval, DecidedApproval) and self.approval.decision == "refuse"
+
+
+def list_reusable_results(uses: Iterable[ToolUse]) -> tuple[ToolResultRef, ...]:
+    """Return the latest results that the next turn may include: those of tools that answered."""
+    found = [
+        use.progress.result
+        for use in uses
+        if isinstance(use.progress, ReturnedTool)
+        and use.progress.outcome == "answered"
+        and use.progress.result
+    ]
+    return tuple(found[-MAX_PRIOR_RESULTS:])
