@@ -3,8 +3,9 @@
 Any replica answers a direct get, and a follower may lag; ask the leader if that matters. A follower
 may also have vanished with its host, and get its share of the requests for as long as the other
 servers have not noticed it: what is not answered within a second is asked of the leader, or once
-more. No request scans without a count: a filtered scan of a large stream takes tens of
-milliseconds, an exact get a third of one.
+more. The leader is also asked where no server listens yet, as in the first moments of a stream. No
+request scans without a count: a filtered scan of a large stream takes tens of milliseconds, an
+exact get a third of one.
 
 Through nats-py, a message costs a task, a future and the parsing of all headers. Requests for many
 messages take the answers from the wire instead. A batch may lack messages that were lost or that a
@@ -105,7 +106,7 @@ async def _request_direct(
     patience = min(DIRECT_SECONDS, connection.patience)
     try:
         answer = await connection.send_request(subject, payload, patience=patience)
-    except RequestUnanswered:
+    except (RequestNotSent, RequestUnanswered):
         return await _request_leader(connection, stream, **request)
     match _get_status(answer):
         case None:
