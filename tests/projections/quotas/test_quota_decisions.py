@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.model.tenant.quota_events import (
+from turnlog.events.model.quota_events import (
     QuotaBalance,
     QuotaLimits,
     QuotaReleased,

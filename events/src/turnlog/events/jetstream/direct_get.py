@@ -66,48 +66,37 @@ class StoredMessage:
 
 
 async def get_message(
-    connection: NatsConnection, stream: str, sequence: int
+    connection: NatsConnection, stream: str, sequence: int, *, leader: bool = False
 ) -> StoredMessage | None:
-    """Return the message at a stream sequence; None may mean that a follower lags."""
-    return await _request_direct(connection, stream, seq=sequence)
+    """Return the message at a stream sequence, or None.
+
+    Unless it is asked of the leader, None may mean that a follower lags; so in all of these.
+    """
+    return await _request_message(connection, stream, leader=leader, seq=sequence)
 
 
 async def get_last_message(
-    connection: NatsConnection, stream: str, subjects: str
+    connection: NatsConnection, stream: str, subjects: str, *, leader: bool = False
 ) -> StoredMessage | None:
-    """Return the last message under `subjects`, possibly from a follower that lags."""
-    return await _request_direct(connection, stream, last_by_subj=subjects)
+    """Return the last message under `subjects`, or None."""
+    return await _request_message(connection, stream, leader=leader, last_by_subj=subjects)
 
 
 async def get_next_message(
-    connection: NatsConnection, stream: str, subjects: str, start: int
+    connection: NatsConnection, stream: str, subjects: str, start: int, *, leader: bool = False
 ) -> StoredMessage | None:
-    """Return the first message under `subjects` at or after `start`.
+    """Return the first message under `subjects` at or after `start`, or None."""
+    return await _request_message(
+        connection, stream, leader=leader, seq=start, next_by_subj=subjects
+    )
 
-    None may mean that a follower lags.
-    """
-    return await _request_direct(connection, stream, seq=start, next_by_subj=subjects)
 
-
-async def get_message_at_leader(
-    connection: NatsConnection, stream: str, sequence: int
+async def _request_message(
+    connection: NatsConnection, stream: str, *, leader: bool, **request: str | int
 ) -> StoredMessage | None:
-    """Return the message at a stream sequence from the leader, or None if there is none."""
-    return await _request_leader(connection, stream, seq=sequence)
-
-
-async def get_last_message_at_leader(
-    connection: NatsConnection, stream: str, subjects: str
-) -> StoredMessage | None:
-    """Return the last message under `subjects` from the leader, or None if there is none."""
-    return await _request_leader(connection, stream, last_by_subj=subjects)
-
-
-async def get_next_message_at_leader(
-    connection: NatsConnection, stream: str, subjects: str, start: int
-) -> StoredMessage | None:
-    """Return the first message under `subjects` at or after `start` from the leader, or None."""
-    return await _request_leader(connection, stream, seq=start, next_by_subj=subjects)
+    if leader:
+        return await _request_leader(connection, stream, **request)
+    return await _request_direct(connection, stream, **request)
 
 
 async def _request_direct(

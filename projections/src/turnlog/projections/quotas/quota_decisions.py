@@ -16,7 +16,7 @@ from typing import Final, Literal
 from turnlog.events.codec import decode_library_event
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.model.tenant.quota_events import (
+from turnlog.events.model.quota_events import (
     QuotaBalance,
     QuotaLimits,
     QuotaReleased,

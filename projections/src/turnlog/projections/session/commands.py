@@ -18,10 +18,10 @@ from turnlog.events.model.call_events import AttemptFault
 from turnlog.events.model.child_events import ChildOutcome
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
+from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
 from turnlog.events.model.retrieval_events import FeedbackVote, KnowledgeRetrieved
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
-from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.model.tool_events import ApprovalDecision, ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import FinishReason, TurnRole
 from turnlog.events.tokens import ToolRequest
