@@ -20,7 +20,8 @@ from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_clie
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.quota_events import QuotaEdited, QuotaLimits
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.quotas.quota_decisions import QuotaExceeded, TurnBound
+from turnlog.projections.quotas.quota_decisions import QuotaExceeded
+from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.session.commands import CancelTurn, OpenSession, SubmitTurn
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore

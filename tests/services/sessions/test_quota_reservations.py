@@ -17,7 +17,8 @@ from turnlog.events.model.quota_events import QuotaBalance, QuotaEdited, QuotaLi
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.quotas.quota_decisions import QuotaExceeded, TurnBound
+from turnlog.projections.quotas.quota_decisions import QuotaExceeded
+from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.session.commands import CancelTurn, SubmitTurn
 from turnlog.services.command_handling.tenant_histories import RECENT_AGE
 from turnlog.services.quotas.quota_reservations import REPORT_GRACE, SUBMIT_GRACE, TurnQuotas

@@ -29,7 +29,7 @@ from turnlog.projections.blueprint.schema.lookups.resolver_specs import Referenc
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.storable_json import JsonObject
-from turnlog.projections.quotas.quota_decisions import TurnBound
+from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
 from turnlog.projections.session.tool_uses import ToolUse
 from turnlog.projections.tools.parsed_plan import ParsedPlan

@@ -21,16 +21,16 @@ from turnlog.services.http.headers import format_etag
 from turnlog.services.http.sse import encode_frame
 from turnlog.services.use_cases.turns.turn_stream_events import TurnStreamEvent
 from turnlog.services.use_cases.turns.turn_submission import TurnOnLog
-from turnlog.services.use_cases.turns.turn_watching import SettledTurn, UndecidedTurn
+from turnlog.services.use_cases.turns.turn_watching import TurnSettlement, UndecidedTurn
 
 
 def create_turn_answer(
-    submitted: TurnOnLog, outcome: SettledTurn | UndecidedTurn | None
+    submitted: TurnOnLog, outcome: TurnSettlement | UndecidedTurn | None
 ) -> Response:
     """Return the answer with the outcome of a turn; without one it is accepted and goes on."""
     view = _create_submitted_turn(submitted)
     match outcome:
-        case SettledTurn():
+        case TurnSettlement():
             return _create_settled_answer(view, outcome)
         case UndecidedTurn():
             return _create_undecided_answer(view, outcome)
@@ -92,7 +92,7 @@ def _create_approval(tool: GuardedTool) -> RequestedApproval | None:
     )
 
 
-def _create_settled_answer(submitted: SubmittedTurn, settlement: SettledTurn) -> Response:
+def _create_settled_answer(submitted: SubmittedTurn, settlement: TurnSettlement) -> Response:
     turn = settlement.turn
     settled = SettledTurnView(
         **submitted.model_dump(),

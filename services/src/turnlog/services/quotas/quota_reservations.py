@@ -26,13 +26,9 @@ from turnlog.events.model.turn_events import (
     find_turn_end,
 )
 from turnlog.events.store.ports import EventLog
-from turnlog.projections.quotas.quota_decisions import (
-    QuotaExceeded,
-    TurnBound,
-    UserBalance,
-    format_period,
-)
+from turnlog.projections.quotas.quota_decisions import QuotaExceeded, UserBalance, format_period
 from turnlog.projections.quotas.quota_limits import UNLIMITED
+from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.quotas.turn_usage import TurnUse, collect_turn_use
 from turnlog.projections.session.commands import Command, SubmitChildTurn, SubmitTurn
 from turnlog.projections.session.open_turn import TurnSubmission

@@ -26,7 +26,6 @@ from turnlog.events.model.quota_events import (
 from turnlog.events.registry import LibraryEvent, QuotaEvent
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.quota_decisions import (
-    TurnBound,
     UserBalance,
     read_balance,
     release_turn,
@@ -39,6 +38,7 @@ from turnlog.projections.quotas.quota_limits import (
     TenantLimits,
     fold_limits,
 )
+from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.services.command_handling.idempotent_commands import (
     CommandMetadata,
     IdempotentCommandHandler,

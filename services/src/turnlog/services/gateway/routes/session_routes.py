@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -116,6 +117,10 @@ MAX_ATTRIBUTE_FILTERS: Final = 32
 """How many attributes one list may filter by; a database has a limit too, some hundreds later."""
 
 
+_CONDITIONS: Final = {each.name for each in fields(SessionQuery)} - {"attributes", "since"}
+"""The parameters that are conditions of the query as they are."""
+
+
 class SessionFilter(BaseModel):
     """The query parameters of the session list; unknown parameters are refused.
 
@@ -169,19 +174,8 @@ class SessionFilter(BaseModel):
             raise Refused("too-many-filters", detail, field=_ATTRIBUTE_SPELLING, fix=fix)
         attributes = _parse_attribute_filters(extra)
         since = convert_to_utc(self.since, "since") if self.since else None
-        return SessionQuery(
-            q=self.q,
-            blueprint=self.blueprint,
-            attributes=attributes,
-            since=since,
-            redacted=self.redacted,
-            origin=self.origin,
-            digest=self.digest,
-            open=self.open,
-            profile=self.profile,
-            phase=self.phase,
-            failed=self.failed,
-        )
+        conditions = self.model_dump(include=_CONDITIONS)
+        return SessionQuery(**conditions, attributes=attributes, since=since)
 
     def parse_awaited(self) -> tuple[str, int] | None:
         """Return the session and the sequence that the read models are to contain, or None."""

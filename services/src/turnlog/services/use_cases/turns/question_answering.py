@@ -24,7 +24,7 @@ from turnlog.services.command_handling.callers import Caller
 from turnlog.services.use_cases.sessions.session_opening import SessionOpening
 from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import (
-    SettledTurn,
+    TurnSettlement,
     TurnWatching,
     WaitForEnd,
 )
@@ -79,7 +79,7 @@ class QuestionAnswering:
         settlement = await self.watching.wait_for_outcome(
             caller.tenant, submitted, timeout=timeout, until=until
         )
-        if not isinstance(settlement, SettledTurn):
+        if not isinstance(settlement, TurnSettlement):
             fix = "repeat the question with the same Idempotency-Key"
             raise Refused("not-in-time", "the question is recorded, and not answered yet", fix=fix)
         return _create_answer(settlement.turn)

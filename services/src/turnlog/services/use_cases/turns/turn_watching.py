@@ -58,7 +58,7 @@ WaitForEnd = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class SettledTurn:
+class TurnSettlement:
     """A settled turn, and the sequence of the event that settled it."""
 
     turn: HistoryTurn
@@ -183,7 +183,7 @@ class TurnWatching:
         *,
         timeout: float,
         until: WaitForEnd | None = None,
-    ) -> SettledTurn | UndecidedTurn | None:
+    ) -> TurnSettlement | UndecidedTurn | None:
         """Wait until a turn is settled, or waits for an approval.
 
         Returns None after the timeout, at shutdown, or when `until` ends: nobody waits any more.
@@ -192,14 +192,14 @@ class TurnWatching:
         ends = [self.shutdown_event.wait(), *([until()] if until else [])]
         async with run_tasks(watching, *ends) as tasks:
             await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            outcome: SettledTurn | UndecidedTurn | None = (
+            outcome: TurnSettlement | UndecidedTurn | None = (
                 tasks[0].result() if tasks[0].done() else None
             )
             return outcome
 
     async def _watch_until_outcome(
         self, tenant: str, submitted: TurnOnLog
-    ) -> SettledTurn | UndecidedTurn:
+    ) -> TurnSettlement | UndecidedTurn:
         handler, wake = self.command_handler, asyncio.Event()
         turn, key = submitted.turn, (tenant, submitted.session)
         seen: list[RecordedEvent] = []
@@ -214,7 +214,7 @@ class TurnWatching:
                     handler.apply_observed_event(item)
                     if is_end_of_turn(item.event, turn):
                         (settled,) = (each for each in build_history(seen) if each.turn == turn)
-                        return SettledTurn(settled, item.sequence)
+                        return TurnSettlement(settled, item.sequence)
                     continue
                 # Other requests of the same answer, and the decisions about one that this watch
                 # meets late, are on the log already.
