@@ -5,6 +5,7 @@ Tests share a server and never its contents: each takes a tenant or a database o
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -34,6 +35,10 @@ ROOM = 4 * 1024**3
 """Bytes that the folders of all tests may come to."""
 
 
+COLLECTOR_THRESHOLDS = (20_000, 20, 20)
+"""By default a collection follows on every 700 objects, many of which a single test creates."""
+
+
 def pytest_configure() -> None:
     """Put the folders of tests into memory, restore Ctrl-C, and keep compiled code.
 
@@ -51,6 +56,22 @@ def pytest_configure() -> None:
     # each would compile again what it imports, which is two thirds of the time it takes to start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector what every process of the suite loads and keeps.
+
+    Measured by processor time: collecting 8,600 tests takes a fifth less without collections, and a
+    full one takes 1.2 s unless the modules and the tests are frozen.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+        gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
