@@ -55,7 +55,7 @@ def find_free_port() -> int:
         return port
 
 
-@dataclass
+@dataclass(repr=False)
 class ProcessHost:
     """Where processes run; each of them gets `variables`."""
 

@@ -23,7 +23,7 @@ from turnlog.services.sessions.tenant.segment_service import LibraryCommandOutco
 TENANT = "t"
 
 
-@dataclass
+@dataclass(repr=False)
 class SegmentHarness:
     """One process's view of a segment library."""
 
