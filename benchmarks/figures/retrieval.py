@@ -22,7 +22,7 @@ from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput
 from turnlog.projections.knowledge.search_port import KnowledgeHit
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.services.cli.knowledge_import.markdown_chunks import split_markdown
+from turnlog.services.cli.knowledge.markdown_chunks import split_markdown
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 

@@ -49,7 +49,7 @@ from turnlog.services.api.published_events.stream_payloads import (
     TurnStreamPayload,
     UnreadablePayload,
 )
-from turnlog.services.gateway.streaming.sse import encode_frame
+from turnlog.services.http.sse import encode_frame
 
 FOLDER = Path(__file__).parents[1] / "reference"
 SCHEMA = FOLDER / "events.schema.json"

@@ -18,7 +18,7 @@ from turnlog.services.api.published_errors.session_codes import SESSION_CODES
 from turnlog.services.api.published_errors.turn_failures import TURN_FAILURES
 from turnlog.services.extensions import plugins
 from turnlog.services.extensions.resolver_contract import ResolverFailureCode
-from turnlog.services.gateway.problem_details import ROUTING_CODES
+from turnlog.services.http.problem_details import ROUTING_CODES
 from turnlog.services.worker.model.model_types import FailureCode
 from turnlog.services.worker.tools.tool_servers import ServerFailureCode
 
@@ -33,9 +33,9 @@ REFUSALS: Final = {
 CHOSEN_ELSEWHERE: Final = {
     "services/knowledge/nats_search.py": "what the projector refused, which is read there",
     "services/cli/client/http_responses.py": "the code of an answer, which its service chose",
-    "services/gateway/problem_details.py": "the code of an error that was raised elsewhere",
+    "services/http/problem_details.py": "the code of an error that was raised elsewhere",
     "services/extensions/plugins.py": "unknown-KIND, by the groups of entry points",
-    "services/gateway/http/strict_json.py": "the reason of InvalidJson",
+    "services/http/strict_json.py": "the reason of InvalidJson",
 }
 """Files where a code is no literal, with what it then is; the test adds those."""
 

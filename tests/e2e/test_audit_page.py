@@ -224,9 +224,9 @@ async def test_a_session_is_moved_to_the_version_that_was_looked_at(
     stand: RunningGateway, browser: Browser, tmp_path: Path
 ) -> None:
     folder = write_version_two(tmp_path, "moving")
-    stand.dependencies.blueprint_folders.folders = (
+    stand.parts.blueprint_folders.folders = (
         tmp_path,
-        *stand.dependencies.blueprint_folders.folders,
+        *stand.parts.blueprint_folders.folders,
     )
     session = await stand.open_session("moving")
     file = folder / "blueprint.yaml"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.events.golden_events import GOLDEN
+from turnlog.events.chain_link import ENVELOPE_START, get_chain_header, parse_chain_header
 from turnlog.events.codec import decode_event
-from turnlog.events.envelope import ENVELOPE_START, get_chain_header, parse_chain_header
 from turnlog.events.errors import Corrupt
 
 SAID = (

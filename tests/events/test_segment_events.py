@@ -25,7 +25,7 @@ from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.model.tenant.segment_events import (
+from turnlog.events.model.segment_events import (
     SEGMENT_FAMILY,
     NewSegment,
     SegmentsAdded,

@@ -55,3 +55,12 @@ async def test_a_batch_that_nobody_answers_is_no_empty_one(
     silence_reads(jetstream, 1, monkeypatch)
     with pytest.raises(Unavailable, match="no answer to a batch"):
         await jetstream.log.read_range(fresh_tenant, "s", None, events[-1])
+
+
+async def test_read_that_no_server_listens_for_is_answered_by_the_leader(
+    jetstream: JetStreamClient, fresh_tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = await append_texts(jetstream.log, fresh_tenant, "s", *["text"] * 2)
+    # A subject without a subscription: the server answers at once that there is no responder.
+    monkeypatch.setattr(direct_get, "DIRECT_GET_SUBJECT", f"unserved.{fresh_tenant}")
+    assert await jetstream.log.read_last_event(fresh_tenant, "s") == events[-1]

@@ -15,7 +15,7 @@ from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.bounded_json import MAX_JSON_NESTING, InvalidJson, parse_json
 from turnlog.projections.structured_output.json_repair import InvalidAnswer, validate_answer
 from turnlog.projections.tools.result_condensation import parse_members
-from turnlog.services.gateway.http.strict_json import check_strict_json
+from turnlog.services.http.strict_json import check_strict_json
 
 many = settings(max_examples=5_000 if RUN_EVERYTHING else 100)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from turnlog.events.codec import EventDraft, decode_event, encode_batch
 from turnlog.events.errors import Refused
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.events.testing import FIRST_EVENT_TIME, make_id

@@ -19,7 +19,7 @@ from tests.support.generators.tracked_session import (
     build_tracked_blueprint,
 )
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.tenant.segment_events import (
+from turnlog.events.model.segment_events import (
     NewSegment,
     NewSegmentVersion,
     SegmentsActivated,

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from tests.segment_budgets.game_service import GameService, build_npc_inputs, parse_blocks
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
-from turnlog.services.cli.actions.tenant.segment_actions import (
+from turnlog.services.cli.segments.segment_actions import (
     build_import_body,
     read_segment_files,
 )

@@ -141,7 +141,7 @@ class KeylessCommandHandler(PlantedFault):
     """A command handler that does not record the key of a command."""
 
     async def handle(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        return await self.real.handle(*arguments[:4], **named)
+        return await self.real.handle(*arguments[:4], **(named | {"command": None}))
 
 
 class UnreportedChildren(PlantedFault):

@@ -55,7 +55,7 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 
 ACK_WAIT: Final = 10.0
 UNCHANGED: Final = ProcessOptions()

@@ -37,7 +37,7 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
     SwitchProfile,
 )
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelFailure,

@@ -29,8 +29,8 @@ from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.bundle import verifier
-from turnlog.services.cli.actions.tenant.knowledge_actions import build_import_body
-from turnlog.services.cli.knowledge_import.knowledge_files import read_knowledge_files
+from turnlog.services.cli.knowledge.knowledge_actions import build_import_body
+from turnlog.services.cli.knowledge.knowledge_files import read_knowledge_files
 from turnlog.services.knowledge.embedders import CheckedEmbedder
 from turnlog.services.knowledge.index_service import IndexedKnowledge
 from turnlog.services.projector.knowledge_projector import KnowledgeProjector
@@ -505,7 +505,7 @@ async def test_u13_the_shipped_knowledge_is_imported_found_by_the_real_index_and
     platform: AgentService,
 ) -> None:
     await import_shipped_knowledge(platform)
-    platform.worker.knowledge = platform.gateway.dependencies.knowledge_search
+    platform.worker.knowledge = platform.gateway.parts.knowledge_search
     session = await open_working_session(platform)
     prompt = await run_planned_turn(
         platform, session, "How many sailings left more than 30 minutes late yesterday?"

@@ -126,7 +126,7 @@ async def test_u29_what_is_kept_beside_the_log_is_thrown_away_with_an_error_and_
     # The seed loses a collection that it retrieves from; what can be lost like that is a snapshot
     session, tenant = await platform.open_session(build_plain_blueprint()), platform.gateway.tenant
     await platform.complete_turn(session, answer_with_text("One."))
-    sessions = platform.gateway.dependencies.command_handler
+    sessions = platform.gateway.parts.command_handler
     state = await sessions.require_state(tenant, session)
     forged = replace(state.head, hash=compute_digest("junk"))
     await sessions.snapshots.save_state(replace(state, head=forged, submitted=7))

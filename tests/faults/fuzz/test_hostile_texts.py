@@ -30,7 +30,7 @@ from turnlog.projections.blueprint.linear_patterns import (
 )
 from turnlog.projections.structured_output.json_repair import InvalidAnswer, validate_answer
 from turnlog.projections.tools.result_condensation import parse_members
-from turnlog.services.gateway.http.strict_json import check_strict_json
+from turnlog.services.http.strict_json import check_strict_json
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.platform.telemetry.loop_probe import LONG_HOLD, run_measured_probe
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.generators.tracked_session import TrackedSession, build_tracked_blueprint
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.projections.audit.diff.call_diff import compare_calls
 from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
 from turnlog.projections.audit.record.partial_log import build_complete_log

@@ -33,7 +33,7 @@ async def test_an_edit_is_a_version_more_and_the_one_before_stays_known() -> Non
     library = SegmentHarness()
     number = await library.add_segment("core", "one")
     done = await library.handle_command(EditSegment(number, content="two", tier=2))
-    segment = done.library_state.segments[number]
+    segment = done.state.segments[number]
     assert [each.version for each in segment.versions] == [1, 2]
     assert [each.text.tier for each in segment.versions] == [0, 2]
     assert segment.latest_versions["a"].version == 2
@@ -44,7 +44,7 @@ async def test_an_edit_that_changes_nothing_leads_to_nothing() -> None:
     number = await library.add_segment("core", "one")
     before = (await library.load_library()).sequence
     done = await library.handle_command(EditSegment(number, content="one", active=True))
-    assert done.library_state.sequence == before
+    assert done.state.sequence == before
     assert done.changes.sequence == before
 
 
@@ -52,18 +52,18 @@ async def test_a_variant_begins_beside_the_others_and_is_switched_alone() -> Non
     library = SegmentHarness()
     number = await library.add_segment("core", "one")
     await library.handle_command(EditSegment(number, "b", content="other"))
-    segment = (
-        await library.handle_command(EditSegment(number, "a", active=False))
-    ).library_state.segments[number]
+    segment = (await library.handle_command(EditSegment(number, "a", active=False))).state.segments[
+        number
+    ]
     assert list(segment.latest_versions) == ["a", "b"]
     assert list(segment.active_versions) == ["b"]
-    segment = (
-        await library.handle_command(EditSegment(number, active=False))
-    ).library_state.segments[number]
+    segment = (await library.handle_command(EditSegment(number, active=False))).state.segments[
+        number
+    ]
     assert not segment.is_active
     segment = (
         await library.handle_command(EditSegment(number, "c", content="new"))
-    ).library_state.segments[number]
+    ).state.segments[number]
     assert not segment.is_active, "a variant that is new to a switched-off segment is off too"
 
 
@@ -113,7 +113,7 @@ async def test_importing_again_changes_nothing() -> None:
     assert first.changes.added == (40, 41, 42, 43)
     again = await library.import_segments(*rows)
     assert again.changes.added == again.changes.edited == ()
-    assert again.library_state.segments == first.library_state.segments
+    assert again.state.segments == first.state.segments
 
 
 async def test_a_row_with_a_number_edits_the_segment_of_that_number() -> None:
@@ -122,7 +122,7 @@ async def test_a_row_with_a_number_edits_the_segment_of_that_number() -> None:
     other = dataclasses.replace(RULES, id=5, content="Roll three.", active=False)
     beside = dataclasses.replace(RULES, id=5, content="Roll none.", variant="b")
     done = await library.import_segments(other, beside)
-    segment = done.library_state.segments[5]
+    segment = done.state.segments[5]
     assert done.changes.added == ()
     assert done.changes.edited == (5,)
     assert [(each.version, each.variant) for each in segment.versions] == [
@@ -137,19 +137,19 @@ async def test_a_version_number_is_kept_where_it_is_above_every_earlier_one() ->
     library = SegmentHarness()
     moved = dataclasses.replace(RULES, id=5, version=4)
     first = await library.import_segments(moved)
-    assert [each.version for each in first.library_state.segments[5].versions] == [4]
+    assert [each.version for each in first.state.segments[5].versions] == [4]
     assert (await library.import_segments(moved)).changes.edited == ()
     for content, version in (("Roll three.", 9), ("Roll four.", 2), ("Roll five.", None)):
         row = dataclasses.replace(moved, content=content, version=version)
         done = await library.import_segments(row)
-    assert [each.version for each in done.library_state.segments[5].versions] == [4, 9, 10, 11]
+    assert [each.version for each in done.state.segments[5].versions] == [4, 9, 10, 11]
 
 
 async def test_one_import_begins_a_segment_with_all_its_variants() -> None:
     library = SegmentHarness()
     rows = [dataclasses.replace(RULES, id=3, variant=name, content=name) for name in "ab"]
     done = await library.import_segments(*rows)
-    assert list(done.library_state.segments[3].active_versions) == ["a", "b"]
+    assert list(done.state.segments[3].active_versions) == ["a", "b"]
     assert (await library.import_segments(*rows)).changes.edited == ()
 
 
@@ -179,4 +179,4 @@ async def test_a_thousand_and_more_rows_are_one_import() -> None:
     rows = [dataclasses.replace(RULES, content=f"Rule {n}.") for n in range(2_500)]
     done = await library.import_segments(*rows)
     assert len(done.changes.added) == 2_500
-    assert done.library_state.sequence == 50, "an event holds some of them, never all"
+    assert done.state.sequence == 50, "an event holds some of them, never all"

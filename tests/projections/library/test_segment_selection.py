@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 
 from tests.support.sessions.segment_harness import SegmentHarness
-from turnlog.events.model.tenant.segment_events import SegmentText
+from turnlog.events.model.segment_events import SegmentText
 from turnlog.projections.library.segment_inputs import EditSegment
 from turnlog.projections.library.segment_library import SegmentLibrary
 from turnlog.projections.library.segment_selection import SegmentRequest, select_segments

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.model.tenant.quota_events import (
+from turnlog.events.model.quota_events import (
     QuotaBalance,
     QuotaLimits,
     QuotaReleased,
@@ -21,7 +21,6 @@ from turnlog.projections.quotas.quota_decisions import (
     MAX_UNSETTLED_TURNS,
     OPEN_TURN_DELAY,
     QuotaExceeded,
-    TurnBound,
     find_refusal,
     format_period,
     list_limit_uses,
@@ -29,6 +28,7 @@ from turnlog.projections.quotas.quota_decisions import (
     reserve_turn,
     settle_turn,
 )
+from turnlog.projections.quotas.turn_bound import TurnBound
 
 NOON = datetime(2026, 11, 30, 12, 30, tzinfo=UTC)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from tests.support.sessions.session_harness import build_small_blueprint
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.quotas.quota_decisions import TurnBound
-from turnlog.projections.quotas.turn_bound import DEFAULT_OUTPUT_TOKENS, compute_turn_bound
+from turnlog.projections.quotas.turn_bound import (
+    DEFAULT_OUTPUT_TOKENS,
+    TurnBound,
+    compute_turn_bound,
+)
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (

@@ -25,7 +25,7 @@ from turnlog.projections.audit.explain.turn_explanation import (
 from turnlog.projections.audit.record.partial_log import build_complete_log
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply, RestoreTurn
 from turnlog.services.audit.explain_service import EvidenceBySession, ExplainService
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 
 TURNS = 60
 

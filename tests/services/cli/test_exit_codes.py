@@ -19,7 +19,7 @@ from turnlog.services.api.published_errors.error_catalogue import ERROR_CODES
 from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.cli.client.http_responses import require_success
 from turnlog.services.cli.error_display import describe_error, print_error
-from turnlog.services.gateway.problem_details import PROBLEM_MEDIA_TYPE, convert_error
+from turnlog.services.http.problem_details import PROBLEM_MEDIA_TYPE, convert_error
 
 ERRORS: list[tuple[TurnlogError, ExitCode]] = [
     (Refused("unknown-session", "there is no such session", field="session"), ExitCode.NOT_FOUND),

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from turnlog.events.errors import Refused
-from turnlog.services.cli.actions.tenant.knowledge_actions import BATCH_ENTRIES, split_batches
-from turnlog.services.cli.knowledge_import.knowledge_files import (
+from turnlog.services.cli.knowledge.knowledge_actions import BATCH_ENTRIES, split_batches
+from turnlog.services.cli.knowledge.knowledge_files import (
     FileEntry,
     ParsedKnowledge,
     read_knowledge_files,
 )
-from turnlog.services.cli.knowledge_import.markdown_chunks import CHUNK_CHARACTERS, split_markdown
+from turnlog.services.cli.knowledge.markdown_chunks import CHUNK_CHARACTERS, split_markdown
 
 
 def read_files(folder: Path, **files: str) -> ParsedKnowledge:

@@ -8,7 +8,7 @@ import pytest
 
 from turnlog.events.errors import Refused
 from turnlog.projections.library.segment_inputs import SegmentInput
-from turnlog.services.cli.actions.tenant.segment_actions import read_segment_files
+from turnlog.services.cli.segments.segment_actions import read_segment_files
 
 CORE = SegmentInput("core", "Be brief; it's\nthe rule.", id=1)
 

@@ -35,10 +35,13 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import PriceTable
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.extensions.tools_file import load_configured_servers
-from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.knowledge.index_service import IndexedKnowledge
+from turnlog.services.knowledge.knowledge_service import KnowledgeService
+from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_settings import GatewaySettings, ProjectorSettings
@@ -46,13 +49,12 @@ from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.main import build_projector
 from turnlog.services.projector.segment_projector import SegmentProjector
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
-from turnlog.services.sessions.tenant.override_service import OverrideService
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.segment_service import SegmentService
+from turnlog.services.use_cases.use_case_composition import UseCaseParts
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
@@ -108,25 +110,20 @@ async def open_backend(nats_url: str | None) -> AsyncGenerator[LogBackend]:
         yield jetstream
 
 
-def build_dependencies(
+def build_use_case_parts(
     backend: LogBackend,
     store: ReadModelStore,
     signal: ProjectionSignal,
     settings: GatewaySettings,
-    traces: Tracing = NO_TRACING,
-) -> GatewayDependencies:
-    """Put a gateway's desk together, as its process does."""
+) -> UseCaseParts:
+    """Put the parts of a gateway together, as its process does."""
     sessions = build_command_handler(backend, store, "/turnlog/gateway")
     assert sessions.quotas is not None
-    return GatewayDependencies(
-        settings=settings,
-        log=backend.log,
+    return UseCaseParts(
         tokens=backend.tokens,
         command_handler=sessions,
         quotas=sessions.quotas,
-        overrides=OverrideService(
-            backend.library, backend.blobs, read_clock, create_id, "/turnlog/gateway"
-        ),
+        overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),
         segment_service=build_segment_service(backend, "gateway"),
         knowledge_service=build_knowledge_service(backend, "gateway"),
         knowledge_search=IndexedKnowledge(store, signal, SHIPPED_EMBEDDER, 60),
@@ -139,8 +136,9 @@ def build_dependencies(
         ),
         store=store,
         projection_signal=signal,
-        tracing=traces,
         durability=Durability("fsync-acked", checked=True),
+        default_model=settings.model,
+        question_blueprint=settings.ask,
     )
 
 
@@ -150,12 +148,7 @@ def build_command_handler(
     """Make the sessions of one process."""
     snapshots = CheckedSnapshotStore(backend.log, backend.snapshots)
     texts = TextReader(backend.log, backend.blobs)
-    quotas = TurnQuotas(
-        QuotaService(backend.library, read_clock, create_id, source),
-        backend.log,
-        read_clock,
-        create_id,
-    )
+    quotas = TurnQuotas(QuotaService(build_library_parts(backend, source)), backend.log)
     return CommandHandler(
         backend.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source, quotas
     )
@@ -163,14 +156,17 @@ def build_command_handler(
 
 def build_segment_service(backend: LogBackend, role: str) -> SegmentService:
     """Make one process's view of the library."""
-    return SegmentService(backend.library, backend.blobs, read_clock, create_id, f"/turnlog/{role}")
+    return SegmentService(build_library_parts(backend, f"/turnlog/{role}"))
 
 
 def build_knowledge_service(backend: LogBackend, role: str) -> KnowledgeService:
     """Make one process's view of the knowledge."""
-    return KnowledgeService(
-        backend.library, backend.blobs, read_clock, create_id, f"/turnlog/{role}"
-    )
+    return KnowledgeService(build_library_parts(backend, f"/turnlog/{role}"))
+
+
+def build_library_parts(backend: LogBackend, source: str) -> LibraryParts:
+    """Make what the histories of the library are written with by one process."""
+    return LibraryParts(backend.library, backend.blobs, read_clock, create_id, source)
 
 
 def build_prompt_inputs(
@@ -192,6 +188,8 @@ class RunningGateway:
     settings: GatewaySettings
     address: str
     http: httpx.AsyncClient
+    parts: UseCaseParts
+    """What its use cases are made from."""
     dependencies: GatewayDependencies
     model: PuppetModel
 
@@ -287,12 +285,22 @@ async def start_gateway(
     traces: Tracing = NO_TRACING,
 ) -> AsyncGenerator[RunningGateway]:
     """Start one gateway."""
-    desk = build_dependencies(backend, store, signal, settings, traces)
+    parts = build_use_case_parts(backend, store, signal, settings)
+    dependencies = build_dependencies(settings, parts, traces)
     # The client ends last, so that it hears what a gateway says as it ends
-    async with httpx.AsyncClient(timeout=60) as http, serve_app(desk) as address:
+    async with httpx.AsyncClient(timeout=60) as http, serve_app(dependencies) as address:
         http.base_url = httpx.URL(address)
         yield RunningGateway(
-            backend, settings.tenant, store, signal, settings, address, http, desk, model
+            backend=backend,
+            tenant=settings.tenant,
+            store=store,
+            projection_signal=signal,
+            settings=settings,
+            address=address,
+            http=http,
+            parts=parts,
+            dependencies=dependencies,
+            model=model,
         )
 
 

@@ -10,7 +10,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.projections.session.commands import ForkSession
 from turnlog.projections.session.rules.fork_rules import build_fork_opening
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 
 LATER = "And what did I say?"
 
@@ -64,7 +64,7 @@ async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
     history = await stand.fetch_json(f"/v1/sessions/{session}/history")
     (excluded,) = [
         event.sequence
-        for event in await stand.dependencies.command_handler.load_events(stand.tenant, session)
+        for event in await stand.parts.command_handler.load_events(stand.tenant, session)
         if event.envelope.type == "turnlog.turn-excluded.v1"
     ]
     fork = (await fork_session(stand, session, at=excluded - 1))["session"]
@@ -83,9 +83,9 @@ async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
 
 async def test_an_origin_is_not_touched_and_both_records_hold(stand: RunningGateway) -> None:
     session = await run_session(stand)
-    before = await stand.dependencies.command_handler.load_events(stand.tenant, session)
+    before = await stand.parts.command_handler.load_events(stand.tenant, session)
     fork = (await fork_session(stand, session, at=len(before)))["session"]
-    assert await stand.dependencies.command_handler.load_events(stand.tenant, session) == before
+    assert await stand.parts.command_handler.load_events(stand.tenant, session) == before
     for each in (session, fork):
         assert (await stand.fetch_json(f"/v1/sessions/{each}/verify"))["verified"]
 
@@ -99,7 +99,7 @@ async def test_a_fork_of_a_fork_is_one_too(stand: RunningGateway) -> None:
         await stand.submit_and_answer(each, LATER, "Much.")
     assert await fetch_prompt(stand, second, 5) == await fetch_prompt(stand, session, 5)
     assert (await stand.fetch_json(f"/v1/sessions/{second}/verify"))["verified"]
-    opened = (await stand.dependencies.command_handler.load_events(stand.tenant, second))[0].event
+    opened = (await stand.parts.command_handler.load_events(stand.tenant, second))[0].event
     assert isinstance(opened, SessionOpened)
     assert opened.drawn == session, "variants would be drawn anew"
 
@@ -122,8 +122,8 @@ async def test_every_event_of_a_fork_says_what_it_is_a_copy_of(stand: RunningGat
     session = await run_session(stand)
     at = await fetch_sequence(stand, session)
     await fork_session(stand, session, at=at, session="copy")
-    events = await stand.dependencies.command_handler.load_events(stand.tenant, session)
-    copies = await stand.dependencies.command_handler.load_events(stand.tenant, "copy")
+    events = await stand.parts.command_handler.load_events(stand.tenant, session)
+    copies = await stand.parts.command_handler.load_events(stand.tenant, "copy")
     assert copies[0].envelope.copyof is None
     for event, copy in zip(events[1:], copies[1:], strict=True):
         assert copy.envelope.copyof == event.envelope.id != copy.envelope.id
@@ -184,7 +184,7 @@ async def test_a_fork_that_was_left_half_done_takes_nothing_until_it_is_whole(
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
-    sessions, at = stand.dependencies.command_handler, await fetch_sequence(stand, session)
+    sessions, at = stand.parts.command_handler, await fetch_sequence(stand, session)
     events = await sessions.load_events(stand.tenant, session)
     begun = ForkSession(
         build_fork_opening(await sessions.require_state(stand.tenant, session), events[0])
@@ -209,7 +209,7 @@ async def test_no_worker_is_told_of_turns_that_were_copied(stand: RunningGateway
     assert submitted == []
     fixed = [
         event
-        for event in await stand.dependencies.command_handler.load_events(stand.tenant, "copy")
+        for event in await stand.parts.command_handler.load_events(stand.tenant, "copy")
         if isinstance(event.event, ContextAssembled)
     ]
     assert len(fixed) == 4

@@ -16,10 +16,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.services.gateway.gateway_service import (
+    NO_TRACING,
     LogBackend,
     MemoryBackend,
     RunningGateway,
-    build_dependencies,
+    build_use_case_parts,
     start_gateway,
     start_service,
 )
@@ -30,6 +31,7 @@ from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.gateway.app import create_routed_app
+from turnlog.services.gateway.dependencies import build_dependencies
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import Tracing
@@ -126,8 +128,9 @@ async def test_a_gateway_without_its_database_takes_turns_and_is_not_ready(
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'nowhere' / 'rows.db'}")
     settings = GatewaySettings(tenant=fresh_tenant, http="127.0.0.1:0")
-    desk = build_dependencies(backend, store, ProjectionSignal(), settings)
-    async with httpx.AsyncClient() as http, serve_app(desk) as address:
+    parts = build_use_case_parts(backend, store, ProjectionSignal(), settings)
+    dependencies = build_dependencies(settings, parts, NO_TRACING)
+    async with httpx.AsyncClient() as http, serve_app(dependencies) as address:
         answer = await http.get(f"{address}/readyz")
         assert (answer.status_code, answer.json()["parts"]["nats"]["ready"]) == (503, True)
         assert answer.json()["parts"]["database"]["ready"] is False
@@ -146,10 +149,9 @@ async def test_rows_that_do_not_come_in_time_are_answered_504(
     async with start_service(backend, fresh_tenant, tmp_path, working=False) as stand:
         empty = open_store(f"sqlite:///{tmp_path / 'other.db'}")
         await prepare_schema(empty)
-        desk = replace(
-            stand.dependencies, store=empty, read_model_timeout=0.05, shutdown_event=asyncio.Event()
-        )
-        async with httpx.AsyncClient() as http, serve_app(desk) as address:
+        parts = replace(stand.parts, store=empty, row_timeout=0.05, shutdown_event=asyncio.Event())
+        dependencies = build_dependencies(stand.settings, parts, NO_TRACING)
+        async with httpx.AsyncClient() as http, serve_app(dependencies) as address:
             session = await stand.open_session()
             url = f"{address}/v1/sessions/{session}/calls"
             answer = await http.get(url, params={"min_sequence": 1})

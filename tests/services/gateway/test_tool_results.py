@@ -17,7 +17,7 @@ from turnlog.events.model.turn_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.testing import SESSION, TENANT, make_drafts
-from turnlog.services.gateway.routes.call_routes import EVENT_BATCH_SIZE, iterate_turn_rest
+from turnlog.services.use_cases.prompts.call_reading import EVENT_BATCH_SIZE, iterate_turn_rest
 
 CONTEXT = ContextAssembled(
     turn=1, call="1.1", model="scripted/m", parameters={}, manifest=build_manifest()

@@ -190,7 +190,7 @@ async def test_fifty_submits_over_two_gateways_keep_one_order(idle: RunningGatew
         answers = await asyncio.gather(*submits)
     assert Counter(answer.status_code for answer in answers) == {202: MANY}
     assert sorted(answer.json()["turn"] for answer in answers) == list(range(1, MANY + 1))
-    events = await idle.dependencies.command_handler.load_events(idle.tenant, session)
+    events = await idle.parts.command_handler.load_events(idle.tenant, session)
     assert [event.sequence for event in events] == list(range(1, MANY + 2))
 
 

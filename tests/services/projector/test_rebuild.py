@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing import active_children
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,16 +24,14 @@ from tests.projections.store.session_histories import (
     build_submitted,
 )
 from tests.services.projector.projector_runner import ProjectorRunner, ignore_progress
-from turnlog.events.errors import Unavailable
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
 from turnlog.projections.store.read.read_your_writes import read_folded_sequence
 from turnlog.projections.store.read.session_queries import SessionQuery
-from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
 from turnlog.projections.store.write.projection_positions import ProjectionPosition
-from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
+from turnlog.services.projector.log_fold import rebuild_rows
 
 
 async def read_active_build(store: ReadModelStore) -> ProjectionPosition:
@@ -244,17 +239,12 @@ async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: ReadMod
         await running.wait_for_stories(story)
 
 
-needs_two_processors = pytest.mark.skipif(os.cpu_count() == 1, reason="folds in one process")
+def _ignore_progress(position: int, goal: int) -> None:
+    """Report nothing."""
 
 
-def fold_in_processes(running: ProjectorRunner) -> LogFolder:
-    """Give what folds all but the first ten events of a log in processes."""
-    return replace(running.folding, catch_up_batch=10, in_process_events=10)
-
-
-@needs_two_processors
 @pytest.mark.promise("P13")
-async def test_rows_folded_in_processes_equal_the_live_ones_and_stop_the_same_sessions(
+async def test_rows_rebuilt_in_small_batches_equal_the_live_ones_and_stop_the_same_sessions(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
@@ -269,37 +259,5 @@ async def test_rows_folded_in_processes_equal_the_live_ones_and_stop_the_same_se
         await running.wait_for_position(len(log.stored))
     live = await running.read_rows()
     assert {row[1] for row in live["quarantine"]} == {junk.session, refused.session}
-    processes: set[int] = set()
-
-    def note_processes(position: int, goal: int) -> None:
-        del position, goal
-        processes.update(child.pid or 0 for child in active_children())
-
-    assert await rebuild_rows(fold_in_processes(running), note_processes)
-    assert processes
+    assert await rebuild_rows(replace(running.folding, catch_up_batch=10), _ignore_progress)
     assert await running.read_rows() == live
-
-
-@needs_two_processors
-@pytest.mark.promise("P11")
-async def test_rebuild_whose_process_is_killed_ends_and_can_be_repeated(tmp_path: Path) -> None:
-    store, log = open_store(f"sqlite:///{tmp_path / 'rows.db'}"), MemoryLog()
-    await prepare_schema(store)
-    stories = await append_stories(log, sessions=6)
-    running = ProjectorRunner(log, store)
-    async with running.run_in_background():
-        await running.wait_for_stories(*stories)
-    before, others = await running.read_rows(), set(active_children())
-
-    def kill_processes(position: int, goal: int) -> None:
-        del position, goal
-        for child in set(active_children()) - others:
-            child.kill()
-            child.join()
-
-    with pytest.raises(Unavailable, match="ended unexpectedly"):
-        await rebuild_rows(fold_in_processes(running), kill_processes)
-    assert set(active_children()) <= others
-    assert await running.read_rows() == before
-    assert await running.rebuild_rows() == before
-    await store.close()

@@ -17,7 +17,7 @@ from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.events.subjects import LIBRARY_HISTORY

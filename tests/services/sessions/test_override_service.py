@@ -12,21 +12,22 @@ import pytest
 from tests.support.sessions.unreachable_log import UnreachableLog
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.events.model.tenant.override_events import OVERRIDE_FAMILY
+from turnlog.events.model.override_events import OVERRIDE_FAMILY
 from turnlog.events.store.memory_log import MemoryBlobStore
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
 from turnlog.projections.library.user_overrides import MAX_OVERRIDES
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, read_folder
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
-from turnlog.services.sessions.tenant.override_service import OverrideService
-from turnlog.services.sessions.tenant.tenant_states import RECENT_AGE
+from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.tenant_histories import RECENT_AGE, LibraryParts
+from turnlog.services.overrides.override_service import OverrideService
 
 UDERIA = read_folder(SHIPPED_BLUEPRINTS / "uderia")
 
 BASE = OverridePlace("master_system")
 
-BY = CommandMetadata("client")
+BY = Caller(tenant="a", metadata=CommandMetadata("client"))
 
 
 @dataclass
@@ -52,18 +53,18 @@ class OverrideHarness:
 
     def build_service(self) -> OverrideService:
         """Build the service of one process."""
-        return OverrideService(
-            self.log,
-            self.blobs,
-            lambda: datetime(2026, 11, 23, tzinfo=UTC),
-            lambda: f"id-{next(self.ids)}",
-            "/test",
-            lambda: self.seconds,
+        parts = LibraryParts(
+            log=self.log,
+            blobs=self.blobs,
+            clock=lambda: datetime(2026, 11, 23, tzinfo=UTC),
+            create_id=lambda: f"id-{next(self.ids)}",
+            source="/test",
         )
+        return OverrideService(parts, lambda: self.seconds)
 
 
 async def set_base(service: OverrideService, text: str, user: str = "ann") -> None:
-    await service.set_override("a", user, "uderia", BASE, text, BY)
+    await service.set_override(BY, user, "uderia", BASE, text=text)
 
 
 async def list_versions(service: OverrideService, user: str = "ann") -> list[tuple[int, Digest]]:
@@ -137,11 +138,11 @@ async def test_a_user_has_so_many_overrides_for_a_blueprint_and_no_more() -> Non
     service = OverrideHarness().build_service()
     places = [OverridePlace("master_system", provider=f"p{n}") for n in range(MAX_OVERRIDES + 1)]
     for place in places[:-1]:
-        await service.set_override("a", "ann", "uderia", place, "One.", BY)
+        await service.set_override(BY, "ann", "uderia", place, text="One.")
     with pytest.raises(Refused) as refused:
-        await service.set_override("a", "ann", "uderia", places[-1], "One.", BY)
+        await service.set_override(BY, "ann", "uderia", places[-1], text="One.")
     assert refused.value.code == "too-many-overrides"
-    await service.set_override("a", "ann", "uderia", places[0], "Two.", BY)
-    await service.remove_override("a", "ann", "uderia", places[0], BY)
-    await service.set_override("a", "ann", "uderia", places[-1], "One.", BY)
-    await service.set_override("a", "ben", "uderia", places[0], "One.", BY)
+    await service.set_override(BY, "ann", "uderia", places[0], text="Two.")
+    await service.remove_override(BY, "ann", "uderia", places[0])
+    await service.set_override(BY, "ann", "uderia", places[-1], text="One.")
+    await service.set_override(BY, "ben", "uderia", places[0], text="One.")

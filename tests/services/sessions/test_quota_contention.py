@@ -18,17 +18,19 @@ from tests.support.sessions.session_harness import (
 )
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.model.tenant.quota_events import QuotaEdited, QuotaLimits
+from turnlog.events.model.quota_events import QuotaEdited, QuotaLimits
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.quotas.quota_decisions import QuotaExceeded, TurnBound
+from turnlog.projections.quotas.quota_decisions import QuotaExceeded
+from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.session.commands import CancelTurn, OpenSession, SubmitTurn
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.platform.clock import create_id
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.quota_service import QuotaService
 
 GATEWAYS: Final = 50
 
@@ -54,7 +56,9 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
 
 def build_gateway(client: JetStreamClient, number: int) -> CommandHandler:
     """Make the sessions of one gateway, which shares nothing but the connection."""
-    service = QuotaService(client.library, lambda: NOON, create_id, f"/test/gateway-{number}")
+    source = f"/test/gateway-{number}"
+    parts = LibraryParts(client.library, client.blobs, lambda: NOON, create_id, source)
+    service = QuotaService(parts)
     return CommandHandler(
         client.log,
         CheckedSnapshotStore(client.log, client.snapshots),
@@ -63,7 +67,7 @@ def build_gateway(client: JetStreamClient, number: int) -> CommandHandler:
         lambda: NOON,
         create_id,
         f"/test/gateway-{number}",
-        TurnQuotas(service, client.log, lambda: NOON, create_id),
+        TurnQuotas(service, client.log),
     )
 
 

@@ -13,16 +13,17 @@ from turnlog.events.codec import CommandRef
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.events.model.tenant.quota_events import QuotaBalance, QuotaEdited, QuotaLimits
+from turnlog.events.model.quota_events import QuotaBalance, QuotaEdited, QuotaLimits
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.quotas.quota_decisions import QuotaExceeded, TurnBound
+from turnlog.projections.quotas.quota_decisions import QuotaExceeded
+from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.session.commands import CancelTurn, SubmitTurn
+from turnlog.services.command_handling.tenant_histories import RECENT_AGE
+from turnlog.services.quotas.quota_reservations import REPORT_GRACE, SUBMIT_GRACE, TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.quota_reservations import REPORT_GRACE, SUBMIT_GRACE, TurnQuotas
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.tenant_states import RECENT_AGE
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import ModelFailure
 
@@ -49,10 +50,8 @@ class QuotaHarness(SessionHarness):
         super().__post_init__()
 
     def build_quotas(self, source: str) -> TurnQuotas:
-        service = QuotaService(
-            self.segments, self.clock, self.create_id, source, lambda: self.seconds
-        )
-        return TurnQuotas(service, self.log, self.clock, self.create_id)
+        parts = self.build_library_parts(source)
+        return TurnQuotas(QuotaService(parts, lambda: self.seconds), self.log)
 
     async def set_limits(self, user: str = "ann", **limits: int) -> None:
         """Set the limits of a user, as another process does."""

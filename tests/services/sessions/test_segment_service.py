@@ -16,7 +16,7 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.library.segment_inputs import AddSegment, EditSegment, SegmentInput
@@ -159,7 +159,7 @@ async def test_a_key_stands_for_one_command_in_every_process(library: SegmentHar
     first = await library.handle_command(add, key)
     again = await library.build_second_process("two").handle_command(add, key)
     assert again.changes == first.changes
-    assert len(again.library_state.segments) == 1
+    assert len(again.state.segments) == 1
     with pytest.raises(Refused, match="key-reused"):
         await library.handle_command(add, CommandRef("k", compute_digest("other")))
 

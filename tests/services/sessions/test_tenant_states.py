@@ -5,24 +5,29 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from itertools import count
 
-from turnlog.events.model.tenant.quota_events import (
+from turnlog.events.model.quota_events import (
     QUOTA_LIMITS_FAMILY,
     QuotaEdited,
     QuotaLimits,
 )
-from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.quota_limits import QuotaCommandRecord, TenantLimits, fold_limits
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.tenant_states import TenantStates
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.tenant_histories import LibraryParts, TenantStates
+from turnlog.services.quotas.quota_service import QuotaService
 
 
 async def test_a_state_of_earlier_events_does_not_replace_a_later_one() -> None:
     log, ids = MemoryLog(kind=LIBRARY_HISTORY), count()
-    service = QuotaService(
-        log, lambda: datetime(2026, 11, 23, tzinfo=UTC), lambda: f"id-{next(ids)}", "/test"
+    parts = LibraryParts(
+        log=log,
+        blobs=MemoryBlobStore(),
+        clock=lambda: datetime(2026, 11, 23, tzinfo=UTC),
+        create_id=lambda: f"id-{next(ids)}",
+        source="/test",
     )
+    service = QuotaService(parts)
     for limit in (1, 2):
         edited = QuotaEdited(user="ann", limits=QuotaLimits(requests_per_day=limit))
         await service.edit_limits("a", edited, CommandMetadata("client"))

@@ -35,7 +35,7 @@ from turnlog.services.caches.session_snapshots import (
     IntervalSnapshots,
     remove_command_keys,
 )
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.time_travel import TimeTravel
 
 TURNS = 100

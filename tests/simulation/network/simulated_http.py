@@ -14,8 +14,9 @@ from starlette.responses import Response
 
 from tests.simulation.processes.simulated_roles import SimulatedGateway
 from turnlog.events.errors import TurnlogError
-from turnlog.services.gateway.problem_details import convert_error
-from turnlog.services.gateway.streaming.sse import SseResponse
+from turnlog.services.gateway.turn_answers import encode_turn_events
+from turnlog.services.http.problem_details import convert_error
+from turnlog.services.use_cases.turns.turn_stream_events import TurnStreamEvent
 
 ANSWER_TIMEOUT: Final = 12.0
 """Seconds a client waits for an answer; twice as long for the next frame of a stream."""
@@ -75,7 +76,7 @@ async def _run_handler(gateway: SimulatedGateway, handler: RequestHandler) -> Si
 StreamFrame = tuple[str, str, dict[str, Any]]
 """Cursor, name, data."""
 
-StreamHandler = Callable[[SimulatedGateway], Awaitable[Response]]
+StreamHandler = Callable[[SimulatedGateway], Awaitable[AsyncGenerator[TurnStreamEvent] | None]]
 
 
 async def stream_frames(
@@ -96,16 +97,16 @@ async def stream_frames(
 
     async def serve() -> None:
         try:
-            response = await streamer(gateway)
+            events = await streamer(gateway)
         except TurnlogError as error:
             problem = convert_error(error)
             return send(
                 SimulatedAnswer(problem.status, {"code": problem.code, "detail": problem.detail})
             )
-        if not isinstance(response, SseResponse):
-            return send(SimulatedAnswer(response.status_code))
+        if events is None:
+            return send(SimulatedAnswer(204))
         with suppress(TurnlogError):
-            async for frame in response.frames:
+            async for frame in encode_turn_events(events):
                 send(_parse_frame(frame))
         return send(None)
 

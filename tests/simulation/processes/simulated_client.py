@@ -44,8 +44,10 @@ from turnlog.services.api.requests import (
     RedactReplyRequest,
     SubmitTurnRequest,
 )
-from turnlog.services.gateway.http.request_identity import RequestIdentity
+from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway.routes import memory_routes, session_command_routes, turn_routes
+from turnlog.services.http.request_identity import RequestIdentity
+from turnlog.services.use_cases.sessions.session_steering import OPERATOR_RULE
 
 PLAIN_REQUEST: Final = Request({"type": "http", "method": "POST", "path": "/", "headers": []})
 
@@ -107,9 +109,7 @@ class SimulatedClient:
                 await self._send_command(f"restore {turn}", RestoreTurn(turn), act)
             case "redact":
                 redact = RedactReplyRequest(turn=turn, reason="on request")
-                command = RedactReply(
-                    turn, redact.reason, session_command_routes.OPERATOR_RULE, "-"
-                )
+                command = RedactReply(turn, redact.reason, OPERATOR_RULE, "-")
                 await self._send_command(
                     "redact", command, partial(session_command_routes.redact_reply, form=redact)
                 )
@@ -138,10 +138,8 @@ class SimulatedClient:
         approval = self.chance.choice((1, 1, 1, 2, 3))
         form = DecideApprovalRequest(decision=self.chance.choice(("approve", "refuse")))
         command = DecideApproval(turn, approval, form.decision, "")
-        act = partial(
-            session_command_routes.decide_approval, turn=turn, approval=approval, form=form
-        )
-        await self._send_command(f"decide {turn} {approval}", command, act)
+        act = partial(approval_routes.decide_approval, turn=turn, approval=approval, form=form)
+        await self._send_command(f"decide {turn} {approval}", command, act, used="approvals")
 
     async def _choose_or_signal(self) -> None:
         phases = self.material.phases
@@ -165,7 +163,7 @@ class SimulatedClient:
         def handler(gateway: SimulatedGateway) -> object:
             caller = RequestIdentity(TENANT, f"POST {self.session}/turns", key)
             return turn_routes.submit_turn(
-                self.session, caller, gateway.dependencies, form, PLAIN_REQUEST
+                self.session, caller, gateway.submission, gateway.turns, form, PLAIN_REQUEST
             )
 
         answer = await self._send_until_answered("submit", key, text, handler)
@@ -173,13 +171,16 @@ class SimulatedClient:
             self.turn = int(answer.body["turn"])
             self.watch(self.session, self.turn)
 
-    async def _send_command(self, what: str, command: Command, act: Callable[..., object]) -> None:
+    async def _send_command(
+        self, what: str, command: Command, act: Callable[..., object], used: str = "steering"
+    ) -> None:
         key = self._create_key()
         self.wanted[key] = command
 
         def handler(gateway: SimulatedGateway) -> object:
             caller = RequestIdentity(TENANT, f"POST {self.session}/{what}", key)
-            return act(self.session, caller=caller, deps=gateway.dependencies, response=Response())
+            use_case = {used: getattr(gateway, used)}
+            return act(self.session, caller=caller, response=Response(), **use_case)
 
         await self._send_until_answered(what, key, None, handler)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any, Final, cast
@@ -26,16 +26,19 @@ from tests.simulation.processes.simulated_tool_server import SimulatedToolServer
 from tests.support.sessions.session_harness import EmptyCommandIndex
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
 from turnlog.events.jetstream.nats_connection import NatsConnection
+from turnlog.services.approvals.approval_use_cases import ApprovalUseCases
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
-from turnlog.services.gateway.dependencies import GatewayDependencies
-from turnlog.services.platform.process_settings import GatewaySettings
+from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
-from turnlog.services.sessions.tenant.override_service import OverrideService
+from turnlog.services.use_cases.sessions.session_steering import SessionSteering
+from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
+from turnlog.services.use_cases.turns.turn_watching import TurnWatching
 from turnlog.services.worker import app
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
@@ -98,22 +101,9 @@ def build_role(
 def build_override_service(made: SimulatedRole) -> OverrideService:
     """Give what a submit asks for the own prompts of its user; no client here names one."""
     handler, on = made.sessions, made.client
-    return OverrideService(on.log, on.blobs, handler.clock, handler.create_id, handler.source)
-
-
-def build_dependencies(made: SimulatedRole, sessions: CommandHandler) -> GatewayDependencies:
-    """Give what the gateway's handlers work with; read models and the library are left out."""
-    parts: dict[str, Any] = {each.name: None for each in fields(GatewayDependencies)}
-    parts |= {
-        "settings": GatewaySettings.model_construct(tenant=TENANT, keep_alive=15.0),
-        "log": made.client.log,
-        "tokens": made.client.tokens,
-        "command_handler": sessions,
-        "blueprints": made.blueprints,
-        "overrides": build_override_service(made),
-        "shutdown_event": asyncio.Event(),
-    }
-    return GatewayDependencies(**parts)
+    return OverrideService(
+        LibraryParts(on.log, on.blobs, handler.clock, handler.create_id, handler.source)
+    )
 
 
 def build_input_loader(made: SimulatedRole) -> PromptInputLoader:
@@ -186,17 +176,27 @@ def build_worker(
 
 @dataclass(eq=False)
 class SimulatedGateway:
-    """A gateway that clients send requests to."""
+    """A gateway that clients send requests to; read models and the library are left out."""
 
     role: SimulatedRole
-    dependencies: GatewayDependencies
+    submission: TurnSubmitter
+    turns: TurnWatching
+    steering: SessionSteering
+    approvals: ApprovalUseCases
 
 
 def build_gateway(
     name: str, server: SimulatedServer, making: ProcessOptions, wrong_by: float = 0.0
 ) -> SimulatedGateway:
     made = build_role(name, server, making, wrong_by)
-    return SimulatedGateway(made, build_dependencies(made, making.asking(made.sessions)))
+    handler, overrides = making.asking(made.sessions), build_override_service(made)
+    return SimulatedGateway(
+        role=made,
+        submission=TurnSubmitter(handler, made.blueprints, overrides, "simulated/one"),
+        turns=TurnWatching(handler, made.client.tokens, asyncio.Event()),
+        steering=SessionSteering(handler, made.blueprints),
+        approvals=ApprovalUseCases(handler),
+    )
 
 
 def get_loop(made: SimulatedRole) -> SimulatedLoop:

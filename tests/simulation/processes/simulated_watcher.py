@@ -11,7 +11,6 @@ from tests.faults.clients.client_history import HeardReply
 from tests.simulation.network.simulated_http import SimulatedAnswer, StreamFrame, stream_frames
 from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.processes.simulated_roles import TENANT, SimulatedGateway
-from turnlog.services.gateway.streaming.turn_stream import open_turn_stream
 
 END_EVENTS = frozenset({"done", "failed", "cancelled", "redact"})
 
@@ -36,8 +35,8 @@ class SimulatedWatcher:
             await asyncio.sleep(self.loop.chance.random())
             flow = stream_frames(
                 self.gateway(),
-                lambda gateway: open_turn_stream(
-                    gateway.dependencies, TENANT, self.session, self.turn, self.cursor
+                lambda gateway: gateway.turns.open_stream(
+                    TENANT, self.session, self.turn, self.cursor
                 ),
             )
             async with aclosing(flow) as frames:

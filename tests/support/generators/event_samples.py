@@ -24,6 +24,12 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
 )
 from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
+from turnlog.events.model.knowledge_events import (
+    KnowledgeAdded,
+    KnowledgeEdited,
+    KnowledgeEntry,
+    KnowledgeRemoved,
+)
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -32,35 +38,14 @@ from turnlog.events.model.memory_events import (
     SummaryUndone,
     TurnRange,
 )
-from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
-from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import (
-    FeedbackGiven,
-    KnowledgeRetrieved,
-    RetrievalCandidate,
-    RetrievalLimits,
-)
-from turnlog.events.model.session_events import (
-    BlueprintMoved,
-    BlueprintRef,
-    ProfileSwitched,
-    SessionClosed,
-    SessionOpened,
-    SessionOrigin,
-)
-from turnlog.events.model.tenant.knowledge_events import (
-    KnowledgeAdded,
-    KnowledgeEdited,
-    KnowledgeEntry,
-    KnowledgeRemoved,
-)
-from turnlog.events.model.tenant.override_events import (
+from turnlog.events.model.override_events import (
     OverrideRemoved,
     OverrideSet,
     UserOverride,
 )
-from turnlog.events.model.tenant.quota_events import (
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.quota_events import (
     QuotaBalance,
     QuotaEdited,
     QuotaLimits,
@@ -69,7 +54,14 @@ from turnlog.events.model.tenant.quota_events import (
     QuotaReserved,
     QuotaSettled,
 )
-from turnlog.events.model.tenant.segment_events import (
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import (
+    FeedbackGiven,
+    KnowledgeRetrieved,
+    RetrievalCandidate,
+    RetrievalLimits,
+)
+from turnlog.events.model.segment_events import (
     NewSegment,
     NewSegmentVersion,
     SegmentsActivated,
@@ -77,6 +69,14 @@ from turnlog.events.model.tenant.segment_events import (
     SegmentsDeactivated,
     SegmentsEdited,
     SegmentText,
+)
+from turnlog.events.model.session_events import (
+    BlueprintMoved,
+    BlueprintRef,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+    SessionOrigin,
 )
 from turnlog.events.model.tool_events import (
     ApprovalDecided,

@@ -22,8 +22,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.manifest import SegmentSource
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
-from turnlog.events.model.session_events import BlueprintRef, SessionOpened
-from turnlog.events.model.tenant.segment_events import (
+from turnlog.events.model.segment_events import (
     SEGMENT_FAMILY,
     NewSegment,
     NewSegmentVersion,
@@ -33,6 +32,7 @@ from turnlog.events.model.tenant.segment_events import (
     SegmentsEdited,
     SegmentText,
 )
+from turnlog.events.model.session_events import BlueprintRef, SessionOpened
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.subjects import LIBRARY_HISTORY

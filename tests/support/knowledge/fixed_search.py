@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.support.knowledge.memory_search import build_hit
 from turnlog.events.errors import Refused, TurnlogError
-from turnlog.events.model.tenant.knowledge_events import EntryKind
+from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.projections.knowledge.search_port import (
     IndexPositions,
     KnowledgeHit,

@@ -16,7 +16,8 @@ from turnlog.projections.knowledge.knowledge_inputs import (
     RemoveEntries,
 )
 from turnlog.projections.knowledge.knowledge_state import KnowledgeState
-from turnlog.services.sessions.tenant.knowledge_service import KnowledgeOutcome, KnowledgeService
+from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.knowledge.knowledge_service import KnowledgeChange, KnowledgeService
 
 
 @dataclass
@@ -30,7 +31,9 @@ class KnowledgeHarness:
     ids: int = 0
 
     def __post_init__(self) -> None:
-        self.service = KnowledgeService(self.log, self.blobs, self.clock, self.create_id, "/test")
+        self.service = KnowledgeService(
+            LibraryParts(self.log, self.blobs, self.clock, self.create_id, "/test")
+        )
 
     def create_id(self) -> str:
         """Return the next id of a counter."""
@@ -39,15 +42,15 @@ class KnowledgeHarness:
 
     async def handle_command(
         self, command: KnowledgeCommand, key: CommandRef | None = None
-    ) -> KnowledgeOutcome:
+    ) -> KnowledgeChange:
         """Carry out a command."""
         return await self.service.handle(self.tenant, command, TESTER, key)
 
-    async def put_entries(self, collection: str, *entries: EntryInput) -> KnowledgeOutcome:
+    async def put_entries(self, collection: str, *entries: EntryInput) -> KnowledgeChange:
         """Add or edit entries."""
         return await self.handle_command(PutEntries(collection, entries))
 
-    async def remove_entries(self, collection: str, *ids: str) -> KnowledgeOutcome:
+    async def remove_entries(self, collection: str, *ids: str) -> KnowledgeChange:
         """Remove entries, or the collection if none is named."""
         return await self.handle_command(RemoveEntries(collection, ids or None))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Unavailable
-from turnlog.events.model.tenant.knowledge_events import EntryKind
+from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.projections.knowledge.search_port import (
     IndexPositions,
     KnowledgeHit,

@@ -17,8 +17,9 @@ from turnlog.projections.library.segment_inputs import (
 )
 from turnlog.projections.library.segment_library import SegmentLibrary
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.segments.segment_service import SegmentChange, SegmentService
 from turnlog.services.sessions.prompt_inputs import SegmentFetcher
-from turnlog.services.sessions.tenant.segment_service import LibraryCommandOutcome, SegmentService
 
 TENANT = "t"
 
@@ -36,7 +37,7 @@ class SegmentHarness:
 
     def __post_init__(self) -> None:
         self.shelves = SegmentService(
-            self.log, self.blobs, self.clock, self.create_id, f"/test/{self.name}"
+            LibraryParts(self.log, self.blobs, self.clock, self.create_id, f"/test/{self.name}")
         )
         texts = TextReader(MemoryLog(), self.blobs)
         self.segments = SegmentFetcher(self.shelves, texts, timeout=0.2)
@@ -52,7 +53,7 @@ class SegmentHarness:
 
     async def handle_command(
         self, command: LibraryCommand, key: CommandRef | None = None
-    ) -> LibraryCommandOutcome:
+    ) -> SegmentChange:
         """Carry out a command."""
         return await self.shelves.handle(self.tenant, command, TESTER, key)
 
@@ -64,7 +65,7 @@ class SegmentHarness:
         done = await self.handle_command(AddSegment(authored))
         return done.changes.added[0]
 
-    async def import_segments(self, *rows: SegmentInput) -> LibraryCommandOutcome:
+    async def import_segments(self, *rows: SegmentInput) -> SegmentChange:
         """Import rows."""
         return await self.handle_command(ImportSegments(rows))
 

@@ -31,13 +31,14 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.segment_service import SegmentService
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
@@ -154,8 +155,11 @@ class SessionHarness:
 
     def build_quotas(self, source: str) -> TurnQuotas:
         """Make the quotas of one process."""
-        service = QuotaService(self.segments, self.clock, self.create_id, source)
-        return TurnQuotas(service, self.log, self.clock, self.create_id)
+        return TurnQuotas(QuotaService(self.build_library_parts(source)), self.log)
+
+    def build_library_parts(self, source: str) -> LibraryParts:
+        """Make what the histories of the library are written with by one process."""
+        return LibraryParts(self.segments, self.blobs, self.clock, self.create_id, source)
 
     def build_worker(self, name: str = "w1") -> TurnRunner:
         """Make a worker with sessions of its own, as another process has."""
@@ -177,9 +181,7 @@ class SessionHarness:
 
     def build_contexts(self, sessions: CommandHandler) -> CallContextBuilder:
         """Make what prepares the calls of one process."""
-        segment_service = SegmentService(
-            self.segments, self.blobs, self.clock, self.create_id, "/test/library"
-        )
+        segment_service = SegmentService(self.build_library_parts("/test/library"))
         gathering = PromptInputLoader(sessions, SegmentFetcher(segment_service, sessions.texts))
         return CallContextBuilder(
             sessions, self.blueprints, self.blobs, self.library, gathering, "puppet/one"

@@ -2,107 +2,24 @@
 
 The same bytes are on the wire, on disk and in exports. The envelope has what all events have in
 common: who, when, the place in the session, and the digest of the event before it. The chain is
-computed over stored bytes, so no canonical JSON is needed. `parse_chain_header` reads the chain
-fields from stored bytes without decoding the event.
+computed over stored bytes, so no canonical JSON is needed; its rule is in `chain_link`.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from turnlog.events.content import Digest, compute_digest
 
-ENVELOPE_START: Final = re.compile(
-    rb'\{"specversion":"1\.0","id":"[^"\\]*","source":"[^"\\]*","type":"[^"\\]*"'
-    rb',"subject":"([^"\\]*)","time":"[^"\\]*","tenant":"([^"\\]*)","sequence":([0-9]{1,20})'
-    rb'(?:,"prevstreamseq":([0-9]{1,20}))?(?:,"prevhash":"([^"\\]*)")?,"actor":'
-)
-"""How every event begins that a release of Turnlog wrote; other bytes are parsed as JSON."""
-
-
 TYPE_START: Final = re.compile(
     rb'\{"specversion":"1\.0","id":"[^"\\]*","source":"[^"\\]*","type":"([^"\\]*)"'
 )
 """The beginning of the same, with the event's type."""
-
-
-class ChainHeader(NamedTuple):
-    """The chain fields of an event as its own bytes state them; nothing here is verified."""
-
-    tenant: str
-    session: str
-    """The session, or the family of a library."""
-    sequence: int
-    prevstreamseq: int | None
-    prevhash: Digest | None
-
-
-def parse_chain_header(stored: bytes) -> ChainHeader | None:
-    """Return the chain header of stored bytes, or None if they are not an event."""
-    found = ENVELOPE_START.match(stored)
-    if found is None:
-        return _parse_json_header(stored)
-    session, tenant, sequence, place, digest = found.groups()
-    try:
-        return ChainHeader(
-            tenant.decode(),
-            session.decode(),
-            int(sequence),
-            int(place) if place else None,
-            digest.decode() if digest else None,
-        )
-    except ValueError:
-        return None  # The quoted bytes are not valid UTF-8.
-
-
-def get_chain_header(envelope: EventHeader) -> ChainHeader:
-    """Return the chain header of a decoded event."""
-    return ChainHeader(
-        envelope.tenant,
-        envelope.subject,
-        envelope.sequence,
-        envelope.prevstreamseq,
-        envelope.prevhash,
-    )
-
-
-def _parse_json_header(stored: bytes) -> ChainHeader | None:
-    try:
-        decoded = json.loads(stored)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(decoded, dict):
-        return None
-    fields = cast("dict[str, object]", decoded)
-    match [fields.get(name) for name in ("tenant", "subject", "sequence")]:
-        case [str() as tenant, str() as session, int() as sequence] if (
-            sequence < SEQUENCE_LIMIT and _is_encodable(tenant + session)
-        ):
-            place, digest = fields.get("prevstreamseq"), fields.get("prevhash")
-            return ChainHeader(
-                tenant,
-                session,
-                sequence,
-                place if isinstance(place, int) else None,
-                digest if isinstance(digest, str) else None,
-            )
-        case _:
-            return None
-
-
-def _is_encodable(text: str) -> bool:
-    """Return whether the text encodes to UTF-8; JSON can contain lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 if TYPE_CHECKING:
@@ -209,14 +126,3 @@ class RecordedEvent:
     def head(self) -> ChainHead:
         """The chain head that this event forms."""
         return ChainHead(self.sequence, self.stream_sequence, compute_digest(self.stored))
-
-
-def find_chain_break(
-    recorded: RecordedEvent, last_sequence: int, last_hash: Digest | None
-) -> str | None:
-    """Return how an event does not follow the last one of its history, or None if it does."""
-    if recorded.sequence != last_sequence + 1:
-        return f"sequence {recorded.sequence} where {last_sequence + 1} is due"
-    if recorded.envelope.prevhash != last_hash:
-        return "is not chained to the event before it"
-    return None

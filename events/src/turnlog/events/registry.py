@@ -23,6 +23,12 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
 )
 from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
+from turnlog.events.model.knowledge_events import (
+    KNOWLEDGE_FAMILY,
+    KnowledgeAdded,
+    KnowledgeEdited,
+    KnowledgeRemoved,
+)
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -30,28 +36,14 @@ from turnlog.events.model.memory_events import (
     SummaryFailed,
     SummaryUndone,
 )
-from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.prompt_events import PromptsSnapshotted
-from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
-from turnlog.events.model.session_events import (
-    BlueprintMoved,
-    ProfileSwitched,
-    SessionClosed,
-    SessionOpened,
-)
-from turnlog.events.model.tenant.knowledge_events import (
-    KNOWLEDGE_FAMILY,
-    KnowledgeAdded,
-    KnowledgeEdited,
-    KnowledgeRemoved,
-)
-from turnlog.events.model.tenant.override_events import (
+from turnlog.events.model.override_events import (
     OVERRIDE_FAMILY,
     OverrideRemoved,
     OverrideSet,
 )
-from turnlog.events.model.tenant.quota_events import (
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.quota_events import (
     BALANCE_FAMILY_FORM,
     QUOTA_LIMITS_FAMILY,
     QuotaEdited,
@@ -59,12 +51,20 @@ from turnlog.events.model.tenant.quota_events import (
     QuotaReserved,
     QuotaSettled,
 )
-from turnlog.events.model.tenant.segment_events import (
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
+from turnlog.events.model.segment_events import (
     SEGMENT_FAMILY,
     SegmentsActivated,
     SegmentsAdded,
     SegmentsDeactivated,
     SegmentsEdited,
+)
+from turnlog.events.model.session_events import (
+    BlueprintMoved,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
 )
 from turnlog.events.model.tool_events import (
     ApprovalDecided,

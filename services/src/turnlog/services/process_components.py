@@ -30,7 +30,10 @@ from turnlog.services.caches.session_snapshots import (
 )
 from turnlog.services.caches.state_cache import OlderCommandLookup
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.nats_search import NatsKnowledgeSearch
+from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.connection_watch import ConnectionWatch
 from turnlog.services.platform.durability import Durability, check_durability
@@ -39,13 +42,11 @@ from turnlog.services.platform.process_settings import ProcessSettings
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
-from turnlog.services.sessions.tenant.override_service import OverrideService
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.segment_service import SegmentService
 
 _log = structlog.get_logger("turnlog.process")
 
@@ -90,28 +91,27 @@ class ProcessComponents:
             quotas or self.create_turn_quotas(),
         )
 
+    @property
+    def library_parts(self) -> LibraryParts:
+        """What the histories of the library are read and written with."""
+        source = f"/turnlog/{self.role}"
+        return LibraryParts(self.library, self.blobs, read_clock, create_id, source)
+
     def create_turn_quotas(self) -> TurnQuotas:
         """Create what reserves and settles this process's turns."""
-        service = QuotaService(self.library, read_clock, create_id, f"/turnlog/{self.role}")
-        return TurnQuotas(service, self.log, read_clock, create_id)
+        return TurnQuotas(QuotaService(self.library_parts), self.log)
 
     def create_segment_service(self) -> SegmentService:
         """Create this process's segment service."""
-        return SegmentService(
-            self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
-        )
+        return SegmentService(self.library_parts)
 
     def create_override_service(self) -> OverrideService:
         """Create this process's service of the users' own prompts."""
-        return OverrideService(
-            self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
-        )
+        return OverrideService(self.library_parts)
 
     def create_knowledge_service(self) -> KnowledgeService:
         """Create this process's knowledge service."""
-        return KnowledgeService(
-            self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
-        )
+        return KnowledgeService(self.library_parts)
 
     def create_knowledge_search(self) -> NatsKnowledgeSearch:
         """Create the search that the projectors answer."""

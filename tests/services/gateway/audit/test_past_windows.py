@@ -47,7 +47,7 @@ async def test_the_clock_of_a_window_of_the_past_is_that_of_then(stand: RunningG
     session = await stand.open_session("keeper")
     await stand.submit_and_answer(session, "One", "First.")
     at = await fetch_sequence(stand, session)
-    last = (await stand.dependencies.command_handler.load_events(stand.tenant, session))[-1]
+    last = (await stand.parts.command_handler.load_events(stand.tenant, session))[-1]
     window = await stand.fetch_json(f"/v1/sessions/{session}/window", at=at)
     assert window["manifest"]["at"] == last.envelope.time
     assert [message["content"] for message in window["messages"]] == ["One", "First."]

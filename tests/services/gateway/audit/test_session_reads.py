@@ -79,7 +79,7 @@ async def test_a_window_before_the_first_call_reads_the_files_that_call_would_pi
 
 async def test_a_window_of_the_past_is_the_prompt_that_was_sent(stand: RunningGateway) -> None:
     session = await run_session(stand)
-    events = await stand.dependencies.command_handler.load_events(stand.tenant, session)
+    events = await stand.parts.command_handler.load_events(stand.tenant, session)
     fixed = [event for event in events if isinstance(event.event, ContextAssembled)]
     for event, call in zip(fixed, ("1.1", "2.1"), strict=True):
         assert isinstance(event.event, ContextAssembled)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.services.gateway.gateway_service import RunningGateway
+from tests.services.gateway.gateway_service import NO_TRACING, RunningGateway
 from turnlog.events.errors import Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
@@ -20,6 +20,7 @@ from turnlog.projections.audit.verify.session_verification import VerificationCo
 from turnlog.services.audit.verify_pool import SessionVerifier, start_process_verifier
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.client.verification_reads import stream_verification
+from turnlog.services.gateway.dependencies import build_dependencies
 from turnlog.services.gateway.main import serve_app
 
 Line = dict[str, Any]
@@ -75,13 +76,15 @@ async def test_where_a_process_that_verifies_is_lost_the_lines_break_off_without
     stand: RunningGateway,
 ) -> None:
     await run_three_sessions(stand)
-    desk = replace(stand.dependencies, open_verifier=open_lost_verifier)
-    async with serve_app(desk) as address, httpx.AsyncClient(base_url=address) as http:
+    parts = replace(stand.parts, open_verifier=open_lost_verifier)
+    dependencies = build_dependencies(stand.settings, parts, NO_TRACING)
+    async with serve_app(dependencies) as address, httpx.AsyncClient(base_url=address) as http:
         reader = ServiceReader(http)
         with pytest.raises(Unavailable):
             assert [line async for line in stream_verification(reader, None)] == []
         assert (await http.get("/healthz")).status_code == 200
-        assert not desk.log_scan_slots.locked(), "whoever asks next is let in"
+        slots = dependencies.use_cases.verification.log_scan_slots.semaphore
+        assert not slots.locked(), "whoever asks next is let in"
 
 
 @pytest.mark.tampers
@@ -173,7 +176,8 @@ async def test_one_too_many_who_go_through_the_log_is_told_to_come_again(
         ("GET", "/v1/checkpoint", None),
         ("POST", "/v1/what-if", {"sessions": [session], "budget": 60}),
     ]
-    async with stand.dependencies.log_scan_slots, stand.dependencies.log_scan_slots:
+    slots = stand.dependencies.use_cases.verification.log_scan_slots.semaphore
+    async with slots, slots:
         for method, path, body in requests:
             answer = await stand.http.request(method, path, json=body)
             assert (answer.status_code, answer.json()["code"]) == (429, "busy"), path

@@ -84,16 +84,19 @@ async def test_much_of_a_session_is_held_by_one_explanation_at_a_time(
     session = await stand.open_session()
     for text in ("Who?", "Where?"):
         await stand.submit_and_answer(session, text, "Here.")
-    desk = stand.dependencies
+    explanations = stand.dependencies.use_cases.explanations
     some = ExplainService(
-        desk.time_travel, stand.tenant, desk.explanation_lock, unlocked_event_limit=1
+        explanations.time_travel,
+        stand.tenant,
+        explanations.large_load_lock,
+        unlocked_event_limit=1,
     )
     known = await some.load_evidence(session, [])
 
     def ask(knowing: EvidenceBySession) -> TurnExplanation:
         return explain_turn(knowing[session], 1)
 
-    async with desk.explanation_lock:
+    async with explanations.large_load_lock:
         explaining = asyncio.create_task(some.compute_answer({session: known}, ask))
         done, _ = await asyncio.wait([explaining], timeout=0.2)
         assert not done

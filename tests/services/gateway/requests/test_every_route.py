@@ -21,7 +21,7 @@ from tests.services.gateway.requests.route_table import (
     is_integer_schema,
 )
 from turnlog.projections.blueprint.bounded_json import MAX_JSON_NESTING
-from turnlog.services.gateway.problem_details import PROBLEM_MEDIA_TYPE
+from turnlog.services.http.problem_details import PROBLEM_MEDIA_TYPE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

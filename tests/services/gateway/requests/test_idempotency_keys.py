@@ -12,10 +12,9 @@ from pydantic import JsonValue
 from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.events.content import PlainText
 from turnlog.events.model.turn_events import TurnSubmitted
-from turnlog.services.api import requests, service_payloads
+from turnlog.services.api import requests, segment_payloads, service_payloads
 from turnlog.services.api.payload_models import RequestModel
-from turnlog.services.api.tenant import segment_payloads
-from turnlog.services.gateway.http.request_identity import RequestIdentity
+from turnlog.services.http.request_identity import RequestIdentity
 
 CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}
 

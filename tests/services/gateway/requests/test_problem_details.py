@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 import httpx
 import pytest
 
-from tests.services.gateway.gateway_service import RunningGateway
+from tests.services.gateway.gateway_service import NO_TRACING, RunningGateway
 from turnlog.events.errors import Conflict, Corrupt, Refused, TooLarge, Unavailable
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.gateway.dependencies import build_dependencies
 from turnlog.services.gateway.main import serve_app
-from turnlog.services.gateway.problem_details import convert_error, create_error_response
+from turnlog.services.http.problem_details import convert_error, create_error_response
 
 
 @pytest.mark.parametrize(
@@ -73,13 +74,9 @@ async def test_a_bug_is_answered_like_everything_else_and_gives_nothing_away(
     bare: RunningGateway,
 ) -> None:
     settings = bare.settings.model_copy(update={"http": "127.0.0.1:0"})
-    desk = replace(
-        bare.dependencies,
-        settings=settings,
-        blueprint_folders=BrokenLibrary(),
-        shutdown_event=asyncio.Event(),
-    )
-    async with httpx.AsyncClient() as http, serve_app(desk) as address:
+    parts = replace(bare.parts, blueprint_folders=BrokenLibrary(), shutdown_event=asyncio.Event())
+    dependencies = build_dependencies(settings, parts, NO_TRACING)
+    async with httpx.AsyncClient() as http, serve_app(dependencies) as address:
         response = await http.get(f"{address}/v1/blueprints")
         assert (response.status_code, response.json()["code"]) == (500, "bug")
         assert response.headers["Content-Type"] == "application/problem+json"

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from tests.services.gateway.gateway_service import RunningGateway
 from tests.services.gateway.requests.route_table import ROUTES, DocumentedRoute
 from turnlog.events.errors import Refused
-from turnlog.services.gateway.http.request_origin import (
+from turnlog.services.http.request_origin import (
     READ_METHODS,
     check_request_origin,
     list_own_hosts,

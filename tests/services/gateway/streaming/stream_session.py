@@ -51,20 +51,22 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
-from turnlog.services.gateway.dependencies import GatewayDependencies
-from turnlog.services.gateway.problem_details import handle_error
+from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.gateway.routes import event_routes, turn_routes
+from turnlog.services.http.problem_details import handle_error
+from turnlog.services.knowledge.knowledge_service import KnowledgeService
+from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import create_tracing
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.tenant.knowledge_service import KnowledgeService
-from turnlog.services.sessions.tenant.override_service import OverrideService
-from turnlog.services.sessions.tenant.quota_service import QuotaService
-from turnlog.services.sessions.tenant.segment_service import SegmentService
+from turnlog.services.use_cases.use_case_composition import UseCaseParts
 
 NARROW_BUFFER_BYTES = 16 * 1024
 """The buffer size in bytes of a narrow connection, on either side."""
@@ -105,24 +107,16 @@ class StreamedSession:
         )
         blueprints = BlueprintStore(self.blobs)
         library = MemoryLog(kind=LIBRARY_HISTORY)
-        segment_service = SegmentService(library, self.blobs, self.clock, create_id, "/test")
+        parts = LibraryParts(library, self.blobs, self.clock, create_id, "/test")
+        segment_service = SegmentService(parts)
         sessions = self.build_command_handler()
-        return GatewayDependencies(
-            settings=settings,
-            log=self.log,
+        use_case_parts = UseCaseParts(
             tokens=self.tokens,
             command_handler=sessions,
-            quotas=TurnQuotas(
-                QuotaService(library, self.clock, create_id, "/test"),
-                self.log,
-                self.clock,
-                create_id,
-            ),
-            overrides=OverrideService(library, self.blobs, self.clock, create_id, "/test"),
+            quotas=TurnQuotas(QuotaService(parts), self.log),
+            overrides=OverrideService(parts),
             segment_service=segment_service,
-            knowledge_service=KnowledgeService(
-                MemoryLog(kind=LIBRARY_HISTORY), self.blobs, self.clock, create_id, "/test"
-            ),
+            knowledge_service=KnowledgeService(parts),
             knowledge_search=MemorySearch(()),
             prompt_inputs=PromptInputLoader(
                 sessions, SegmentFetcher(segment_service, sessions.texts)
@@ -131,9 +125,11 @@ class StreamedSession:
             blueprint_folders=BlueprintFolders(()),
             store=open_store("sqlite:///:memory:"),
             projection_signal=ProjectionSignal(),
-            tracing=create_tracing("test", None),
             durability=Durability("relaxed", checked=False),
+            default_model=settings.model,
+            question_blueprint=settings.ask,
         )
+        return build_dependencies(settings, use_case_parts, create_tracing("test", None))
 
     async def open_session(self) -> None:
         small = build_small_blueprint()
@@ -213,7 +209,8 @@ async def open_streamed_session(
 def build_stream_gateway(desk: GatewayDependencies) -> FastAPI:
     """Make a gateway that has streams and nothing else."""
     app = FastAPI()
-    app.state.dependencies = desk
+    app.state.settings, app.state.use_cases = desk.settings, desk.use_cases
+    app.state.shutdown_event = desk.shutdown_event
     app.include_router(turn_routes.router)
     app.include_router(event_routes.router)
     app.add_exception_handler(TurnlogError, handle_error)

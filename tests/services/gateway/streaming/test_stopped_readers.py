@@ -18,7 +18,7 @@ from tests.services.gateway.streaming.stream_session import (
     open_streamed_session,
     serve_app,
 )
-from turnlog.services.gateway.streaming.sse import MAX_PENDING_BYTES
+from turnlog.services.http.sse import MAX_PENDING_BYTES
 
 LONG = "x" * 50_000
 

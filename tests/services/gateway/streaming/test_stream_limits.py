@@ -15,7 +15,7 @@ from starlette.routing import Route
 from tests.services.gateway.streaming.sse_client import open_stream
 from tests.services.gateway.streaming.stream_session import serve_app
 from turnlog.events.errors import Unavailable
-from turnlog.services.gateway.streaming.sse import (
+from turnlog.services.http.sse import (
     MAX_PENDING_BYTES,
     SseResponse,
     StreamTimeouts,

@@ -23,12 +23,13 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
-from turnlog.services.gateway.streaming.turn_cursor import TurnCursor, parse_turn_cursor
-from turnlog.services.gateway.streaming.turn_stream_events import (
+from turnlog.services.use_cases.turns.turn_stream_events import (
     MAX_TOKEN_TEXT,
+    TurnCursor,
     TurnStreamEvent,
     advance_by_record,
     advance_by_token,
+    parse_turn_cursor,
     resume_cursor,
 )
 

@@ -24,9 +24,9 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import TooLarge, Unavailable
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
-    get_last_message_at_leader,
-    get_message_at_leader,
-    get_next_message_at_leader,
+    get_last_message,
+    get_message,
+    get_next_message,
 )
 from turnlog.events.jetstream.js_api import JsApiError, PublishAck, request_json
 from turnlog.events.jetstream.nats_connection import (
@@ -228,12 +228,12 @@ async def _compare_at_leader(
     connection: NatsConnection, stream: str, batch: EventBatch
 ) -> LookupOutcome | None:
     behind = batch.after.stream_sequence if batch.after else 0
-    first = await get_next_message_at_leader(connection, stream, batch.subjects, behind + 1)
+    first = await get_next_message(connection, stream, batch.subjects, behind + 1, leader=True)
     if first is not None and (
         stored_batch := await _read_stored_batch(connection, stream, batch, first)
     ):
         return BatchAlreadyStored(stored_batch)
-    head = await get_last_message_at_leader(connection, stream, batch.subjects)
+    head = await get_last_message(connection, stream, batch.subjects, leader=True)
     if first is None and (head.stream_sequence if head else 0) >= behind:
         # The batch may still arrive; whatever follows `behind` was stored between the two reads.
         return None
@@ -248,7 +248,7 @@ async def _read_stored_batch(
     if first.payload != payloads[0]:
         return ()
     places = range(first.stream_sequence + 1, first.stream_sequence + len(payloads))
-    rest = [await get_message_at_leader(connection, stream, place) for place in places]
+    rest = [await get_message(connection, stream, place, leader=True) for place in places]
     if [message.payload for message in rest if message] != payloads[1:]:
         return ()
     return _record_batch(batch, places.stop - 1)

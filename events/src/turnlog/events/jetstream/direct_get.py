@@ -3,8 +3,9 @@
 Any replica answers a direct get, and a follower may lag; ask the leader if that matters. A follower
 may also have vanished with its host, and get its share of the requests for as long as the other
 servers have not noticed it: what is not answered within a second is asked of the leader, or once
-more. No request scans without a count: a filtered scan of a large stream takes tens of
-milliseconds, an exact get a third of one.
+more. The leader is also asked where no server listens yet, as in the first moments of a stream. No
+request scans without a count: a filtered scan of a large stream takes tens of milliseconds, an
+exact get a third of one.
 
 Through nats-py, a message costs a task, a future and the parsing of all headers. Requests for many
 messages take the answers from the wire instead. A batch may lack messages that were lost or that a
@@ -65,48 +66,37 @@ class StoredMessage:
 
 
 async def get_message(
-    connection: NatsConnection, stream: str, sequence: int
+    connection: NatsConnection, stream: str, sequence: int, *, leader: bool = False
 ) -> StoredMessage | None:
-    """Return the message at a stream sequence; None may mean that a follower lags."""
-    return await _request_direct(connection, stream, seq=sequence)
+    """Return the message at a stream sequence, or None.
+
+    Unless it is asked of the leader, None may mean that a follower lags; so in all of these.
+    """
+    return await _request_message(connection, stream, leader=leader, seq=sequence)
 
 
 async def get_last_message(
-    connection: NatsConnection, stream: str, subjects: str
+    connection: NatsConnection, stream: str, subjects: str, *, leader: bool = False
 ) -> StoredMessage | None:
-    """Return the last message under `subjects`, possibly from a follower that lags."""
-    return await _request_direct(connection, stream, last_by_subj=subjects)
+    """Return the last message under `subjects`, or None."""
+    return await _request_message(connection, stream, leader=leader, last_by_subj=subjects)
 
 
 async def get_next_message(
-    connection: NatsConnection, stream: str, subjects: str, start: int
+    connection: NatsConnection, stream: str, subjects: str, start: int, *, leader: bool = False
 ) -> StoredMessage | None:
-    """Return the first message under `subjects` at or after `start`.
+    """Return the first message under `subjects` at or after `start`, or None."""
+    return await _request_message(
+        connection, stream, leader=leader, seq=start, next_by_subj=subjects
+    )
 
-    None may mean that a follower lags.
-    """
-    return await _request_direct(connection, stream, seq=start, next_by_subj=subjects)
 
-
-async def get_message_at_leader(
-    connection: NatsConnection, stream: str, sequence: int
+async def _request_message(
+    connection: NatsConnection, stream: str, *, leader: bool, **request: str | int
 ) -> StoredMessage | None:
-    """Return the message at a stream sequence from the leader, or None if there is none."""
-    return await _request_leader(connection, stream, seq=sequence)
-
-
-async def get_last_message_at_leader(
-    connection: NatsConnection, stream: str, subjects: str
-) -> StoredMessage | None:
-    """Return the last message under `subjects` from the leader, or None if there is none."""
-    return await _request_leader(connection, stream, last_by_subj=subjects)
-
-
-async def get_next_message_at_leader(
-    connection: NatsConnection, stream: str, subjects: str, start: int
-) -> StoredMessage | None:
-    """Return the first message under `subjects` at or after `start` from the leader, or None."""
-    return await _request_leader(connection, stream, seq=start, next_by_subj=subjects)
+    if leader:
+        return await _request_leader(connection, stream, **request)
+    return await _request_direct(connection, stream, **request)
 
 
 async def _request_direct(
@@ -116,7 +106,7 @@ async def _request_direct(
     patience = min(DIRECT_SECONDS, connection.patience)
     try:
         answer = await connection.send_request(subject, payload, patience=patience)
-    except RequestUnanswered:
+    except (RequestNotSent, RequestUnanswered):
         return await _request_leader(connection, stream, **request)
     match _get_status(answer):
         case None:

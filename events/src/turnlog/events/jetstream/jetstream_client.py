@@ -26,9 +26,8 @@ from turnlog.events.errors import AlteredBlob, Corrupt, Unavailable
 from turnlog.events.jetstream import batch_append, session_reads, stream_reader
 from turnlog.events.jetstream.direct_get import (
     get_last_message,
-    get_last_message_at_leader,
-    get_message_at_leader,
-    get_next_message_at_leader,
+    get_message,
+    get_next_message,
 )
 from turnlog.events.jetstream.js_api import (
     JsApiError,
@@ -124,10 +123,10 @@ class JetStreamBlobStore:
         subject = build_blob_subject(tenant, digest)
         found = await get_last_message(self.connection, BLOBS_STREAM, subject)
         if found is None:
-            found = await get_last_message_at_leader(self.connection, BLOBS_STREAM, subject)
+            found = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
         if found is None or compute_digest(found.payload) != digest:
             # Only the first message under a digest was stored by `put_blob`.
-            found = await get_next_message_at_leader(self.connection, BLOBS_STREAM, subject, 1)
+            found = await get_next_message(self.connection, BLOBS_STREAM, subject, 1, leader=True)
         if found is None:
             raise Corrupt(f"blob {digest}", "it is gone")
         if compute_digest(found.payload) != digest:
@@ -185,7 +184,7 @@ class JetStreamSnapshotStore:
             return True
         if info.subject_count == 0:
             return False
-        latest = await get_last_message_at_leader(self.connection, SNAPSHOTS_STREAM, subject)
+        latest = await get_last_message(self.connection, SNAPSHOTS_STREAM, subject, leader=True)
         return latest is None or (at_rest and info.subject_count > 1)
 
     async def _drop_all(self, subject: str) -> None:
@@ -257,7 +256,7 @@ class JetStreamLog:
             self.kind.find_stream(tenant),
             self.kind.build_leaf_filter(tenant, leaf),
         )
-        found = await get_last_message_at_leader(self.connection, stream, subjects)
+        found = await get_last_message(self.connection, stream, subjects, leader=True)
         return found.stream_sequence if found else 0
 
     async def read_range(
@@ -325,7 +324,7 @@ class JetStreamLog:
 
     async def read_raw_event(self, stream_sequence: int) -> RawEvent | None:
         """See `EventLog.read_raw_event`."""
-        found = await get_message_at_leader(self.connection, self.kind.stream, stream_sequence)
+        found = await get_message(self.connection, self.kind.stream, stream_sequence, leader=True)
         return RawEvent(found.subject, found.stream_sequence, found.payload) if found else None
 
     async def read_events_at(

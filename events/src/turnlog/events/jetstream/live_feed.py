@@ -24,6 +24,7 @@ from typing import Final, Generic, TypeVar
 
 from nats import errors
 
+from turnlog.events.chain_link import is_next_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, draw_backoff
@@ -306,9 +307,9 @@ class JetStreamSessionWatch:
         return self.seen if isinstance(self.seen, int) else self.seen.sequence
 
     def _does_follow(self, event: RecordedEvent) -> bool:
-        if event.sequence != self._seen_sequence + 1:
-            return False
-        return isinstance(self.seen, int) or event.envelope.prevhash == self.seen.head.hash
+        if isinstance(self.seen, int):
+            return event.sequence == self.seen + 1
+        return is_next_event(event, self.seen.head)
 
     def _is_read_due(self) -> bool:
         since = asyncio.get_running_loop().time() - self.checked_at

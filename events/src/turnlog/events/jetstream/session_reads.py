@@ -16,20 +16,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from turnlog.events.chain_link import is_next_event
 from turnlog.events.codec import decode_event
-from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, StreamHole
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
     get_consecutive_messages,
     get_last_message,
-    get_last_message_at_leader,
     get_message,
-    get_message_at_leader,
     get_messages,
     get_next_message,
-    get_next_message_at_leader,
 )
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
@@ -53,11 +50,11 @@ async def read_last_event(
     """
     if not leader:
         found = await get_last_message(connection, stream, subjects)
-    elif found := await get_last_message_at_leader(connection, stream, subjects):
+    elif found := await get_last_message(connection, stream, subjects, leader=True):
         pass
-    elif await get_next_message_at_leader(connection, stream, subjects, 1):
+    elif await get_next_message(connection, stream, subjects, 1, leader=True):
         # An event that was appended between the two requests is found by the second try.
-        found = await get_last_message_at_leader(connection, stream, subjects)
+        found = await get_last_message(connection, stream, subjects, leader=True)
         if found is None:
             raise await _describe_lost_end(connection, stream, subjects)
     return _decode_message(found) if found else None
@@ -112,7 +109,7 @@ async def read_range(
         events = await walk_back(connection, stream, upto, count)
     else:
         events = await _scan_range(connection, stream, subjects, after, upto, count)
-    if events[0].envelope.prevhash != (after.hash if after else None):
+    if not is_next_event(events[0], after):
         raise Corrupt(_describe_event(events[0]), "does not continue the event before it")
     return events
 
@@ -149,7 +146,7 @@ async def read_next_events(
 ) -> list[RecordedEvent]:
     """Return up to `count` events after `after`; raises `Corrupt` if the chain is broken."""
     events = await _fetch_forward(connection, stream, subjects, after, count)
-    if events and events[0].envelope.prevhash != (after.hash if after else None):
+    if events and not is_next_event(events[0], after):
         raise Corrupt(_describe_event(events[0]), "does not continue the event before it")
     for pair in pairwise(events):
         _check_link(*pair)
@@ -185,7 +182,7 @@ async def read_raw_events_by_subject(
     while True:
         page = await get_consecutive_messages(connection, stream, subjects, start, EVENT_PAGE_SIZE)
         if not page:
-            more = await get_next_message_at_leader(connection, stream, subjects, start)
+            more = await get_next_message(connection, stream, subjects, start, leader=True)
             if more is None:
                 return events
             page = [more]
@@ -212,7 +209,7 @@ async def _fetch_event(connection: NatsConnection, stream: str, place: int) -> R
     if place < 1:
         raise Corrupt(f"{stream} {place}", "no event can be there")
     at_follower = await get_message(connection, stream, place)
-    found = at_follower or await get_message_at_leader(connection, stream, place)
+    found = at_follower or await get_message(connection, stream, place, leader=True)
     if found is None:
         raise StreamHole(stream, place, place)
     return _decode_message(found)
@@ -223,11 +220,8 @@ def _decode_message(found: StoredMessage) -> RecordedEvent:
 
 
 def _is_linked(earlier: RecordedEvent, later: RecordedEvent) -> bool:
-    return (
-        (later.tenant, later.session) == (earlier.tenant, earlier.session)
-        and later.sequence == earlier.sequence + 1
-        and later.envelope.prevhash == compute_digest(earlier.stored)
-    )
+    is_of_session = (later.tenant, later.session) == (earlier.tenant, earlier.session)
+    return is_of_session and is_next_event(later, earlier.head)
 
 
 def _check_link(earlier: RecordedEvent, later: RecordedEvent) -> None:
@@ -292,7 +286,7 @@ async def _fetch_first_from(
     connection: NatsConnection, stream: str, subjects: str, place: int
 ) -> RecordedEvent:
     at_follower = await get_next_message(connection, stream, subjects, place)
-    found = at_follower or await get_next_message_at_leader(connection, stream, subjects, place)
+    found = at_follower or await get_next_message(connection, stream, subjects, place, leader=True)
     if found is None:
         raise Corrupt(f"{stream} {place}", "the events from here on are gone")
     return _decode_message(found)

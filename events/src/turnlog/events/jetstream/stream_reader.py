@@ -32,8 +32,8 @@ from pydantic import BaseModel, JsonValue
 
 from turnlog.events.errors import Corrupt, StreamHole, Unavailable
 from turnlog.events.jetstream.direct_get import (
-    get_message_at_leader,
-    get_next_message_at_leader,
+    get_message,
+    get_next_message,
 )
 from turnlog.events.jetstream.js_api import StreamInfo, fetch_stream_info, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
@@ -278,10 +278,12 @@ class _StreamRead:
         if place >= passed:
             return
         first = place + 1
-        if await get_message_at_leader(self.connection, self.stream, first) is not None:
+        if await get_message(self.connection, self.stream, first, leader=True) is not None:
             detail = f"sequence {first} of {self.stream} was not delivered, but the leader has it"
             raise Unavailable("nats", detail)
-        later = await get_next_message_at_leader(self.connection, self.stream, self.subjects, first)
+        later = await get_next_message(
+            self.connection, self.stream, self.subjects, first, leader=True
+        )
         last = later.stream_sequence - 1 if later else passed
         raise StreamHole(self.stream, first, max(first, last))
 

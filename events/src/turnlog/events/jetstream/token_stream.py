@@ -22,7 +22,7 @@ from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
     get_consecutive_messages,
-    get_last_message_at_leader,
+    get_last_message,
 )
 from turnlog.events.jetstream.js_api import JsApiError, PublishAck, fetch_stream_info, request_json
 from turnlog.events.jetstream.live_feed import CHECK_SECONDS, LiveFeed, LiveQueue
@@ -91,7 +91,7 @@ class JetStreamTokenStream:
         """See `TokenStream.read_latest_event`."""
         subject = build_token_subject(tenant, session, turn)
         try:
-            newest = await get_last_message_at_leader(self.connection, TOKENS_STREAM, subject)
+            newest = await get_last_message(self.connection, TOKENS_STREAM, subject, leader=True)
         except (RequestNotSent, JsApiError):
             return None
         return next(iter(_decode_stamped(newest)), None) if newest else None
@@ -100,7 +100,7 @@ class JetStreamTokenStream:
         """See `TokenStream.measure_silence`."""
         subject = build_token_subject(tenant, session, turn)
         try:
-            newest = await get_last_message_at_leader(self.connection, TOKENS_STREAM, subject)
+            newest = await get_last_message(self.connection, TOKENS_STREAM, subject, leader=True)
             now = (await fetch_stream_info(self.connection, TOKENS_STREAM)).server_time
         except (RequestNotSent, JsApiError):
             return None

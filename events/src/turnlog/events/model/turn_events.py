@@ -15,8 +15,8 @@ from pydantic import Field, JsonValue
 from turnlog.events.content import Content
 from turnlog.events.event_model import EventModel
 from turnlog.events.model.attempt_figures import AttemptUsage
+from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.tenant.override_events import UserOverride
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
 """Why a model stopped, in one vocabulary for all providers."""

@@ -16,6 +16,7 @@ from itertools import takewhile
 from typing import Generic, TypeVar
 
 from turnlog.events.async_tasks import Watch, stream_watch
+from turnlog.events.chain_link import is_next_event
 from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -139,7 +140,7 @@ class MemoryLog:
         first = after.sequence if after else 0
         places = self.sessions.get((tenant, session), [])[first : upto.sequence]
         events = [self._read_event(place) for place in places]
-        if events and events[0].envelope.prevhash != (after.hash if after else None):
+        if events and not is_next_event(events[0], after):
             raise Corrupt(f"log {places[0]}", "does not continue the event before it")
         return events
 
@@ -150,7 +151,7 @@ class MemoryLog:
         first = after.sequence if after else 0
         places = self.sessions.get((tenant, session), [])[first : first + count]
         events = [self._read_event(place) for place in places]
-        if events and events[0].envelope.prevhash != (after.hash if after else None):
+        if events and not is_next_event(events[0], after):
             raise Corrupt(f"log {places[0]}", "does not continue the event before it")
         return events
 

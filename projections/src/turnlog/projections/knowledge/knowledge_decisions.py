@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar, assert_never
 
 from turnlog.events.errors import Refused
-from turnlog.events.model.tenant.knowledge_events import (
+from turnlog.events.model.knowledge_events import (
     KnowledgeAdded,
     KnowledgeEdited,
     KnowledgeEntry,

@@ -13,7 +13,7 @@ from typing import Final
 
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.events.model.tenant.knowledge_events import EntryKind, KnowledgeEntry
+from turnlog.events.model.knowledge_events import EntryKind, KnowledgeEntry
 from turnlog.projections.blueprint.schema.strict_model import ID_PATTERN
 from turnlog.projections.blueprint.storable_json import is_storable
 

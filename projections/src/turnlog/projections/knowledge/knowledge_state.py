@@ -13,7 +13,7 @@ from typing import assert_never
 from turnlog.events.codec import decode_knowledge_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.model.tenant.knowledge_events import (
+from turnlog.events.model.knowledge_events import (
     KnowledgeAdded,
     KnowledgeEdited,
     KnowledgeEntry,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from turnlog.events.content import Digest
-from turnlog.events.model.tenant.knowledge_events import EntryKind
+from turnlog.events.model.knowledge_events import EntryKind
 
 MAX_CANDIDATES: Final = 24
 """The most hits of one search; with texts of the longest kind they still fit into one message."""

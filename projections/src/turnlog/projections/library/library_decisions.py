@@ -17,7 +17,7 @@ from typing import Final, TypeVar, assert_never
 
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.events.model.tenant.segment_events import (
+from turnlog.events.model.segment_events import (
     NewSegment,
     NewSegmentVersion,
     SegmentsActivated,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.content import compute_digest
-from turnlog.events.model.tenant.segment_events import SegmentText
+from turnlog.events.model.segment_events import SegmentText
 from turnlog.projections.blueprint.schema.strict_model import ID_PATTERN, LOCALE_PATTERN
 from turnlog.projections.blueprint.storable_json import MAX_INT, is_storable
 

@@ -13,7 +13,7 @@ from typing import Final, assert_never
 from turnlog.events.codec import decode_segment_event
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.model.tenant.segment_events import (
+from turnlog.events.model.segment_events import (
     NewSegment,
     NewSegmentVersion,
     SegmentsActivated,

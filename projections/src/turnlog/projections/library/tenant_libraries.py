@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from turnlog.events.chain_link import find_chain_break
 from turnlog.events.codec import decode_event, decode_segment_event
-from turnlog.events.envelope import ChainHead, RecordedEvent, find_chain_break
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.model.tenant.segment_events import SEGMENT_FAMILY
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.library.segment_library import (
     LibrarySegment,

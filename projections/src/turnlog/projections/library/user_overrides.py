@@ -14,7 +14,7 @@ from turnlog.events.codec import decode_library_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.model.tenant.override_events import OverrideRemoved, OverrideSet, UserOverride
+from turnlog.events.model.override_events import OverrideRemoved, OverrideSet, UserOverride
 from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace, get_override_place
 
 MAX_OVERRIDES: Final = 64

@@ -55,8 +55,9 @@ from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot, 
 from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
 from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer
+from turnlog.projections.prompt.sources.offered_tools import OfferedTool
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.prompt.sources.tool_sources import OfferedTool, plan_offered_tools
+from turnlog.projections.prompt.sources.tool_sources import plan_offered_tools
 from turnlog.projections.prompt.tool_rounds import plan_tool_rounds
 from turnlog.projections.session.state import SessionState
 

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from turnlog.events.codec import decode_library_event
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.model.tenant.quota_events import (
+from turnlog.events.model.quota_events import (
     QuotaBalance,
     QuotaLimits,
     QuotaReleased,
@@ -25,6 +25,7 @@ from turnlog.events.model.tenant.quota_events import (
     QuotaSettled,
 )
 from turnlog.events.registry import QuotaEvent
+from turnlog.projections.quotas.turn_bound import TurnBound
 
 MAX_UNSETTLED_TURNS: Final = 200
 """Turns of one user that may be unsettled at once, so that an event stays small."""
@@ -90,14 +91,6 @@ class LimitUse:
     def is_used_up(self) -> bool:
         """Whether nothing would be left even if the turns that are not settled used nothing."""
         return self.used >= self.limit
-
-
-@dataclass(frozen=True, slots=True)
-class TurnBound:
-    """What a turn may use at most."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
 
 
 class QuotaExceeded(Refused):

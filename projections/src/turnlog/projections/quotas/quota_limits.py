@@ -9,7 +9,7 @@ from typing import Final
 from turnlog.events.codec import decode_library_event
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.model.tenant.quota_events import QuotaEdited, QuotaLimits
+from turnlog.events.model.quota_events import QuotaEdited, QuotaLimits
 
 UNLIMITED: Final = QuotaLimits()
 """The limits of a user who has none."""

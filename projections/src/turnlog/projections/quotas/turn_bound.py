@@ -9,6 +9,7 @@ children of a coordinator reserve for themselves.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
@@ -16,13 +17,20 @@ from pydantic import JsonValue
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import resolve_limit
 from turnlog.projections.blueprint.schema.call_specs import CallSpec, ProfileSpec
-from turnlog.projections.quotas.quota_decisions import TurnBound
 
 UNBUDGETED_INPUT_TOKENS: Final = 32_000
 """What a call reserves in a blueprint without budgets; it is not cut, so it may take more."""
 
 DEFAULT_OUTPUT_TOKENS: Final = 4_096
 """What a call reserves for its answer if its parameters do not limit it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBound:
+    """What a turn may use at most."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 def compute_turn_bound(

@@ -11,7 +11,7 @@ from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import AttemptEnded, ContextAssembled, find_attempt_end
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted, find_turn_end
-from turnlog.projections.quotas.quota_decisions import TurnBound
+from turnlog.projections.quotas.turn_bound import TurnBound
 
 _CHARACTERS_PER_TOKEN: Final = 4
 

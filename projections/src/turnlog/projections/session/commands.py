@@ -18,10 +18,10 @@ from turnlog.events.model.call_events import AttemptFault
 from turnlog.events.model.child_events import ChildOutcome
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
+from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
 from turnlog.events.model.retrieval_events import FeedbackVote, KnowledgeRetrieved
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
-from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.model.tool_events import ApprovalDecision, ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import FinishReason, TurnRole
 from turnlog.events.tokens import ToolRequest
@@ -29,7 +29,7 @@ from turnlog.projections.blueprint.schema.lookups.resolver_specs import Referenc
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.storable_json import JsonObject
-from turnlog.projections.quotas.quota_decisions import TurnBound
+from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
 from turnlog.projections.session.tool_uses import ToolUse
 from turnlog.projections.tools.parsed_plan import ParsedPlan

@@ -18,8 +18,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
+from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.retrieval_events import NothingFoundPolicy
-from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.events.model.turn_events import TurnReservation, TurnRole
 from turnlog.projections.session.text_refs import InputsRef, TextRef
 from turnlog.projections.session.tool_uses import ChildTurnRef, ToolUse, UndecidedApproval

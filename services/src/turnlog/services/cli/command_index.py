@@ -9,6 +9,7 @@ from typing import Final
 
 import typer
 
+from turnlog.services.cli.blueprints import blueprint_commands
 from turnlog.services.cli.commands import (
     admin_commands,
     audit_commands,
@@ -19,14 +20,11 @@ from turnlog.services.cli.commands import (
     steering_commands,
     tool_commands,
 )
-from turnlog.services.cli.commands.tenant import (
-    blueprint_commands,
-    knowledge_commands,
-    override_commands,
-    quota_commands,
-    segment_library_commands,
-    usage_commands,
-)
+from turnlog.services.cli.knowledge import knowledge_commands
+from turnlog.services.cli.overrides import override_commands
+from turnlog.services.cli.quotas import quota_commands
+from turnlog.services.cli.segments import segment_commands
+from turnlog.services.cli.usage import usage_commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +134,13 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("override remove", override_commands.remove_override),
             CommandEntry("quota set", quota_commands.set_quota),
             CommandEntry("quota show", quota_commands.show_quota),
-            CommandEntry("segments list", segment_library_commands.list_segments),
-            CommandEntry("segments show", segment_library_commands.show_segment),
-            CommandEntry("segments add", segment_library_commands.add_segment),
-            CommandEntry("segments edit", segment_library_commands.edit_segment),
-            CommandEntry("segments activate", segment_library_commands.mark_segment_active),
-            CommandEntry("segments deactivate", segment_library_commands.mark_segment_inactive),
-            CommandEntry("segments import", segment_library_commands.import_segments),
+            CommandEntry("segments list", segment_commands.list_segments),
+            CommandEntry("segments show", segment_commands.show_segment),
+            CommandEntry("segments add", segment_commands.add_segment),
+            CommandEntry("segments edit", segment_commands.edit_segment),
+            CommandEntry("segments activate", segment_commands.mark_segment_active),
+            CommandEntry("segments deactivate", segment_commands.mark_segment_inactive),
+            CommandEntry("segments import", segment_commands.import_segments),
             CommandEntry("knowledge list", knowledge_commands.list_knowledge),
             CommandEntry("knowledge add", knowledge_commands.add_entry),
             CommandEntry("knowledge import", knowledge_commands.import_knowledge),

@@ -19,25 +19,12 @@ from starlette.routing import BaseRoute
 
 from turnlog.events.errors import TurnlogError
 from turnlog.events.ids import ID_PATTERN
+from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway import static_ui
 from turnlog.services.gateway.dependencies import GatewayDependencies
-from turnlog.services.gateway.http.component_schemas import add_event_components
-from turnlog.services.gateway.http.middleware import (
-    BodyLimitMiddleware,
-    TracingMiddleware,
-    find_route,
-)
-from turnlog.services.gateway.http.openapi_descriptions import add_descriptions
-from turnlog.services.gateway.http.request_checks import check_body, check_query
-from turnlog.services.gateway.http.request_origin import RequestOriginMiddleware, list_own_hosts
-from turnlog.services.gateway.http.trusted_proxy import get_actor
-from turnlog.services.gateway.problem_details import (
-    PROBLEM_MEDIA_TYPE,
-    ProblemDetails,
-    handle_error,
-)
 from turnlog.services.gateway.routes import (
     audit_routes,
+    blueprint_routes,
     call_routes,
     event_routes,
     health_routes,
@@ -48,22 +35,35 @@ from turnlog.services.gateway.routes import (
     turn_routes,
     what_if_routes,
 )
-from turnlog.services.gateway.routes.tenant import (
-    blueprint_routes,
-    knowledge_routes,
-    override_routes,
-    quota_routes,
-    segment_routes,
-    usage_routes,
+from turnlog.services.http.component_schemas import add_event_components
+from turnlog.services.http.middleware import (
+    BodyLimitMiddleware,
+    TracingMiddleware,
+    find_route,
 )
+from turnlog.services.http.openapi_descriptions import add_descriptions
+from turnlog.services.http.problem_details import (
+    PROBLEM_MEDIA_TYPE,
+    ProblemDetails,
+    handle_error,
+)
+from turnlog.services.http.request_checks import check_body, check_query
+from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
+from turnlog.services.http.trusted_proxy import get_actor
+from turnlog.services.knowledge import knowledge_routes
+from turnlog.services.overrides import override_routes
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.telemetry.request_log import RequestLog
+from turnlog.services.quotas import quota_routes
+from turnlog.services.segments import segment_routes
+from turnlog.services.usage import usage_routes
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     session_routes.router,
     turn_routes.router,
     turn_routes.ask_router,
     session_command_routes.router,
+    approval_routes.router,
     event_routes.router,
     call_routes.router,
     prompt_routes.router,
@@ -94,8 +94,9 @@ PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 def build_app(deps: GatewayDependencies) -> FastAPI:
     """Return the application that serves requests with these dependencies."""
     # Without questions if their blueprint is hidden
-    app = create_routed_app(asking=not deps.blueprint_folders.is_hidden(deps.settings.ask))
-    app.state.dependencies = deps
+    app = create_routed_app(asking=deps.use_cases.questions.is_offered)
+    app.state.settings, app.state.use_cases = deps.settings, deps.use_cases
+    app.state.shutdown_event = deps.shutdown_event
     for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle_error)
     settings = deps.settings

@@ -23,8 +23,8 @@ from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import create_blueprint_folders
 from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.gateway.app import build_app
-from turnlog.services.gateway.dependencies import GatewayDependencies
-from turnlog.services.gateway.http.http_protocol import create_http_protocol
+from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
+from turnlog.services.http.http_protocol import create_http_protocol
 from turnlog.services.integrity.folded_positions import RowPositions, answer_position_requests
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks
@@ -36,6 +36,7 @@ from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.sessions.cache_rollback_check import watch_log_identity
+from turnlog.services.use_cases.use_case_composition import UseCaseParts
 
 _log = structlog.get_logger("turnlog.gateway")
 
@@ -62,15 +63,19 @@ async def run_gateway(
             guard = LogGuard(parts.log, parts.library, RowPositions(store), settings.tenant)
             record = RecordWatch(parts.connection)
             guarded = _guard_appends(parts, store, guard, record)
-            dependencies = _create_dependencies(
-                settings, guarded, store, projection_signal, guard, record, shared_checks
+            checks = {} if shared_checks is None else shared_checks
+            checks["durability"] = parts.durability.require_promised
+            checks |= create_log_checks(parts.connection, settings, guard, record)
+            use_case_parts = _create_use_case_parts(
+                settings, guarded, store, projection_signal, record=record, health_checks=checks
             )
+            dependencies = build_dependencies(settings, use_case_parts, parts.tracing)
             async with (
                 run_tasks(_check_integrity(store)),
                 guard.run_checks(),
                 record.run_checks(),
                 answer_position_requests(parts.connection, store),
-                watch_log_identity(parts.connection, dependencies.command_handler, shutdown),
+                watch_log_identity(parts.connection, use_case_parts.command_handler, shutdown),
                 serve_app(dependencies) as address,
             ):
                 _log.info("gateway-listening", address=address, tenant=settings.tenant)
@@ -110,25 +115,19 @@ def _guard_appends(
     )
 
 
-def _create_dependencies(
+def _create_use_case_parts(
     settings: GatewaySettings,
     components: ProcessComponents,
     store: ReadModelStore,
     projection_signal: ProjectionSignal,
-    guard: LogGuard,
     record: RecordWatch,
-    shared_checks: dict[str, HealthCheck] | None,
-) -> GatewayDependencies:
-    health_checks = {} if shared_checks is None else shared_checks
-    health_checks["durability"] = components.durability.require_promised
-    health_checks |= create_log_checks(components.connection, settings, guard, record)
+    health_checks: dict[str, HealthCheck],
+) -> UseCaseParts:
     quotas = components.create_turn_quotas()
     sessions = components.create_command_handler(CommandLookup(store), quotas)
-    return GatewayDependencies(
-        settings=settings,
-        log=components.log,
-        tokens=components.tokens,
+    return UseCaseParts(
         command_handler=sessions,
+        tokens=components.tokens,
         quotas=quotas,
         overrides=components.create_override_service(),
         segment_service=components.create_segment_service(),
@@ -139,11 +138,12 @@ def _create_dependencies(
         blueprint_folders=create_blueprint_folders(settings),
         store=store,
         projection_signal=projection_signal,
-        tracing=components.tracing,
         durability=components.durability,
+        default_model=settings.model,
+        question_blueprint=settings.ask,
+        prices=ModelPrices(settings.prices),
         health_checks=health_checks,
         record_watch=record,
-        prices=ModelPrices(settings.prices),
     )
 
 

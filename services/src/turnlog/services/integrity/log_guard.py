@@ -26,8 +26,8 @@ from turnlog.events.codec import EventBatch
 from turnlog.events.errors import LogRolledBack, Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamLog
 from turnlog.services.integrity.folded_positions import FoldedPositions, PositionSource
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.integrity.row_rollback_check import verify_log
-from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
 
 CHECK_INTERVAL: Final = 5.0
 """Seconds between two checks in the background."""

@@ -23,7 +23,7 @@ import structlog
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import EventBatch
 from turnlog.events.errors import Corrupt, StreamHole, Unavailable
-from turnlog.events.jetstream.direct_get import get_message_at_leader
+from turnlog.events.jetstream.direct_get import get_message
 from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
 from turnlog.events.jetstream.js_api import StreamInfo, fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
@@ -150,7 +150,7 @@ class RecordWatch:
         return holes
 
     async def _has_messages(self, stream: str, places: set[int]) -> bool:
-        found = [await get_message_at_leader(self.connection, stream, place) for place in places]
+        found = [await get_message(self.connection, stream, place, leader=True) for place in places]
         return None not in found
 
 

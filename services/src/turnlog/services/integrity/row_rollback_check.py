@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import LogRolledBack, StreamHole
 from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent
-from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS, confirm_rollback
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS, confirm_rollback
 
 _FIX: Final = "restore that log, or run `turnlog rebuild` to build rows from this one"
 

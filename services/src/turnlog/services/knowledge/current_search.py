@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from turnlog.events.errors import Refused
-from turnlog.events.model.tenant.knowledge_events import KNOWLEDGE_FAMILY
+from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.knowledge.search_port import (
     KnowledgeSearch,

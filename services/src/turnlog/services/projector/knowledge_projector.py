@@ -17,12 +17,13 @@ from typing import Final
 import structlog
 
 from turnlog.events.async_tasks import run_tasks
+from turnlog.events.chain_link import find_chain_break
 from turnlog.events.codec import decode_event, decode_knowledge_event
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import RecordedEvent, find_chain_break
-from turnlog.events.errors import Corrupt, LaterRelease, Unavailable
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.nats_connection import wait_backoff
-from turnlog.events.model.tenant.knowledge_events import (
+from turnlog.events.model.knowledge_events import (
     KNOWLEDGE_FAMILY,
     KnowledgeAdded,
     KnowledgeEdited,
@@ -51,10 +52,14 @@ from turnlog.projections.store.knowledge.knowledge_projection import (
 )
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.services.integrity.row_rollback_check import verify_log
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.knowledge.embedders import CheckedEmbedder
-from turnlog.services.projector.outage_log import OutageLog
-from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
+from turnlog.services.projector.projector_rounds import (
+    OutageLog,
+    load_library_text,
+    run_rounds,
+    verify_library_position,
+)
 
 EVENTS_PER_WRITE: Final = 10
 """Events written in one transaction, so that no other writer of SQLite waits for long."""
@@ -86,16 +91,7 @@ class KnowledgeProjector:
 
     async def run(self) -> None:
         """Keep the index up to date; ends by cancellation, or with `Corrupt`."""
-        outage = OutageLog()
-        while True:
-            try:
-                await self._run_round()
-            except Unavailable as error:
-                outage.record_failure(error)
-            except Corrupt as error:
-                _log.error("projector-stopped", where=error.where, detail=error.detail)
-                raise
-            await wait_backoff(outage.failures)
+        await run_rounds(self._run_round)
 
     async def rebuild_index(self) -> int:
         """Build the index from the first event; return the stream sequence it is folded to."""
@@ -110,13 +106,20 @@ class KnowledgeProjector:
         await clear_former_builds(self.store)
         return folded.position
 
-    async def _run_round(self) -> None:
+    async def _run_round(self, _outage: OutageLog) -> None:
         """Fold until another process moves the position, or another build is active."""
         await prepare_schema(self.store)
         async with self.store.open_reader() as connection:
             before = await read_knowledge_position(connection)
         if before:
-            await self._verify_position(before)
+            await verify_library_position(
+                self.log,
+                self.tenant,
+                before,
+                KNOWLEDGE_VERSION,
+                what="an index",
+                seconds=self.patience,
+            )
         await clear_former_builds(self.store)
         log = await self.log.get_identity(self.tenant)
         async with self.store.open_writer() as connection:
@@ -153,13 +156,6 @@ class KnowledgeProjector:
                 moved = await self._fold_batch(moved, raws)
                 if moved is None:
                     return
-
-    async def _verify_position(self, before: KnowledgePosition) -> None:
-        """Raise `Corrupt` unless the index comes from this stream, and from no later release."""
-        if before.version > KNOWLEDGE_VERSION:
-            detail = f"an index of version {before.version}, this release knows {KNOWLEDGE_VERSION}"
-            raise LaterRelease("read models", f"{detail}: run the later one")
-        await verify_log(self.log, self.tenant, before, seconds=self.patience)
 
     async def _begin_build(self) -> KnowledgePosition:
         log = await self.log.get_identity(self.tenant)
@@ -256,11 +252,7 @@ class KnowledgeProjector:
         return found
 
     async def _load_text(self, tenant: str, digest: Digest) -> str | None:
-        try:
-            return (await self.blobs.get_blob(tenant, digest)).decode()
-        except Corrupt as error:
-            _log.error("knowledge-text-gone", tenant=tenant, digest=digest, reason=str(error))
-            return None
+        return await load_library_text(self.blobs, tenant, digest, missing="knowledge-text-gone")
 
 
 def build_meaning_text(entry: KnowledgeEntry, text: str) -> str:

@@ -29,7 +29,6 @@ from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
 from turnlog.projections.store.write.batch_apply import (
     ApplyResult,
-    FoldedBatch,
     UnchainedEvents,
     apply_batch,
     apply_chained_batch,
@@ -39,11 +38,10 @@ from turnlog.projections.store.write.projection_positions import (
     clear_hidden_builds,
 )
 from turnlog.projections.store.write.quarantining_fold import PoisonEvent
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.integrity.row_rollback_check import verify_log, verify_same_event
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.platform.telemetry.traces import Tracing, add_links
-from turnlog.services.projector.fold_lanes import IN_PROCESS_EVENT_LIMIT, fold_ahead
-from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
 
 LIVE_BATCH_EVENTS: Final = 500
 """Maximum events of one transaction, which limits how long another writer waits."""
@@ -69,8 +67,6 @@ class LogFolder:
     """Seconds for which a log must be too short to count as rolled back."""
     catch_up_batch: int = CATCH_UP_BATCH_EVENTS
     """Maximum events of one transaction while older events are read."""
-    in_process_events: int = IN_PROCESS_EVENT_LIMIT
-    """Older events that are folded in this process before others take over."""
 
     async def fold_from(
         self, at: ProjectionPosition, *, live: bool
@@ -81,7 +77,7 @@ class LogFolder:
         """
         await self.verify_position(at)
         try:
-            async with aclosing(self._follow(at) if live else self._fold_to_end(at)) as steps:
+            async with aclosing(self._fold_batches(at, live=live)) as steps:
                 async for moved in steps:
                     yield moved
                     if moved is None:
@@ -92,10 +88,11 @@ class LogFolder:
             await self.verify_position(at)
             raise
 
-    async def _follow(self, at: ProjectionPosition) -> AsyncGenerator[ProjectionPosition | None]:
-        async with aclosing(
-            stream_fold_batches(self.log, at, live=True, most=LIVE_BATCH_EVENTS)
-        ) as batches:
+    async def _fold_batches(
+        self, at: ProjectionPosition, *, live: bool
+    ) -> AsyncGenerator[ProjectionPosition | None]:
+        most = LIVE_BATCH_EVENTS if live else self.catch_up_batch
+        async with aclosing(stream_fold_batches(self.log, at, live=live, most=most)) as batches:
             async for raws in batches:
                 step = await self._apply_batch(at, raws)
                 yield _report_result(step)
@@ -103,39 +100,20 @@ class LogFolder:
                     return
                 at = step.checkpoint
 
-    async def _fold_to_end(
-        self, at: ProjectionPosition
-    ) -> AsyncGenerator[ProjectionPosition | None]:
-        async with (
-            aclosing(
-                stream_fold_batches(self.log, at, live=False, most=self.catch_up_batch)
-            ) as batches,
-            aclosing(fold_ahead(batches, self.store, at.build, self.in_process_events)) as found,
-        ):
-            async for batch in found:
-                step = await self._apply_batch(at, batch.raws, batch.folded)
-                yield _report_result(step)
-                if step is None:
-                    return
-                at = step.checkpoint
-                batch.is_refused = batch.folded is not None and batch.folded is not step.batches[0]
-
     async def verify_position(self, at: ProjectionPosition) -> None:
         """Raise `Corrupt` unless rows and log belong together."""
         await verify_log(self.log, self.tenant, at, seconds=self.patience)
 
     async def _apply_batch(
-        self, at: ProjectionPosition, raws: Sequence[RawEvent], folded: FoldedBatch | None = None
+        self, at: ProjectionPosition, raws: Sequence[RawEvent]
     ) -> ApplyResult | None:
         with self.tracing.start_projection_span() as span:
             try:
-                step = await self.store.run_writer(
-                    lambda each: apply_chained_batch(each, at, raws, folded)
-                )
+                step = await self.store.run_writer(lambda each: apply_chained_batch(each, at, raws))
             except UnchainedEvents:
                 # The log may have been rolled back meanwhile; then nothing is written.
                 await self.verify_position(at)
-                step = await self.store.run_writer(lambda each: apply_batch(each, at, raws, folded))
+                step = await self.store.run_writer(lambda each: apply_batch(each, at, raws))
             for batch in step.batches if step else ():
                 add_links(span, batch.traceparents)
         return step

@@ -21,7 +21,7 @@ from typing import Final
 
 import structlog
 
-from turnlog.events.envelope import parse_chain_header
+from turnlog.events.chain_link import parse_chain_header
 from turnlog.events.errors import StreamHole, TurnlogError
 from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
 from turnlog.events.jetstream.js_api import fetch_stream_info

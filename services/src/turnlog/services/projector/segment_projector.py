@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.errors import Corrupt, LaterRelease, Unavailable
-from turnlog.events.jetstream.nats_connection import wait_backoff
 from turnlog.events.store.ports import BlobStore, EventLog, LogIdentity, RawEvent
 from turnlog.projections.library.tenant_libraries import LibraryChange, TenantLibraries
 from turnlog.projections.store.engine import ReadModelStore
@@ -29,9 +27,13 @@ from turnlog.projections.store.write.segment_projection import (
     read_segments_position,
     write_segments,
 )
-from turnlog.services.integrity.row_rollback_check import verify_log
-from turnlog.services.projector.outage_log import OutageLog
-from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
+from turnlog.services.projector.projector_rounds import (
+    OutageLog,
+    load_library_text,
+    run_rounds,
+    verify_library_position,
+)
 
 _log = structlog.get_logger("turnlog.projector")
 
@@ -52,29 +54,22 @@ class SegmentProjector:
 
     async def run(self) -> None:
         """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
-        outage = OutageLog()
-        while True:
-            try:
-                await self._run_round()
-            except Unavailable as error:
-                outage.record_failure(error)
-            except Corrupt as error:
-                _log.error("projector-stopped", where=error.where, detail=error.detail)
-                raise
-            await wait_backoff(outage.failures)
+        await run_rounds(self._run_round)
 
     async def rebuild_segments(self) -> int:
         """Rewrite the rows in one transaction; return the stream sequence they are folded to."""
         await prepare_schema(self.store)
         return (await self._rewrite_rows(await self._fold_stream())).position
 
-    async def _run_round(self) -> None:
+    async def _run_round(self, _outage: OutageLog) -> None:
         """Fold until another process moves the position."""
         await prepare_schema(self.store)
         async with self.store.open_reader() as connection:
             before = await read_segments_position(connection)
         if before:
-            await self._verify_position(before)
+            await verify_library_position(
+                self.log, self.tenant, before, SEGMENTS_VERSION, what="rows", seconds=self.patience
+            )
         past = await self._fold_stream()
         is_current = before and (before.version, before.position) == (
             SEGMENTS_VERSION,
@@ -87,13 +82,6 @@ class SegmentProjector:
                 if moved is None:
                     return
                 at = moved
-
-    async def _verify_position(self, before: SegmentsPosition) -> None:
-        """Raise `Corrupt` unless the rows come from this stream, and from no later release."""
-        if before.version > SEGMENTS_VERSION:
-            detail = f"rows of version {before.version}, this release knows {SEGMENTS_VERSION}"
-            raise LaterRelease("read models", f"{detail}: run the later one")
-        await verify_log(self.log, self.tenant, before, seconds=self.patience)
 
     async def _fold_stream(self) -> _StreamFold:
         past = _StreamFold(await self.log.get_identity(self.tenant))
@@ -133,15 +121,11 @@ class SegmentProjector:
             for version in segment.latest_versions.values()
         }
         return {
-            place: text for place in places if (text := await self._load_text(*place)) is not None
+            place: text
+            for place in places
+            if (text := await load_library_text(self.blobs, *place, missing="segment-text-gone"))
+            is not None
         }
-
-    async def _load_text(self, tenant: str, digest: Digest) -> str | None:
-        try:
-            return (await self.blobs.get_blob(tenant, digest)).decode()
-        except Corrupt as error:
-            _log.error("segment-text-gone", tenant=tenant, digest=digest, reason=str(error))
-            return None
 
 
 @dataclass(slots=True)

@@ -16,8 +16,7 @@ from typing import Final
 
 import structlog
 
-from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.jetstream.nats_connection import wait_backoff
+from turnlog.events.errors import Corrupt
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
@@ -26,7 +25,7 @@ from turnlog.projections.store.write.projection_positions import (
     ProjectionPosition,
 )
 from turnlog.services.projector.log_fold import LIVE_BATCH_EVENTS, LogFolder, rebuild_rows
-from turnlog.services.projector.outage_log import OutageLog
+from turnlog.services.projector.projector_rounds import OutageLog, run_rounds
 
 PAUSE_SECONDS: Final = 0.05
 """Seconds between transactions while following live events, because a turn's events come singly."""
@@ -44,27 +43,26 @@ class SessionProjector:
 
     async def run(self) -> None:
         """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
-        outage, is_checked = OutageLog(), False
-        while True:
-            try:
-                if not is_checked:
-                    await self.folder.store.check_integrity()
-                    is_checked = True
-                async with aclosing(self._run_round()) as steps:
-                    before = 0
-                    async for at in steps:
-                        outage.record_success()
-                        self.signal.notify_readers()
-                        await asyncio.sleep(
-                            PAUSE_SECONDS if at.position - before < LIVE_BATCH_EVENTS else 0
-                        )
-                        before = at.position
-            except Unavailable as error:
-                outage.record_failure(error)
-            except Corrupt as error:
-                _log.error("projector-stopped", where=error.where, detail=error.detail)
-                raise
-            await wait_backoff(outage.failures)
+        is_checked = False
+
+        async def run_round(outage: OutageLog) -> None:
+            nonlocal is_checked
+            if not is_checked:
+                await self.folder.store.check_integrity()
+                is_checked = True
+            await self._follow_log(outage)
+
+        await run_rounds(run_round)
+
+    async def _follow_log(self, outage: OutageLog) -> None:
+        async with aclosing(self._run_round()) as steps:
+            before = 0
+            async for at in steps:
+                outage.record_success()
+                self.signal.notify_readers()
+                is_alone = at.position - before < LIVE_BATCH_EVENTS
+                await asyncio.sleep(PAUSE_SECONDS if is_alone else 0)
+                before = at.position
 
     async def _run_round(self) -> AsyncGenerator[ProjectionPosition]:
         """Fold until another process moves the position."""

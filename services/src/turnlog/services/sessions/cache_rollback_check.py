@@ -15,10 +15,10 @@ from functools import partial
 from turnlog.events.errors import LogRolledBack, Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.services.caches.session_snapshots import has_event
+from turnlog.services.command_handling.idempotent_commands import create_rollback_error
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS, confirm_rollback
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import create_rollback_error
-from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS, confirm_rollback
 
 
 def watch_log_identity(

@@ -17,8 +17,10 @@ from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.session.commands import Command
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold_unbounded
+from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.rules.attempt_events import NewEvents
-from turnlog.projections.session.state import IdempotencyRecord, SessionState
+from turnlog.projections.session.state import IdempotencyRecord, SessionState, SettledTurnRef
+from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.state_cache import (
     OlderCommandLookup,
@@ -26,15 +28,15 @@ from turnlog.services.caches.state_cache import (
     refuse_unknown_session,
 )
 from turnlog.services.caches.text_cache import TextReader
-from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.idempotent_commands import (
+from turnlog.services.command_handling.idempotent_commands import (
     CommandMetadata,
     HandledCommand,
     IdempotentCommandHandler,
 )
+from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
+from turnlog.services.platform.clock import Clock, CreateId
+from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.sessions.older_turns import OlderTurnsLoader
-from turnlog.services.sessions.quota_reservations import TurnQuotas
-from turnlog.services.sessions.rollback_confirmation import CONFIRM_SECONDS
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
 """Return the command for the current state, or None when nothing is left to do."""
@@ -139,6 +141,17 @@ class CommandHandler:
         end = await self.log.find_event(tenant, session, upto, last)
         return await self.log.read_range(tenant, session, after, end)
 
+    async def load_turn_events(self, state: SessionState, turn: int) -> Sequence[RecordedEvent]:
+        """Return the session's events from the turn's text to the head; all if it has no text.
+
+        Raises `Refused` if there is no such turn.
+        """
+        text = _find_turn_text(state, turn)
+        places = [state.head.stream_sequence, *([text.place] if text else [])]
+        last, *first = await self.log.read_events_at(state.tenant, places)
+        before = first[0].head if first else None
+        return (*first, *await self.log.read_range(state.tenant, state.session, before, last))
+
     async def load_older_turns(
         self,
         state: SessionState,
@@ -201,6 +214,17 @@ class CommandHandler:
         """
         handled = await self._handler.append_batch(state, batch)
         return _create_outcome(handled) if handled else None
+
+
+def _find_turn_text(state: SessionState, turn: int) -> TextRef | None:
+    """Return the reference to a turn's text, which is in its first event; None when unknown."""
+    unsettled = [each for each in state.unsettled_turns if each.turn == turn]
+    if unsettled:
+        return unsettled[0].text
+    settled = find_settled_turn(state, turn)
+    if settled is None:
+        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    return settled.text if isinstance(settled, SettledTurnRef) else None
 
 
 def _create_outcome(handled: HandledCommand[SessionState, IdempotencyRecord]) -> CommandOutcome:

@@ -69,8 +69,8 @@ from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.structured_output.output_requests import find_output_request
 from turnlog.services.blueprints.response_formats import ResponseFormats
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.tenant.segment_service import SegmentService
 
 _log = structlog.get_logger("turnlog.segments")
 

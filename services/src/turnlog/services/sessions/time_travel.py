@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.projections.audit.record.event_queries import find_call
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
@@ -30,6 +30,7 @@ from turnlog.services.caches.session_snapshots import (
     has_crossed_interval,
     remove_command_keys,
 )
+from turnlog.services.command_handling.row_waits import refuse_future
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 
@@ -186,10 +187,3 @@ class TimeTravel:
         return RecordedCallInputs(
             recorded, context, planned.state, material, planned.call, inputs.texts
         )
-
-
-def refuse_future(sequence: int, head: int, field: str) -> None:
-    """Refuse a sequence after the last one."""
-    if sequence > head:
-        detail = f"the last sequence is {head}"
-        raise Refused("not-there-yet", detail, field=field, fix=f"send at most {head}")

@@ -20,8 +20,10 @@ import structlog
 from faststream import AckPolicy
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
 from faststream.nats.subscriber.usecases import PullStreamSubscriber
+from nats import errors as nats_errors
 from nats.aio.client import Client
 from nats.js.api import ConsumerConfig
+from nats.js.errors import APIError
 
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Corrupt, Refused, TurnlogError, Unavailable
@@ -71,8 +73,11 @@ class TurnBroker(NatsBroker):
         exc_tb: TracebackType | None = None,
     ) -> None:
         """Stop the slots; the connection stays open."""
-        # Not that of `NatsBroker`, which drains the connection.
-        await super(NatsBroker, self).stop(exc_type, exc_val, exc_tb)
+        try:
+            # Not that of `NatsBroker`, which drains the connection.
+            await super(NatsBroker, self).stop(exc_type, exc_val, exc_tb)
+        except* nats_errors.ConnectionClosedError:
+            pass  # Nothing is subscribed on it any more.
         self._connection = None
         self.config.disconnect()
 
@@ -143,14 +148,24 @@ def _find_failure_verdict(
 async def run_broker(
     broker: TurnBroker, answering: TurnRunner, grace: float
 ) -> AsyncGenerator[None]:
-    """Run turns while the body runs; then finish them or hand them back within the grace time."""
-    await broker.start()
+    """Run turns while the body runs; then finish them or hand them back within the grace time.
+
+    A start that fails stops the slots that already wait for turns.
+    """
     try:
+        await _start_slots(broker)
         yield
     finally:
         handing_back = asyncio.create_task(_release_unfinished(answering, grace * HAND_BACK_SHARE))
         await broker.stop()
         await cancel_tasks(handing_back)
+
+
+async def _start_slots(broker: TurnBroker) -> None:
+    try:
+        await broker.start()
+    except (APIError, nats_errors.Error, TimeoutError) as error:
+        raise Unavailable("turns", f"no slot can ask for them: {type(error).__name__}") from error
 
 
 async def _release_unfinished(answering: TurnRunner, seconds: float) -> None:

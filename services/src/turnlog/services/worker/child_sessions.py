@@ -45,8 +45,8 @@ from turnlog.projections.session.tool_uses import ChildTurnRef, ToolUse
 from turnlog.projections.tools.result_condensation import build_result_texts
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import read_event
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.turn_context import TurnContext
 
 

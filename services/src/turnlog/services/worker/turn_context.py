@@ -15,9 +15,9 @@ from turnlog.projections.session.commands import AttemptRef, Command
 from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_attempt_ref
 from turnlog.projections.session.state import SessionState
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.platform.telemetry.traces import get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.idempotent_commands import CommandMetadata
 
 
 class AttemptSuperseded(Exception):

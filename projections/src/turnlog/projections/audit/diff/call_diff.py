@@ -16,8 +16,8 @@ from turnlog.events.model.call_events import AttemptEnded, find_attempt_end
 from turnlog.events.model.manifest import CounterRef, PromptPart
 from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.projections.audit.diff.diff_attribution import CallComparison
-from turnlog.projections.audit.diff.diff_causes import find_causes
-from turnlog.projections.audit.diff.diff_reasons import DiffCause, DiffReason
+from turnlog.projections.audit.diff.diff_causes import DiffCause, find_causes
+from turnlog.projections.audit.diff.diff_reasons import DiffReason
 from turnlog.projections.audit.diff.manifest_entries import ManifestEntry, index_entries
 from turnlog.projections.audit.diff.prompt_comparison import (
     ChangeKind,

@@ -7,7 +7,8 @@ cause is what differs in their definitions. Only manifests and events are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -18,12 +19,7 @@ from turnlog.projections.audit.diff.diff_attribution import (
     PairSide,
     find_new_causes,
 )
-from turnlog.projections.audit.diff.diff_reasons import (
-    DiffCause,
-    ReasonEvent,
-    assign_reason,
-    group_causes,
-)
+from turnlog.projections.audit.diff.diff_reasons import DiffReason, ReasonEvent, assign_reason
 from turnlog.projections.audit.diff.manifest_entries import ManifestEntry
 from turnlog.projections.audit.diff.prompt_comparison import EntryPair
 from turnlog.projections.audit.diff.segment_variants import (
@@ -37,6 +33,7 @@ from turnlog.projections.audit.explain.exclusion_provenance import (
     LIMIT_RULES,
     find_displacing_event,
 )
+from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
 from turnlog.projections.audit.explain.provenance_events import find_segment_edit
 from turnlog.projections.blueprint.schema.layer_specs import OUTPUT_LAYER
 from turnlog.projections.prompt.assembly_inputs import parse_provider
@@ -47,10 +44,19 @@ from turnlog.projections.prompt.budget.budget_error import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class DiffCause:
+    """One reason, and the events behind it."""
+
+    what: DiffReason
+    by: tuple[EventRef, ...]
+    """Empty if the reason is no event: a clock, an installation."""
+
+
 def find_causes(pair: EntryPair, comparison: CallComparison) -> tuple[DiffCause, ...]:
     """Return why a pair differs."""
     found = [*_find_forced_causes(pair, comparison), *find_new_causes(pair, comparison)]
-    return group_causes(found or _find_definition_causes(pair, comparison))
+    return _group_causes(found or _find_definition_causes(pair, comparison))
 
 
 def _find_forced_causes(pair: EntryPair, comparison: CallComparison) -> Iterator[ReasonEvent]:
@@ -270,3 +276,17 @@ def _get_start_events(side: CallSnapshot) -> Sequence[RecordedEvent]:
 def _get_definition_pins(side: CallSnapshot) -> tuple[object, ...]:
     state = side.state
     return (state.blueprint.digest, state.cartridge, state.memory)
+
+
+def _group_causes(found: Iterable[ReasonEvent]) -> tuple[DiffCause, ...]:
+    """Group events by reason, each event once and in order."""
+    by: dict[DiffReason, dict[tuple[str, int, str], RecordedEvent]] = {}
+    for what, recorded in found:
+        events_by_key = by.setdefault(what, {})
+        if recorded:
+            # A session may have the same name as a family of the library.
+            events_by_key[recorded.session, recorded.sequence, recorded.envelope.type] = recorded
+    return tuple(
+        DiffCause(what, tuple(build_event_ref(events_by_key[at]) for at in sorted(events_by_key)))
+        for what, events_by_key in by.items()
+    )

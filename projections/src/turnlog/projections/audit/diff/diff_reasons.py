@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import format_event_name
-from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
 
 DiffReason = Literal[
     "said", "answered", "failed", "cancelled", "excluded", "restored", "redacted", "told", "choice",
@@ -52,29 +50,6 @@ _REASON_BY_EVENT: Final[dict[str, DiffReason]] = {
 }
 
 ReasonEvent = tuple[DiffReason, RecordedEvent | None]
-
-
-@dataclass(frozen=True, slots=True)
-class DiffCause:
-    """One reason, and the events behind it."""
-
-    what: DiffReason
-    by: tuple[EventRef, ...]
-    """Empty if the reason is no event: a clock, an installation."""
-
-
-def group_causes(found: Iterable[ReasonEvent]) -> tuple[DiffCause, ...]:
-    """Group events by reason, each event once and in order."""
-    by: dict[DiffReason, dict[tuple[str, int, str], RecordedEvent]] = {}
-    for what, recorded in found:
-        events_by_key = by.setdefault(what, {})
-        if recorded:
-            # A session may have the same name as a family of the library.
-            events_by_key[recorded.session, recorded.sequence, recorded.envelope.type] = recorded
-    return tuple(
-        DiffCause(what, tuple(build_event_ref(events_by_key[at]) for at in sorted(events_by_key)))
-        for what, events_by_key in by.items()
-    )
 
 
 def classify_events(events: Iterable[RecordedEvent]) -> Iterator[ReasonEvent]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.tenant.segment_events import (
+from turnlog.events.model.segment_events import (
     SegmentsActivated,
     SegmentsAdded,
     SegmentsDeactivated,

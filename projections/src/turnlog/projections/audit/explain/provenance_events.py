@@ -32,8 +32,8 @@ from turnlog.events.model.memory_events import MemoryPurged
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved
+from turnlog.events.model.segment_events import SegmentsAdded, SegmentsEdited
 from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
-from turnlog.events.model.tenant.segment_events import SegmentsAdded, SegmentsEdited
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     SchemasRequested,

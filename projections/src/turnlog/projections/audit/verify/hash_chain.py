@@ -14,9 +14,10 @@ from heapq import merge
 from operator import attrgetter
 from typing import Final
 
+from turnlog.events.chain_link import ChainHeader, get_chain_header, parse_chain_header
 from turnlog.events.codec import decode_event
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import ChainHeader, RecordedEvent, get_chain_header, parse_chain_header
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.audit.verify.verification_report import AuditFinding

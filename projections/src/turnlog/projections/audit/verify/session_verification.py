@@ -13,8 +13,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal, TypeVar
 
+from turnlog.events.chain_link import parse_chain_header
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import RecordedEvent, parse_chain_header
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.model.turn_events import TURN_END_TYPES, find_turn_end

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.prompt_events import PromptFile
-from turnlog.events.model.tenant.override_events import UserOverride
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer, OverrideLayer, OverrideSpec

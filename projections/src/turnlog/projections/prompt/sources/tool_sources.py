@@ -8,54 +8,32 @@ parts says why. Offered tools cannot be shortened to names, since a model must s
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, assert_never
 
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
-from turnlog.events.model.manifest import BlobSource, BlueprintTextSource, PromptPart
+from turnlog.events.model.manifest import BlobSource, BlueprintTextSource
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT, MessageFormat
 from turnlog.projections.blueprint.schema.layer_specs import PromptsLayer, ToolsLayer
-from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
-from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.deferred_part import DeferredPart, build_filled, combine_parts
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
+from turnlog.projections.prompt.sources.offered_tools import (
+    OfferedTool,
+    ToolSchema,
+    parse_tool,
+)
 from turnlog.projections.prompt.sources.retrieved_layers import describe_adaptation
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.transition_tool import build_transition_tools
 from turnlog.projections.session.next_call import find_current_step
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
 
 _TOOL_LAYERS: Final = (ToolsLayer, PromptsLayer)
-
-ToolSchema = dict[str, JsonValue]
-"""A tool in OpenAI's format, which litellm translates for other providers."""
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
-    """A tool that is offered with a prompt, and its source."""
-
-    tool: ToolSchema
-    name: str
-    text: str
-    """The text that is counted."""
-    source: BlobSource | BlueprintTextSource
-
-    def build_part(self, counting: TokenCounter) -> PromptPart:
-        """Return its part of the manifest."""
-        return PromptPart(
-            layer=self.name,
-            component="tools_context",
-            source=self.source,
-            role="tools",
-            characters=len(self.text),
-            tokens=counting.count_tokens(self.text),
-        )
 
 
 def plan_offered_tools(
@@ -64,7 +42,7 @@ def plan_offered_tools(
     """Plan the tools of a call."""
     return combine_parts(
         (
-            *map(build_filled, _build_transition_tools(material, state, kind)),
+            *map(build_filled, build_transition_tools(material, state, kind)),
             *map(build_filled, _build_child_tools(material, state, kind)),
             *(_plan_pinned_tool(n, pin) for n, pin in _list_pinned_tools(material, state, kind)),
         )
@@ -107,60 +85,11 @@ def find_tool_snapshot(material: SessionMaterial, state: SessionState) -> ToolsS
     return None if profile and profile.tools == "none" else state.tools.get(state.profile)
 
 
-def get_tool_name(tool: ToolSchema) -> str:
-    function = tool.get("function")
-    return str(function.get("name")) if isinstance(function, dict) else ""
-
-
-def parse_tool(text: str) -> ToolSchema:
-    """Parse a stored tool."""
-    found: JsonValue = json.loads(text)
-    return found if isinstance(found, dict) else {}
-
-
 def _plan_pinned_tool(name: str, pin: ToolPin) -> DeferredPart[OfferedTool]:
     source = BlobSource(digest=pin.digest, path=f"{pin.server}/{pin.tool}")
     return DeferredPart(
         (pin.digest,), lambda texts: OfferedTool(parse_tool(texts[0]), name, texts[0], source)
     )
-
-
-def _build_transition_tools(
-    material: SessionMaterial, state: SessionState, kind: str
-) -> Iterator[OfferedTool]:
-    """Yield the tool that ends the phase, unless the phase may not end yet."""
-    phases = material.phases
-    if phases is None or TRANSITION_TOOL not in material.blueprint.calls[kind].tools:
-        return
-    if signals := phases.list_signals(state.phase, state.exchanges):
-        tool = _build_transition_schema(
-            {signal: phases.get_signal_meaning(state.phase, signal) for signal in signals}
-        )
-        text = encode_canonical(tool)
-        source = BlueprintTextSource(text=text, of=("cartridge.phases",))
-        yield OfferedTool(tool, get_tool_name(tool), text, source)
-
-
-def _build_transition_schema(meanings: Mapping[str, str]) -> ToolSchema:
-    """Return the tool with what each signal means, for those that have a meaning."""
-    lines = [f"{signal}: {meaning}" for signal, meaning in meanings.items() if meaning]
-    signal: JsonValue = {
-        "type": "string",
-        "enum": list(meanings),
-        "description": "\n".join(["How the dialogue has gone.", *lines]),
-    }
-    return {
-        "type": "function",
-        "function": {
-            "name": TRANSITION_TOOL,
-            "description": "End this phase of the session, when its purpose is reached.",
-            "parameters": {
-                "type": "object",
-                "properties": {"signal": signal},
-                "required": ["signal"],
-            },
-        },
-    }
 
 
 _QUERY_DESCRIPTION: Final = (

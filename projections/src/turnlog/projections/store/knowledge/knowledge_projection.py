@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import and_, delete, func, insert, select, update
 
 from turnlog.events.content import Digest
-from turnlog.events.model.tenant.knowledge_events import KnowledgeEntry
+from turnlog.events.model.knowledge_events import KnowledgeEntry
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.knowledge.entry_words import encode_words

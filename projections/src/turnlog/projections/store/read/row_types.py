@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.events.model.tenant.knowledge_events import EntryKind
+from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.read_models.call_costs import NO_COST, CostSum
 from turnlog.projections.read_models.call_times import CallTimes

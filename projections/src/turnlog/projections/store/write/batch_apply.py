@@ -10,7 +10,7 @@ that fails again returns to quarantine with its new reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select, tuple_
@@ -29,53 +29,17 @@ from turnlog.projections.store.write.quarantining_fold import (
     SessionTail,
     decode_raw_event,
     fold_events,
-    join_ends,
     parse_owner,
 )
-from turnlog.projections.store.write.row_changes import (
-    RowStatement,
-    build_statements,
-    run_statements,
-)
+from turnlog.projections.store.write.row_changes import build_statements, run_statements
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedBatch:
-    """A batch of events that is folded and not yet written."""
+    """What a batch of events was folded to."""
 
-    statements: Sequence[RowStatement]
     poisons: Sequence[PoisonEvent]
     traceparents: frozenset[str]
-    ends: SessionEnds
-    """The sessions of the batch as they are after it."""
-
-
-def fold_batch(
-    raws: Iterable[RawEvent],
-    build: int,
-    dialect: str,
-    before: SessionEnds,
-    refused: Mapping[int, str] | None = None,
-) -> FoldedBatch:
-    """Fold stored events that follow `before` into statements for one build; pure.
-
-    Each event is decoded and folded before the next one. If all were decoded first, they would
-    take twice as long, because what a batch decodes to does not fit a processor's cache.
-    """
-    folded = fold_events(map(decode_raw_event, raws), before, refused or {})
-    statements = build_statements(folded.changes, build, dialect)
-    return FoldedBatch(statements, folded.poisons, folded.traceparents, folded.ends)
-
-
-def join_batches(parts: Sequence[FoldedBatch]) -> FoldedBatch:
-    """Join the parts of a batch, each of other sessions."""
-    poisons = [poison for part in parts for poison in part.poisons]
-    return FoldedBatch(
-        [statement for part in parts for statement in part.statements],
-        sorted(poisons, key=lambda poison: poison.position),
-        frozenset(each for part in parts for each in part.traceparents),
-        join_ends(part.ends for part in parts),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +60,14 @@ def apply_batch(
     connection: Connection,
     before: ProjectionPosition,
     raws: Sequence[RawEvent],
-    folded: FoldedBatch | None = None,
 ) -> ApplyResult | None:
-    """Fold the events after `before`, or write what they were folded to.
-
-    Return None, with nothing written, if the position has moved meanwhile.
-    """
+    """Fold the events after `before`; None, with nothing written, if the position has moved."""
     last = raws[-1]
     digest = compute_digest(last.stored)
     after = projection_positions.move_position(connection, before, last.stream_sequence, digest)
     if after is None:
         return None
-    return ApplyResult(after, _write_events(connection, after.build, raws, folded))
+    return ApplyResult(after, _write_events(connection, after.build, raws))
 
 
 class UnchainedEvents(Exception):
@@ -118,16 +78,15 @@ def apply_chained_batch(
     connection: Connection,
     before: ProjectionPosition,
     raws: Sequence[RawEvent],
-    folded: FoldedBatch | None = None,
 ) -> ApplyResult | None:
     """Apply a batch; raises `UnchainedEvents`, and nothing is committed."""
-    step = apply_batch(connection, before, raws, folded)
+    step = apply_batch(connection, before, raws)
     if step and not all(poison.is_chained for poison in step.poisons):
         raise UnchainedEvents
     return step
 
 
-def read_session_ends(
+def _read_session_ends(
     connection: Connection, build: int, owners: Collection[SessionOwner]
 ) -> SessionEnds:
     """Return how far these sessions are folded into the rows of a build."""
@@ -139,10 +98,9 @@ def _write_events(
     connection: Connection,
     build: int,
     raws: Sequence[RawEvent],
-    folded: FoldedBatch | None = None,
 ) -> Sequence[FoldedBatch]:
     try:
-        return [_write_in_savepoint(connection, build, raws, {}, folded)]
+        return [_write_in_savepoint(connection, build, raws, {})]
     except Exception as error:
         if not is_refused_value(error):
             raise
@@ -164,23 +122,26 @@ def _write_in_savepoint(
     build: int,
     raws: Sequence[RawEvent],
     refused: Mapping[int, str],
-    folded: FoldedBatch | None = None,
 ) -> FoldedBatch:
+    """Fold and write events; each is decoded and folded before the next one.
+
+    If all were decoded first, they would take twice as long, because what a batch decodes to does
+    not fit a processor's cache.
+    """
     # A savepoint, so that a refused value does not end the transaction that moves the position.
     savepoint = connection.begin_nested()
     try:
-        if folded is None:
-            owners = {parse_owner(raw.subject) for raw in raws}
-            ends = read_session_ends(connection, build, owners)
-            folded = fold_batch(raws, build, connection.dialect.name, ends, refused)
-        run_statements(connection, folded.statements)
+        owners = {parse_owner(raw.subject) for raw in raws}
+        ends = _read_session_ends(connection, build, owners)
+        folded = fold_events(map(decode_raw_event, raws), ends, refused)
+        run_statements(connection, build_statements(folded.changes, build, connection.dialect.name))
     except Exception as error:
         # Any other error ends the transaction; SQLite does so itself when its disk is full.
         if is_refused_value(error):
             savepoint.rollback()
         raise
     savepoint.commit()
-    return folded
+    return FoldedBatch(folded.poisons, folded.traceparents)
 
 
 def _read_tails(

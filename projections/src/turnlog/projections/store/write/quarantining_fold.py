@@ -13,9 +13,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from traceback import extract_tb
 
+from turnlog.events.chain_link import find_chain_break
 from turnlog.events.codec import decode_event
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import RecordedEvent, find_chain_break
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.store.ports import RawEvent
@@ -48,25 +49,6 @@ class SessionEnds:
     halted: AbstractSet[SessionOwner]
     """The sessions that are stopped."""
 
-    def list_owners(self) -> AbstractSet[SessionOwner]:
-        """Return the sessions that are named here."""
-        return self.tails.keys() | self.halted
-
-    def select_sessions(self, owners: AbstractSet[SessionOwner]) -> SessionEnds:
-        """Return how far these sessions are folded."""
-        tails = {owner: tail for owner, tail in self.tails.items() if owner in owners}
-        return SessionEnds(tails, self.halted & owners)
-
-
-def join_ends(parts: Iterable[SessionEnds]) -> SessionEnds:
-    """Join how far different sessions are folded."""
-    tails: dict[SessionOwner, SessionTail] = {}
-    halted: set[SessionOwner] = set()
-    for part in parts:
-        tails.update(part.tails)
-        halted |= part.halted
-    return SessionEnds(tails, halted)
-
 
 @dataclass(frozen=True, slots=True)
 class PoisonEvent:
@@ -88,8 +70,6 @@ class FoldResult:
     poisons: tuple[PoisonEvent, ...]
     traceparents: frozenset[str]
     """The trace contexts in which the events were written."""
-    ends: SessionEnds
-    """The sessions as they are after the events."""
 
 
 class _ChainBroken(Corrupt):
@@ -138,12 +118,7 @@ def fold_events(
         folding.fold_event(event.raw, event.owner, event.event)
     for owner, last in folding.last_events.items():
         folding.changes.add_change(build_session_end(last, folding.tails[owner].hash))
-    return FoldResult(
-        folding.changes,
-        tuple(folding.poisons),
-        frozenset(folding.traceparents),
-        SessionEnds(folding.tails, folding.halted),
-    )
+    return FoldResult(folding.changes, tuple(folding.poisons), frozenset(folding.traceparents))
 
 
 @dataclass(slots=True)

@@ -12,13 +12,11 @@ from rich.text import Text
 from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.api.call_payloads import ToolResultView
-from turnlog.services.api.service_payloads import BlueprintMoveResult
 from turnlog.services.api.session_payloads import ForkedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.service_connection import send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.views.tenant.blueprint_view import render_move
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_count,
@@ -134,12 +132,3 @@ async def send_redaction(
     done = await send_command(target, "POST", path, body, CommandResult)
     line = Text("✓ ", GOOD).append(f"the reply of turn {turn} is redacted", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
-
-
-async def send_blueprint_move(
-    target: ServiceTarget, session: str, digest: str | None, output: OutputFormat
-) -> None:
-    """Move a session to the current files of its blueprint."""
-    path = f"/v1/sessions/{session}/blueprint"
-    done = await send_command(target, "POST", path, {"digest": digest}, BlueprintMoveResult)
-    print_answer(done, render_move(done), output)

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from turnlog.events.errors import Refused
 from turnlog.services.api.call_payloads import CallList, GrowthView, ToolResultView
+from turnlog.services.api.knowledge_payloads import CollectionList, EntryPage
 from turnlog.services.api.memory_payloads import (
     ExclusionPreviewView,
     MemoryView,
@@ -24,7 +25,15 @@ from turnlog.services.api.memory_payloads import (
     ResolvedReferencesView,
     SummariesView,
 )
+from turnlog.services.api.override_payloads import (
+    OVERRIDES_PATH,
+    OverridePage,
+    OverrideTextView,
+    build_override_path,
+)
 from turnlog.services.api.prompt_payloads import AssembledPromptView, WindowView
+from turnlog.services.api.quota_payloads import QuotaPage, QuotaView, build_quota_path
+from turnlog.services.api.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.service_payloads import (
     BlueprintList,
     BlueprintSchemas,
@@ -33,17 +42,8 @@ from turnlog.services.api.service_payloads import (
     StoppedSessionList,
 )
 from turnlog.services.api.session_payloads import SessionPage, SessionView
-from turnlog.services.api.tenant.knowledge_payloads import CollectionList, EntryPage
-from turnlog.services.api.tenant.override_payloads import (
-    OVERRIDES_PATH,
-    OverridePage,
-    OverrideTextView,
-    build_override_path,
-)
-from turnlog.services.api.tenant.quota_payloads import QuotaPage, QuotaView, build_quota_path
-from turnlog.services.api.tenant.segment_payloads import SegmentPage, SegmentView
-from turnlog.services.api.tenant.usage_payloads import UsageReport
 from turnlog.services.api.turn_payloads import HistoryView
+from turnlog.services.api.usage_payloads import UsageReport
 from turnlog.services.cli.client.http_responses import send_request
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, show_answer
+from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import (
     DEFAULT_DATA_DIR,
     DataDirOption,

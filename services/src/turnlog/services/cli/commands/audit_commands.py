@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
+from turnlog.services.cli.command_runner import run_async, run_with_reader
 from turnlog.services.cli.options import (
     LogTarget,
     OutputOption,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_with_reader
+from turnlog.services.cli.command_runner import run_with_reader
 from turnlog.services.cli.options import (
     OutputOption,
     PhaseOption,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_with_reader, show_answer
+from turnlog.services.cli.command_runner import run_with_reader, show_answer
 from turnlog.services.cli.options import (
     AtOption,
     OutputOption,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import exit_cleanly_on_signals, run_async
+from turnlog.services.cli.command_runner import exit_cleanly_on_signals, run_async
 from turnlog.services.cli.options import DEFAULT_DATA_DIR, ServiceTarget
 from turnlog.services.platform.gc_control import reduce_start_collection
 from turnlog.services.platform.lean_imports import import_structlog

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async
+from turnlog.services.cli.command_runner import run_async
 from turnlog.services.cli.options import OutputOption
 
 
@@ -28,7 +28,7 @@ def check_tools(
     is 1 if a server cannot be used.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
-    from turnlog.services.cli.actions.tenant.local_blueprints import check_blueprint_tools
+    from turnlog.services.cli.blueprints.local_blueprints import check_blueprint_tools
 
     if not run_async(check_blueprint_tools(blueprint, tools, output)):
         raise typer.Exit(ExitCode.ERROR)

@@ -12,14 +12,9 @@ from pydantic import JsonValue
 from rich.table import Table
 
 from turnlog.events.model.manifest import Manifest
-from turnlog.services.api.tenant.segment_payloads import SegmentImportResult
+from turnlog.services.api.segment_payloads import SegmentImportResult
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
-from turnlog.services.cli.actions.tenant.segment_actions import (
-    IMPORT_PATH,
-    build_import_body,
-    read_segment_files,
-)
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
@@ -28,6 +23,11 @@ from turnlog.services.cli.conversation.session_conversation import (
     open_session,
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
+from turnlog.services.cli.segments.segment_actions import (
+    IMPORT_PATH,
+    build_import_body,
+    read_segment_files,
+)
 from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.session_view import USER_COLOUR
 from turnlog.services.cli.views.theme import MUTED

@@ -17,10 +17,9 @@ from rich.text import Text
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import ToolReturned
-from turnlog.services.api.tenant.quota_payloads import QuotaView, build_quota_path
+from turnlog.services.api.quota_payloads import QuotaView, build_quota_path
 from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
-from turnlog.services.cli.actions.tenant.knowledge_actions import import_knowledge, send_search
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
 from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
 from turnlog.services.cli.client.service_connection import send_client_command
@@ -31,6 +30,7 @@ from turnlog.services.cli.conversation.session_conversation import (
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.error_display import describe_error, print_error
+from turnlog.services.cli.knowledge.knowledge_actions import import_knowledge, send_search
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.event_view import render_events
 from turnlog.services.cli.views.prompt_view import render_prompt

@@ -19,9 +19,9 @@ from turnlog.projections.store.schema.schema_migration import (
     SCHEMA_REVISION,
     read_schema_revision,
 )
-from turnlog.services.api.tenant.blueprint_views import create_blueprint_list
 from turnlog.services.audit.checkpoint_signatures import KEY_FILE as SIGNING_KEY_FILE
 from turnlog.services.blueprints.blueprint_folders import create_blueprint_folders
+from turnlog.services.blueprints.blueprint_views import create_blueprint_list
 from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.caches.session_snapshots import KEY_FILE
 from turnlog.services.cli.doctor.check_findings import (

@@ -22,7 +22,8 @@ from turnlog.projections.audit.diff.call_diff import (
     PrefixAgreement,
     PromptChange,
 )
-from turnlog.projections.audit.diff.diff_reasons import DiffCause, DiffReason
+from turnlog.projections.audit.diff.diff_causes import DiffCause
+from turnlog.projections.audit.diff.diff_reasons import DiffReason
 from turnlog.projections.audit.diff.prompt_comparison import ChangeKind
 from turnlog.services.cli.views.prompt_view import render_source
 from turnlog.services.cli.views.provenance_view import format_turn_run, render_cause

@@ -1,83 +1,52 @@
 """Routes for turns: submit one, stream its reply, ask a question, and read the history.
 
-A 2xx response to a submit means that the turn is on the event log; a worker answers it. The client
-chooses whether it gets the response at once, after a wait, or as a stream. That choice does not
-change what is recorded, so the idempotency key does not cover it.
+The client chooses whether it gets the response at once, after a wait, or as a stream. That choice
+does not change what is recorded, so the idempotency key does not cover it.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request, Response
-from pydantic import JsonValue
-from starlette.responses import JSONResponse
+from fastapi import APIRouter, Depends, Query, Request, Response
 
-from turnlog.events.codec import CommandRef
-from turnlog.events.content import PlainText, get_plain_text, parse_structured_text
-from turnlog.events.errors import Refused
-from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.turn_events import TurnResolved
-from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.blueprint.storable_json import check_json
-from turnlog.projections.blueprint.validation.input_values import check_values
-from turnlog.projections.prompt.budget.admission_limits import check_turn_text
-from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.quotas.turn_bound import compute_turn_bound
-from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
-from turnlog.projections.read_models.session_history import (
-    HistoryTurn,
-    apply_redactions,
-    build_history,
-)
-from turnlog.projections.read_models.turn_activity import (
-    NO_ACTIVITY,
-    TurnActivity,
-    collect_activity,
-    withhold_texts,
-)
-from turnlog.projections.read_models.turn_timeline import collect_turn_spans, count_elapsed
-from turnlog.projections.session.commands import SubmitTurn
-from turnlog.projections.session.state import IdempotencyRecord, SessionState
-from turnlog.services.api.requests import OpenSessionRequest, QuestionRequest, SubmitTurnRequest
+from turnlog.services.api.requests import QuestionRequest, SubmitTurnRequest
 from turnlog.services.api.turn_payloads import (
-    DisplayView,
     HistoryView,
     QuestionAnswer,
-    QuestionStatus,
-    RequestedApproval,
     SettledTurnView,
     SubmittedTurn,
     TurnTimelineView,
-    TurnView,
     UndecidedTurnView,
 )
-from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
-from turnlog.services.gateway.http.component_schemas import refer_to_component
-from turnlog.services.gateway.http.headers import (
+from turnlog.services.gateway.turn_answers import (
+    create_recorded_answer,
+    create_turn_answer,
+    encode_turn_events,
+    wait_for_disconnect,
+)
+from turnlog.services.http.component_schemas import refer_to_component
+from turnlog.services.http.headers import (
     JSON_MEDIA_TYPE,
     SSE_MEDIA_TYPE,
     choose_media_type,
-    format_etag,
     get_last_event_id,
-    set_etag,
+    tag_body,
 )
-from turnlog.services.gateway.http.request_checks import AtSequence, TurnPath
-from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
-from turnlog.services.gateway.routes.session_routes import find_or_open_session
-from turnlog.services.gateway.streaming.approval_watch import load_turn_events
-from turnlog.services.gateway.streaming.turn_cursor import create_cursor_refusal
-from turnlog.services.gateway.streaming.turn_stream import (
-    open_new_turn_stream,
-    open_turn_stream,
+from turnlog.services.http.request_checks import AtSequence, TurnPath
+from turnlog.services.http.request_identity import CallerIdentity
+from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.http.sse import create_sse_response
+from turnlog.services.use_cases.turns.question_answering import (
+    MAX_WAIT_SECONDS,
+    QuestionAnswering,
 )
-from turnlog.services.gateway.streaming.turn_wait import (
-    SettledTurn,
-    UndecidedTurn,
-    wait_for_outcome,
-)
-from turnlog.services.sessions.command_handler import CommandOutcome
+from turnlog.services.use_cases.turns.turn_history import TurnHistory
+from turnlog.services.use_cases.turns.turn_stream_events import TurnStreamEvent
+from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
+from turnlog.services.use_cases.turns.turn_watching import TurnWatching
 
 router = APIRouter()
 
@@ -86,8 +55,34 @@ TURN_STREAM_CONTENT: Final = refer_to_component("TurnStreamEvent")
 ask_router = APIRouter()
 """The route that a gateway lacks whose question blueprint is hidden."""
 
-MAX_WAIT_SECONDS = 300.0
-"""The maximum number of seconds that a client may wait for a reply."""
+
+async def get_submission(request: Request) -> TurnSubmitter:
+    """Return the use cases of submitting turns."""
+    submission: TurnSubmitter = request.app.state.use_cases.submission
+    return submission
+
+
+async def get_turns(request: Request) -> TurnWatching:
+    """Return the use cases of watching turns."""
+    turns: TurnWatching = request.app.state.use_cases.turns
+    return turns
+
+
+async def get_questions(request: Request) -> QuestionAnswering:
+    """Return the use cases of questions."""
+    questions: QuestionAnswering = request.app.state.use_cases.questions
+    return questions
+
+
+async def get_history(request: Request) -> TurnHistory:
+    """Return the use cases of reading turns."""
+    history: TurnHistory = request.app.state.use_cases.history
+    return history
+
+
+Turns = Annotated[TurnWatching, Depends(get_turns)]
+
+History = Annotated[TurnHistory, Depends(get_history)]
 
 WaitQuery = Annotated[
     float | None,
@@ -110,193 +105,39 @@ WaitQuery = Annotated[
 async def submit_turn(
     session: str,
     caller: CallerIdentity,
-    deps: Dependencies,
+    submission: Annotated[TurnSubmitter, Depends(get_submission)],
+    turns: Turns,
     form: SubmitTurnRequest,
     request: Request,
     wait: WaitQuery = None,
 ) -> Response:
     """Submit a turn to a session; a 2xx response means that it is on the event log."""
-    media_type = choose_media_type(request, JSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
-    after = get_last_event_id(request) if media_type == SSE_MEDIA_TYPE else None
-    done = await submit_to_session(
-        deps, caller, session, form, caller.create_command_key(form), after
+    is_streamed = choose_media_type(request, JSON_MEDIA_TYPE, SSE_MEDIA_TYPE) == SSE_MEDIA_TYPE
+    cursor = get_last_event_id(request) if is_streamed else None
+    submitted = await submission.submit_turn(
+        caller.create_caller(form), session, form, cursor=cursor
     )
-    submitted = create_submitted_turn(done)
-    if media_type == SSE_MEDIA_TYPE and done.events:
-        return open_new_turn_stream(deps, done, submitted.turn)
-    if media_type == SSE_MEDIA_TYPE:
-        return await open_turn_stream(deps, caller.tenant, session, submitted.turn, after)
+    if is_streamed and submitted.events:
+        return _create_stream_answer(request, turns.open_new_stream(submitted))
+    if is_streamed:
+        events = await turns.open_stream(caller.tenant, session, submitted.turn, cursor)
+        return _create_stream_answer(request, events)
     if form.role == "system":
-        return _create_recorded_response(submitted)
+        return create_recorded_answer(submitted)
     if wait is None:
-        return _create_accepted_response(submitted)
-    match await wait_for_outcome(deps, caller.tenant, submitted, wait, request.receive):
-        case SettledTurn() as settlement:
-            return _create_settled_response(submitted, settlement)
-        case UndecidedTurn() as undecided:
-            return _create_undecided_response(submitted, undecided)
-        case None:
-            return _create_accepted_response(submitted)
+        return create_turn_answer(submitted, None)
+    gone = partial(wait_for_disconnect, request.receive)
+    outcome = await turns.wait_for_outcome(caller.tenant, submitted, timeout=wait, until=gone)
+    return create_turn_answer(submitted, outcome)
 
 
-async def submit_to_session(
-    deps: GatewayDependencies,
-    caller: RequestIdentity,
-    session: str,
-    form: SubmitTurnRequest,
-    command: CommandRef | None,
-    after: str | None = None,
-) -> CommandOutcome:
-    """Append a turn to a session, under the idempotency key of the request.
-
-    `after` is the stream cursor of the client; a new turn has none.
-    """
-
-    async def choose(state: SessionState | None) -> SubmitTurn:
-        if state is None:
-            raise Refused("unknown-session", "there is no such session", field="session")
-        if after is not None:
-            raise create_cursor_refusal("this turn is new, and nothing of it was sent before")
-        material = await deps.blueprints.load_material(state)
-        is_system = form.role == "system"
-        inputs = (
-            _check_system_turn(form)
-            if is_system
-            else _check_turn_inputs(deps, material, state, form)
-        )
-        return SubmitTurn(
-            form.text,
-            material.blueprint.policies,
-            material.phases,
-            inputs,
-            form.references,
-            form.meta,
-            material.has_memory,
-            form.role or "user",
-            user,
-            None if is_system else compute_turn_bound(material.blueprint, state.profile, inputs),
-            await deps.overrides.list_turn_overrides(
-                caller.tenant, None if is_system else user, material.blueprint
-            ),
-        )
-
-    user = caller.choose_user(form.user)
-    check_json(form.references, "references")
-    check_json(form.meta, "meta")
-    return await deps.command_handler.handle(caller.tenant, session, choose, caller.author, command)
-
-
-def _check_turn_inputs(
-    deps: GatewayDependencies,
-    material: SessionMaterial,
-    state: SessionState,
-    form: SubmitTurnRequest,
-) -> dict[str, JsonValue]:
-    """Return the inputs of a user's turn, which has room in the prompts of its calls."""
-    inputs = check_values(material.blueprint.inputs, form.inputs, "inputs")
-    model = material.resolve_model(state, deps.settings.model)
-    check_turn_text(material, state, form.text, inputs, model)
-    return inputs
-
-
-def _check_system_turn(form: SubmitTurnRequest) -> dict[str, JsonValue]:
-    """Return no inputs; refuse what only a turn with calls can have."""
-    for field, value in (("inputs", form.inputs), ("references", form.references)):
-        if value:
-            what = f"a turn of the system has no {field}"
-            raise Refused("invalid", what, field=field, fix="leave it out")
-    return {}
-
-
-def create_submitted_turn(done: CommandOutcome) -> SubmittedTurn:
-    """Return the turn and its addresses; of the first request when it was repeated."""
-    session, (turn, sequence) = done.state.session, _find_submission(done)
-    session_path = f"/v1/sessions/{session}"
-    return SubmittedTurn(
-        session=session,
-        turn=turn,
-        sequence=sequence,
-        stream=f"{session_path}/turns/{turn}/stream",
-        events=f"{session_path}/events?after={sequence - 1}",
-    )
-
-
-def _find_submission(done: CommandOutcome) -> tuple[int, int]:
-    """Return the turn's number and the sequence of its event.
-
-    Of the first request when repeated.
-    """
-    match done.memo:
-        case IdempotencyRecord(turn=int() as turn, sequence=sequence):
-            return turn, sequence
-        case _:
-            return done.state.submitted, done.state.head.sequence
-
-
-def _create_accepted_response(submitted: SubmittedTurn) -> Response:
-    headers = {"ETag": format_etag(submitted.sequence), "Location": submitted.stream}
-    return JSONResponse(submitted.model_dump(mode="json"), 202, headers)
-
-
-def _create_undecided_response(submitted: SubmittedTurn, undecided: UndecidedTurn) -> Response:
-    view = UndecidedTurnView(
-        **submitted.model_dump(),
-        status="waiting-for-approval",
-        approvals=tuple(
-            RequestedApproval(
-                session=each.session,
-                turn=each.turn,
-                approval=approval.approval,
-                call=each.use.call,
-                id=each.use.id,
-                tool=each.use.tool,
-                arguments=each.use.arguments,
-                deadline=approval.deadline,
-                decide=f"/v1/sessions/{each.session}/turns/{each.turn}/approvals/{approval.approval}",
-            )
-            for each in undecided.tools
-            if (approval := each.use.approval)
-        ),
-    )
-    headers = {"ETag": format_etag(undecided.sequence), "Location": submitted.stream}
-    return JSONResponse(view.model_dump(mode="json"), 202, headers)
-
-
-def _create_recorded_response(submitted: SubmittedTurn) -> Response:
-    """Answer with a turn of the system, which is settled as soon as it is recorded."""
-    settled = SettledTurnView(
-        **submitted.model_dump(),
-        settled=submitted.sequence,
-        status="completed",
-        reply=None,
-        finish=None,
-        redacted=False,
-        reason=None,
-    )
-    return _create_settled_answer(settled)
-
-
-def _create_settled_response(submitted: SubmittedTurn, settlement: SettledTurn) -> Response:
-    turn = settlement.turn
-    settled = SettledTurnView(
-        **submitted.model_dump(),
-        settled=settlement.sequence,
-        status=turn.status,
-        reply=get_plain_text(turn.reply),
-        finish=turn.finish,
-        redacted=turn.redacted,
-        reason=turn.reason,
-        detail=turn.detail,
-        fallback=turn.fallback.code if turn.fallback else None,
-        output=parse_structured_text(turn.reply) if turn.structured else None,
-    )
-    return _create_settled_answer(settled)
-
-
-def _create_settled_answer(settled: SettledTurnView) -> Response:
-    return JSONResponse(
-        settled.model_dump(mode="json"), 200, {"ETag": format_etag(settled.settled)}
-    )
+def _create_stream_answer(
+    request: Request, events: AsyncGenerator[TurnStreamEvent] | None
+) -> Response:
+    """Return the stream of a turn, or 204 when the client has had its end."""
+    if events is None:
+        return Response(status_code=204)
+    return create_sse_response(request, encode_turn_events(events))
 
 
 AfterCursorQuery = Annotated[
@@ -318,7 +159,7 @@ async def stream_turn(
     session: str,
     turn: TurnPath,
     request: Request,
-    deps: Dependencies,
+    turns: Turns,
     tenant: RequestTenant,
     after: AfterCursorQuery = None,
 ) -> Response:
@@ -330,46 +171,27 @@ async def stream_turn(
     when it begins to wait, again when a client reconnects meanwhile, and when it is decided.
     """
     choose_media_type(request, SSE_MEDIA_TYPE)
-    last_event_id = get_last_event_id(request)
-    return await open_turn_stream(
-        deps, tenant, session, turn, after if last_event_id is None else last_event_id
-    )
+    cursor = get_last_event_id(request)
+    events = await turns.open_stream(tenant, session, turn, after if cursor is None else cursor)
+    return _create_stream_answer(request, events)
 
 
 @router.get(
     "/v1/sessions/{session}/turns/{turn}/timeline", summary="Show where the time of a turn went"
 )
 async def show_turn_timeline(
-    session: str, turn: TurnPath, tenant: RequestTenant, deps: Dependencies, response: Response
+    session: str, turn: TurnPath, tenant: RequestTenant, history: History, response: Response
 ) -> TurnTimelineView:
     """Return the calls, attempts, tools and waits of a turn as spans on one scale."""
-    state = await deps.command_handler.require_state(tenant, session)
-    events = await load_turn_events(deps, state, turn)
-    found = collect_turn_spans(events, turn)
-    if found is None:
-        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
-    set_etag(response, events[-1].sequence)
-    return TurnTimelineView(
-        session=session,
-        sequence=events[-1].sequence,
-        turn=turn,
-        begun_at=found.begun_at,
-        length_ms=found.length_ms,
-        elapsed_ms=count_elapsed(found, deps.command_handler.clock()),
-        spans=found.spans,
-    )
-
-
-QUESTION_OK = QuestionStatus(reason="ok", message="ok")
-
-QUESTION_UNROUTABLE = QuestionStatus(
-    reason="unroutable", message="nothing is known that the question is about"
-)
+    return tag_body(response, await history.load_timeline(tenant, session, turn))
 
 
 @ask_router.post("/v1/ask", summary="Ask a question")
 async def answer_question(
-    caller: CallerIdentity, deps: Dependencies, form: QuestionRequest, request: Request
+    caller: CallerIdentity,
+    questions: Annotated[QuestionAnswering, Depends(get_questions)],
+    form: QuestionRequest,
+    request: Request,
 ) -> QuestionAnswer:
     """Submit a question to a conversation and wait for the answer.
 
@@ -377,57 +199,15 @@ async def answer_question(
     question is on the event log before it is processed. The same idempotency key and question lead
     to the same turn.
     """
-    blueprint = _get_question_blueprint(deps)
-    key = {"client_id": form.client_id, "conversation_id": form.conversation_id}
-    opening = OpenSessionRequest(blueprint=blueprint.blueprint)
-    session = (await find_or_open_session(deps, caller, opening, key)).state.session
-    turn = SubmitTurnRequest(text=form.question, meta={"nickname": form.nickname})
-    submitted = create_submitted_turn(
-        await submit_to_session(deps, caller, session, turn, caller.create_command_key(form))
-    )
-    policies = blueprint.resolve_policies(blueprint.default_profile)
-    wait = min(MAX_WAIT_SECONDS, policies.deadline_seconds + deps.read_model_timeout)
-    settlement = await wait_for_outcome(deps, caller.tenant, submitted, wait, request.receive)
-    if not isinstance(settlement, SettledTurn):
-        fix = "repeat the question with the same Idempotency-Key"
-        raise Refused("not-in-time", "the question is recorded, and not answered yet", fix=fix)
-    return _create_answer(settlement.turn)
-
-
-def _get_question_blueprint(deps: GatewayDependencies) -> Blueprint:
-    blueprint = deps.blueprint_folders.load_blueprint(deps.settings.ask)
-    if blueprint.front_door != "ask":
-        detail = f"blueprint {blueprint.blueprint} does not answer questions"
-        fix = "tell the operator: the blueprint needs `front_door: ask`"
-        raise Refused("no-front-door", detail, fix=fix)
-    return blueprint
-
-
-def _create_answer(turn: HistoryTurn) -> QuestionAnswer:
-    if turn.status != "completed":
-        detail = f"the question is recorded, and was {turn.status}: {turn.reason}"
-        raise Refused("not-answered", detail, fix="ask again with a new Idempotency-Key")
-    resolution = turn.resolved
-    is_unroutable = resolution is not None and resolution.entity is None
-    return QuestionAnswer(
-        status=QUESTION_UNROUTABLE if is_unroutable else QUESTION_OK,
-        results=_decode_results(resolution),
-        meta=resolution.meta if resolution else {},
-        answer=get_plain_text(turn.reply) or "",
-    )
-
-
-def _decode_results(resolution: TurnResolved | None) -> list[JsonValue] | dict[str, JsonValue]:
-    readable = resolution.results if resolution else None
-    found: JsonValue = json.loads(readable.text) if isinstance(readable, PlainText) else []
-    return found if isinstance(found, list | dict) else []
+    gone = partial(wait_for_disconnect, request.receive)
+    return await questions.answer_question(caller.create_caller(form), form, until=gone)
 
 
 @router.get("/v1/sessions/{session}/history", summary="List the turns of a session")
 async def show_history(
     session: str,
     tenant: RequestTenant,
-    deps: Dependencies,
+    history: History,
     response: Response,
     at: AtSequence = None,
     phase: Annotated[str | None, Query(description="Only turns of this phase")] = None,
@@ -436,65 +216,4 @@ async def show_history(
 
     A reply that was withheld since is not in the history of an earlier sequence either.
     """
-    events = await deps.time_travel.load_events(tenant, session, at)
-    set_etag(response, events[-1].sequence)
-    history, visits = build_history(events), list_phase_visits(events)
-    if at is not None:
-        last = await deps.command_handler.load_last_event(tenant, session, at)
-        redactions = await deps.log.read_events_by_leaf(
-            tenant, session, ReplyRedacted.leaf, last.head
-        )
-        history = apply_redactions(history, redactions)
-    if phase is not None:
-        visits = filter_visits(visits, phase)
-        history = tuple(
-            turn for turn in history if any(turn.turn in visit.turns for visit in visits)
-        )
-    phases = {turn: visit.phase for visit in visits for turn in visit.turns}
-    activity = collect_activity(events)
-    return HistoryView(
-        session=session,
-        sequence=events[-1].sequence,
-        turns=tuple(
-            _create_turn_view(turn, activity.get(turn.turn, NO_ACTIVITY), phases.get(turn.turn))
-            for turn in history
-        ),
-        stays=visits,
-    )
-
-
-def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | None) -> TurnView:
-    activity = withhold_texts(activity) if turn.redacted else activity
-    return TurnView(
-        turn=turn.turn,
-        status=turn.status,
-        text=get_plain_text(turn.text),
-        role=turn.role,
-        reply=get_plain_text(turn.reply),
-        finish=turn.finish,
-        call=turn.call,
-        excluded=turn.excluded,
-        redacted=turn.redacted,
-        purged=turn.purged,
-        reason=turn.reason,
-        detail=turn.detail,
-        sequence=turn.sequence,
-        submitted_at=turn.submitted_at,
-        settled_at=turn.settled_at,
-        remembered=turn.remembered,
-        fallback=turn.fallback.code if turn.fallback else None,
-        output=parse_structured_text(turn.reply) if turn.structured else None,
-        phase=phase,
-        display=_create_display_view(turn),
-        steps=activity.steps,
-        tools=activity.uses,
-    )
-
-
-def _create_display_view(turn: HistoryTurn) -> DisplayView | None:
-    display = turn.display
-    return (
-        DisplayView(text=get_plain_text(display.text), reply=get_plain_text(display.reply))
-        if display
-        else None
-    )
+    return tag_body(response, await history.load_history(tenant, session, at=at, phase=phase))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 import structlog
 
@@ -20,6 +21,7 @@ from turnlog.events.content import encode_withheld_text
 from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage, TokenUsage
 from turnlog.events.model.call_events import AttemptFault, AttemptStarted
+from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
@@ -69,7 +71,6 @@ from turnlog.services.sessions.command_handler import CommandHandler, CommandOut
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, list_tool_requests
 from turnlog.services.worker.attempts.output_guard import GuardViolation, SafetyCheckFailure
 from turnlog.services.worker.attempts.retrieval_step import KnowledgeFailure
-from turnlog.services.worker.attempts.token_drift import TokenCountDrift
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelFailure,
@@ -85,6 +86,12 @@ from turnlog.services.worker.turn_queue import (
 )
 
 _log = structlog.get_logger("turnlog.worker")
+
+SAMPLED_CALLS: Final = 20
+"""Number of calls that are compared together."""
+
+TOLERANCE: Final = 0.10
+"""Tolerated relative difference of the counts."""
 
 AttemptCut = Literal["unwanted", "overdue", "stopped"]
 """Ended from outside: lease lost or turn cancelled, past its deadline, or the worker stops."""
@@ -111,6 +118,55 @@ class NextAttempt:
 
     context: TurnContext
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCountDrift:
+    """How far our token count of prompts is off from the provider's: logged, never corrected.
+
+    The recorded count stays the one that decisions were made with, and both counts are on the log.
+    The warning tells an operator early that a budget allows more or less than a model has room for.
+    """
+
+    _warned_factors: dict[tuple[str, str], float] = field(
+        default_factory=dict[tuple[str, str], float]
+    )
+    """The factor that was last warned of; 1 if none was."""
+    _samples: dict[tuple[str, str], deque[tuple[int, int]]] = field(
+        default_factory=dict[tuple[str, str], deque[tuple[int, int]]]
+    )
+
+    def record_count(self, model: str, manifest: Manifest, reported: int) -> None:
+        """Record a provider's count, and warn once if it is off by too much."""
+        key = (model, manifest.counter.name)
+        seen = self._samples.setdefault(key, deque(maxlen=SAMPLED_CALLS))
+        seen.append((manifest.tokens, reported))
+        factor, warned_factor = self.compute_factor(*key), self._warned_factors.get(key, 1)
+        if len(seen) == SAMPLED_CALLS and factor and abs(factor - warned_factor) > TOLERANCE:
+            self._warned_factors[key] = factor
+            _log.warning(
+                "counter-off",
+                model=model,
+                counter=manifest.counter.name,
+                provider_counts=f"{factor:.2f} times as many",
+                calls=SAMPLED_CALLS,
+            )
+
+    def compute_factor(self, model: str, counter: str) -> float | None:
+        """Return the provider's count divided by ours; None if the provider never reported one."""
+        seen = self._samples.get((model, counter), ())
+        counted = sum(own_count for own_count, _ in seen)
+        return sum(provider_count for _, provider_count in seen) / counted if counted else None
+
+    def explain_overflow(self, model: str, manifest: Manifest) -> str:
+        """Explain that a prompt within its budget was too long for its model."""
+        counter, budget = manifest.counter.name, manifest.budget
+        allowed = f"a budget of {budget}" if budget else "no budget"
+        factor = self.compute_factor(model, counter)
+        factor_text = f"; the provider counts {factor:.2f} times as many" if factor else ""
+        return (
+            f"too long for {model}: {manifest.tokens} tokens by {counter}, {allowed}{factor_text}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""Events of the histories that belong to a tenant and not to one session."""

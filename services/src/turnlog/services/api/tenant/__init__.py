@@ -1,1 +1,0 @@
-"""Payloads for what belongs to a tenant and not to one session."""

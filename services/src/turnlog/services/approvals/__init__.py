@@ -1,0 +1,1 @@
+"""Approvals: tools that wait for a person, watching for them, and deciding."""

@@ -1,1 +1,0 @@
-"""Actions of the commands for what belongs to a tenant."""

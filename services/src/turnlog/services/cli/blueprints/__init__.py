@@ -1,0 +1,1 @@
+"""The commands on blueprints, and how their answers are shown."""

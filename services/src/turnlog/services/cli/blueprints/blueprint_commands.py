@@ -1,0 +1,128 @@
+"""Commands on blueprints: check, create, list, show, and move a session to a new version."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from turnlog.services.cli.command_runner import run_async, show_answer
+from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
+
+
+def show_pins(
+    blueprint: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this blueprint.")
+    ] = None,
+    *,
+    target: ReadTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Show the blueprint versions of open sessions, their number, and the files' version."""
+    from turnlog.services.cli.blueprints.blueprint_view import render_pins
+
+    show_answer(
+        target,
+        lambda reader: reader.list_pins(blueprint),
+        render_pins,
+        output,
+        with_read_models=True,
+    )
+
+
+def move_blueprint(
+    session: SessionArgument,
+    *,
+    to: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="Only if the files have this digest.")
+    ] = None,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Move a session to the current files of its blueprint, from its next call on.
+
+    Possible between turns, or when a phase has just been entered. Earlier turns and prompts do
+    not change.
+    """
+    from turnlog.services.cli.blueprints.local_blueprints import send_blueprint_move
+
+    run_async(send_blueprint_move(target, session, to, output))
+
+
+def check_blueprint(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Blueprint folders.")],
+    *,
+    tools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="TURNLOG_TOOLS", help="The tools file, which is checked as well."
+        ),
+    ] = None,
+    output: OutputOption = "table",
+) -> None:
+    """List every error of a blueprint on disk, including its cartridges.
+
+    Each error is shown with its line and a fix; the exit code is 1 if there is any. Warnings (`!`)
+    name what some providers refuse; the blueprint can be used.
+    """
+    from turnlog.services.api.published_errors.error_code import ExitCode
+    from turnlog.services.cli.blueprints.local_blueprints import check_blueprint_folders
+
+    if not check_blueprint_folders(folders, tools, output):
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def create_blueprint(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new blueprint.")],
+    *,
+    pattern: Annotated[
+        Literal["assistant", "agent", "trickster", "araquem", "game-master", "uderia"],
+        typer.Option("--from", help="The shipped blueprint to copy."),
+    ] = "assistant",
+    folder: Annotated[
+        Path, typer.Option("--in", metavar="DIR", help="The folder to create it in.")
+    ] = Path(),
+) -> None:
+    """Create a blueprint folder from a shipped one, ready to use."""
+    from turnlog.services.cli.blueprints.local_blueprints import create_blueprint_folder
+
+    create_blueprint_folder(name, pattern, folder)
+
+
+def list_blueprints(
+    *,
+    target: ReadTarget,
+    blueprints: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="List the folders here and not those of a service."),
+    ] = None,
+    output: OutputOption = "table",
+) -> None:
+    """List the blueprints that a session can be opened with.
+
+    A running service says which; without one they are those that `turnlog up` would have.
+    """
+    from turnlog.services.cli.blueprints.local_blueprints import print_blueprint_list
+
+    run_async(print_blueprint_list(target, blueprints or [], os.environ, output))
+
+
+def show_blueprint(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a blueprint.")],
+    *,
+    target: ReadTarget,
+    blueprints: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Look in the folders here and not in those of a service."),
+    ] = None,
+    output: OutputOption = "table",
+) -> None:
+    """Show a blueprint with the attributes and inputs that it accepts.
+
+    It is that of a running service; without one, that which `turnlog up` would have.
+    """
+    from turnlog.services.cli.blueprints.local_blueprints import print_blueprint
+
+    run_async(print_blueprint(name, target, blueprints or [], os.environ, output))

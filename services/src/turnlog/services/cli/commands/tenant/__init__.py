@@ -1,1 +1,0 @@
-"""Commands for what belongs to a tenant and not to one session."""

@@ -1,0 +1,1 @@
+"""The commands on knowledge, and how their answers are shown."""

@@ -1,0 +1,201 @@
+"""Actions on knowledge; each is sent to a running service over HTTP.
+
+An import reads all files first and sends nothing if any has a fault. It sends whole files, some at
+a time; the service takes each request whole or not at all, and an import that was interrupted is
+completed by the same command.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import Refused
+from turnlog.events.model.knowledge_events import EntryKind
+from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
+from turnlog.projections.knowledge.knowledge_inputs import EntryInput
+from turnlog.services.api.knowledge_payloads import (
+    KnowledgeChangeResult,
+    KnowledgeSearchResult,
+)
+from turnlog.services.cli.actions.verification import create_progress_bar
+from turnlog.services.cli.client.service_connection import (
+    create_client,
+    send_client_command,
+    send_command,
+)
+from turnlog.services.cli.client.service_location import require_service
+from turnlog.services.cli.console import (
+    OutputFormat,
+    create_output_console,
+    print_answer,
+    print_json,
+)
+from turnlog.services.cli.knowledge.knowledge_files import FileEntry, read_knowledge_files
+from turnlog.services.cli.knowledge.knowledge_view import (
+    render_hits,
+    render_knowledge_change,
+)
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.segments.segment_view import render_segment_faults
+
+IMPORT_PATH: Final = "/v1/knowledge/import"
+
+SEARCH_PATH: Final = "/v1/knowledge/search"
+
+BATCH_ENTRIES: Final = 500
+"""Entries of one request of an import, if no single file has more."""
+
+BATCH_BYTES: Final = 2_000_000
+"""Bytes of their texts, likewise."""
+
+_READ_STDIN: Final = "-"
+
+_ENTRY_FIELD: Final = re.compile(r"entries\.(\d+)(?:\.(\w+))?")
+
+
+async def send_entry(
+    target: ServiceTarget,
+    collection: str,
+    entry: str | None,
+    fields: Mapping[str, JsonValue],
+    output: OutputFormat,
+) -> None:
+    """Add or edit an entry; without an id it has one that follows from its text."""
+    text = str(fields["text"])
+    text = sys.stdin.read() if text == _READ_STDIN else text
+    name = entry or compute_digest(text).removeprefix("sha256:")[:16]
+    done = await send_command(
+        target,
+        "PUT",
+        _build_path(collection, name),
+        {**fields, "text": text},
+        KnowledgeChangeResult,
+    )
+    print_answer(done, render_knowledge_change(done, name), output)
+
+
+async def send_removal(
+    target: ServiceTarget, collection: str, entries: Sequence[str], output: OutputFormat
+) -> None:
+    """Remove entries, or the whole collection if none is named."""
+    for entry in entries or (None,):
+        path = _build_path(collection, entry)
+        done = await send_command(target, "DELETE", path, {}, KnowledgeChangeResult)
+        print_answer(done, render_knowledge_change(done, entry), output)
+
+
+async def send_search(
+    target: ServiceTarget, form: Mapping[str, JsonValue], output: OutputFormat
+) -> None:
+    """Search collections and print the hits."""
+    found = await send_command(target, "POST", SEARCH_PATH, form, KnowledgeSearchResult)
+    print_answer(found, render_hits(found), output)
+
+
+async def import_knowledge(
+    target: ServiceTarget,
+    collection: str,
+    paths: Sequence[Path],
+    kind: EntryKind,
+    output: OutputFormat,
+) -> bool:
+    """Import all entries of these files and folders; return whether all could be."""
+    found = read_knowledge_files(paths, kind)
+    if found.faults:
+        return _print_faults(found.faults, output)
+    batches = list(split_batches(found.files))
+    added = edited = removed = sequence = 0
+    total = sum(len(batch) for batch in batches)
+    async with create_client(require_service(target).url) as client:
+        with create_progress_bar() as bar:
+            task = bar.add_task("importing", total=total)
+            for batch in batches:
+                body = build_import_body(collection, [each.entry for each in batch])
+                try:
+                    done = await send_client_command(
+                        client, "POST", IMPORT_PATH, body, KnowledgeChangeResult
+                    )
+                except Refused as refused:
+                    fault = _locate_fault(refused, batch)
+                    if fault is None:
+                        raise
+                    return _print_faults([fault], output)
+                added, edited, removed = (
+                    added + done.added,
+                    edited + done.edited,
+                    removed + done.removed,
+                )
+                sequence = done.sequence
+                bar.update(task, advance=len(batch))
+    result = KnowledgeChangeResult(
+        collection=collection, added=added, edited=edited, removed=removed, sequence=sequence
+    )
+    print_answer(result, render_knowledge_change(result, None, total), output)
+    return True
+
+
+def split_batches(files: Iterable[Sequence[FileEntry]]) -> Iterator[list[FileEntry]]:
+    """Yield the entries of whole files, as many files as a request takes."""
+    batch: list[FileEntry] = []
+    size = 0
+    for entries in files:
+        length = sum(len(each.entry.text.encode()) for each in entries)
+        is_full = len(batch) + len(entries) > BATCH_ENTRIES or size + length > BATCH_BYTES
+        if batch and is_full:
+            yield batch
+            batch, size = [], 0
+        batch, size = [*batch, *entries], size + length
+    if batch:
+        yield batch
+
+
+def build_import_body(collection: str, entries: Iterable[EntryInput]) -> dict[str, JsonValue]:
+    """Return the request that imports entries."""
+    return {
+        "collection": collection,
+        "entries": [_build_entry_body(entry) for entry in entries],
+        "replace_sources": True,
+    }
+
+
+def _build_entry_body(entry: EntryInput) -> dict[str, JsonValue]:
+    return {
+        "id": entry.id,
+        "text": entry.text,
+        "kind": entry.kind,
+        "title": entry.title,
+        "source": entry.source,
+        "tags": list(entry.tags),
+        "attributes": dict[str, JsonValue](entry.attributes),
+        "efficiency": entry.efficiency,
+    }
+
+
+def _build_path(collection: str, entry: str | None) -> str:
+    path = f"/v1/knowledge/collections/{quote(collection, safe='')}"
+    return path if entry is None else f"{path}/entries/{quote(entry, safe='')}"
+
+
+def _locate_fault(refused: Refused, batch: Sequence[FileEntry]) -> BlueprintFault | None:
+    """Return the service's refusal as a fault with file and line, or None if it names no entry."""
+    match = _ENTRY_FIELD.match(refused.field or "")
+    if match is None or int(match[1]) >= len(batch):
+        return None
+    return batch[int(match[1])].build_fault(match[2] or "", refused.detail, refused.fix)
+
+
+def _print_faults(faults: Sequence[BlueprintFault], output: OutputFormat) -> bool:
+    if output == "json":
+        print_json([asdict(fault) for fault in faults])
+    else:
+        create_output_console().print(render_segment_faults(faults))
+    return False

@@ -1,1 +1,0 @@
-"""Import of knowledge: files of a folder as entries of a collection."""

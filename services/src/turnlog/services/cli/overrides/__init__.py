@@ -1,0 +1,1 @@
+"""The commands on overrides, and how their answers are shown."""

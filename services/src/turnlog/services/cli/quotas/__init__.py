@@ -1,0 +1,1 @@
+"""The commands on quotas, and how their answers are shown."""

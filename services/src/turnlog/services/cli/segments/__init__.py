@@ -1,0 +1,1 @@
+"""The commands on segments, and how their answers are shown."""

@@ -1,0 +1,164 @@
+"""Actions on the segment library; each is sent to a running service over HTTP.
+
+Import files are read here, so that a fault is shown with its file and line whether it was found
+here or by the service.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+from rich.text import Text
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFault,
+    FaultyBlueprint,
+)
+from turnlog.projections.library.segment_inputs import SegmentInput
+from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
+from turnlog.services.cli.client.service_connection import CommandBody, send_command
+from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.segments import import_rows, sql_dumps
+from turnlog.services.cli.segments.import_rows import ImportedSegmentRow, ParsedSegments
+from turnlog.services.cli.segments.segment_view import (
+    render_import,
+    render_segment_change,
+    render_segment_faults,
+)
+
+RowParser = Callable[[str, str], Iterator[ImportedSegmentRow]]
+
+ROW_PARSERS: Final[Mapping[str, RowParser]] = {
+    ".yaml": import_rows.read_yaml_rows,
+    ".yml": import_rows.read_yaml_rows,
+    ".csv": import_rows.read_csv_rows,
+    ".sql": sql_dumps.read_sql_rows,
+}
+
+
+def read_segment_files(files: Sequence[Path]) -> ParsedSegments:
+    """Read all files and collect the faults of all of them."""
+    found = ParsedSegments()
+    for file in files:
+        try:
+            for row in _choose_parser(file)(_decode_file(file), str(file)):
+                found.add_row(row)
+        except FaultyBlueprint as faulty:
+            found.faults += faulty.faults
+    return found
+
+
+def _choose_parser(file: Path) -> RowParser:
+    form = ROW_PARSERS.get(file.suffix.lower())
+    if form is None:
+        detail = f"{file}: {file.suffix or 'a file without a suffix'} is not a known format"
+        raise Refused(
+            "bad-option", detail, field="FILE", fix=f"give one of {', '.join(ROW_PARSERS)}"
+        )
+    return form
+
+
+def _decode_file(file: Path) -> str:
+    stored = file.read_bytes()
+    try:
+        return stored.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = stored.count(b"\n", 0, error.start) + 1
+        fault = BlueprintFault(
+            str(file), line, "", f"byte {error.start} is not UTF-8", "save it as UTF-8"
+        )
+        raise FaultyBlueprint([fault]) from None
+
+
+_ROW_FIELD: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
+
+_READ_STDIN: Final = "-"
+
+IMPORT_PATH: Final = "/v1/segments/import"
+
+
+async def send_new_segment(
+    target: ServiceTarget, text: str, fields: CommandBody, output: OutputFormat
+) -> None:
+    body = {"content": _read_text(text), **fields}
+    _print_change(
+        await send_command(target, "POST", "/v1/segments", body, SegmentChangeResult),
+        "added",
+        output,
+    )
+
+
+async def send_segment_edit(
+    target: ServiceTarget, segment: int, text: str | None, fields: CommandBody, output: OutputFormat
+) -> None:
+    """Change a segment's text or activate or deactivate it."""
+    body = {"content": None if text is None else _read_text(text), **fields}
+    done = await send_command(target, "PATCH", f"/v1/segments/{segment}", body, SegmentChangeResult)
+    _print_change(done, "is as you asked", output)
+
+
+async def import_segment_files(
+    target: ServiceTarget, files: Sequence[Path], output: OutputFormat
+) -> bool:
+    """Import all segments of these files, or none; return whether they were imported."""
+    found = read_segment_files(files)
+    if found.faults:
+        return _print_faults(found.faults, output)
+    try:
+        done = await send_command(
+            target, "POST", IMPORT_PATH, build_import_body(found), SegmentImportResult
+        )
+    except Refused as refused:
+        fault = _locate_fault(refused, [row for row, _ in found.segments])
+        if fault is None:
+            raise
+        return _print_faults([fault], output)
+    if output == "json":
+        print_json(done.model_dump(mode="json"))
+    else:
+        create_output_console().print(render_import(done))
+    return True
+
+
+def build_import_body(found: ParsedSegments) -> CommandBody:
+    """Return the request that imports the segments of files."""
+    return {"segments": [_build_segment_body(authored) for _, authored in found.segments]}
+
+
+def _build_segment_body(authored: SegmentInput) -> dict[str, JsonValue]:
+    return {name: value for name, value in asdict(authored).items() if value is not None}
+
+
+def _read_text(text: str) -> str:
+    return sys.stdin.read() if text == _READ_STDIN else text
+
+
+def _locate_fault(refused: Refused, rows: Sequence[ImportedSegmentRow]) -> BlueprintFault | None:
+    """Return the service's refusal as a fault with file and line, or None if it names no row."""
+    match = _ROW_FIELD.match(refused.field or "")
+    if match is None or int(match[1]) >= len(rows):
+        return None
+    return rows[int(match[1])].build_fault(match[2] or "", refused.detail, refused.fix)
+
+
+def _print_faults(faults: Sequence[BlueprintFault], output: OutputFormat) -> bool:
+    if output == "json":
+        print_json([asdict(fault) for fault in faults])
+    else:
+        create_output_console().print(render_segment_faults(faults))
+    return False
+
+
+def _print_change(done: SegmentChangeResult, what: str, output: OutputFormat) -> None:
+    if output == "json":
+        print_json(done.model_dump(mode="json"))
+    else:
+        create_output_console().print(Text.assemble(render_segment_change(done), f" {what}"))

@@ -1,0 +1,1 @@
+"""The commands on usage, and how their answers are shown."""

@@ -1,0 +1,41 @@
+"""Commands on consumption."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from turnlog.services.cli.command_runner import show_answer
+from turnlog.services.cli.options import OutputOption, ReadTarget
+
+
+def show_usage(
+    by: Annotated[
+        Literal["all", "user", "profile", "blueprint", "model", "day", "hour"],
+        typer.Option("--by", help="Group turns by this."),
+    ] = "all",
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="USER", help="Only turns of this user.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only turns submitted at or after this time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only turns submitted before this time.")
+    ] = None,
+    *,
+    target: ReadTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Show what turns used: tokens, cost, failures, and what retrieval saved."""
+    from turnlog.services.cli.usage.usage_view import render_usage
+
+    query = {"group_by": by, "user": user, "since": since, "until": until}
+    show_answer(
+        target,
+        lambda reader: reader.fetch_usage(query),
+        lambda report: render_usage(report, by),
+        output,
+        with_read_models=True,
+    )

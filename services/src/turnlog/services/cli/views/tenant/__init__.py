@@ -1,1 +1,0 @@
-"""How the terminal shows what belongs to a tenant."""

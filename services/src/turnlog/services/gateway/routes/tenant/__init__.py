@@ -1,1 +1,0 @@
-"""Routes for what belongs to a tenant and not to one session."""

@@ -1,0 +1,1 @@
+"""What every route is made of: who asks, checks, headers, errors and middleware."""

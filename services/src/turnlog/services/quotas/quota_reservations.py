@@ -1,0 +1,202 @@
+"""The quota of turns: reserve before a turn is submitted, and settle when it is over.
+
+A turn names its reservation, and a reservation names its turn. So whoever settles a turn settles
+the reservation, and where that process died first, the next one that looks at the balance finds out
+from the session's log what became of the turn. Nothing else is needed: a reservation that is left
+over matters to nobody but the user's next turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Unavailable
+from turnlog.events.model.quota_events import QuotaReservation
+from turnlog.events.model.turn_events import (
+    TurnQueued,
+    TurnReservation,
+    TurnSubmitted,
+    find_turn_end,
+)
+from turnlog.events.store.ports import EventLog
+from turnlog.projections.quotas.quota_decisions import QuotaExceeded, UserBalance, format_period
+from turnlog.projections.quotas.quota_limits import UNLIMITED
+from turnlog.projections.quotas.turn_bound import TurnBound
+from turnlog.projections.quotas.turn_usage import TurnUse, collect_turn_use
+from turnlog.projections.session.commands import Command, SubmitChildTurn, SubmitTurn
+from turnlog.projections.session.open_turn import TurnSubmission
+from turnlog.projections.session.rules.attempt_events import NewEvents
+from turnlog.projections.session.state import SessionState
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.platform.clock import Clock
+from turnlog.services.quotas.quota_service import QuotaService
+
+SUBMIT_GRACE: Final = timedelta(seconds=60)
+"""How long a reservation without a turn counts: its gateway may be about to submit the turn."""
+
+REPORT_GRACE: Final = timedelta(seconds=60)
+"""How long a settled turn waits for what a worker that was interrupted used."""
+
+_SETTLER: Final = CommandMetadata("quotas")
+
+_log = structlog.get_logger("turnlog.quotas")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnQuotas:
+    """Reserves, settles and releases the quotas of turns."""
+
+    service: QuotaService
+    log: EventLog
+    """The log of sessions."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which hours, days and months begin."""
+        return self.service.parts.clock
+
+    def start_command(self, tenant: str, session: str, metadata: CommandMetadata) -> CommandQuota:
+        """Return what a command reserves and settles, however often it is decided."""
+        return CommandQuota(self, tenant, session, metadata)
+
+    async def reconcile_balance(self, tenant: str, user: str, period: str) -> UserBalance:
+        """Settle or release what is over, and return the balance after it."""
+        balance = await self.service.load_balance(tenant, user, period)
+        for each in balance.balance.reservations:
+            await self._reconcile_turn(tenant, user, period, each)
+        return await self.service.load_balance(tenant, user, period)
+
+    async def settle_reservation(self, tenant: str, user: str, reserved: TurnReservation) -> None:
+        """Settle one reservation; what fails here is left to whoever looks at the balance next."""
+        try:
+            balance = await self.service.load_balance(tenant, user, reserved.period)
+            found = balance.find_reservation(reserved.id)
+            if found is not None:
+                await self._reconcile_turn(tenant, user, reserved.period, found)
+        except Unavailable as error:
+            _log.warning("quota-not-settled", detail=str(error))
+
+    async def _reconcile_turn(
+        self, tenant: str, user: str, period: str, reserved: QuotaReservation
+    ) -> None:
+        use, now = await self._load_turn_use(tenant, reserved), self.clock()
+        if not use.is_submitted:
+            if now - datetime.fromisoformat(reserved.at) >= SUBMIT_GRACE:
+                await self.service.release_turn(tenant, user, period, reserved.id, _SETTLER)
+            return
+        is_reported = use.lost_at is None or now - use.lost_at >= REPORT_GRACE
+        if use.is_settled and is_reported:
+            await self.service.settle_turn(tenant, user, period, reserved.id, use.used, _SETTLER)
+
+    async def _load_turn_use(self, tenant: str, reserved: QuotaReservation) -> TurnUse:
+        session, events = reserved.session, tuple[RecordedEvent, ...]()
+        last = await self.log.read_last_event(tenant, session, leader=True)
+        if last is not None and last.sequence > reserved.after:
+            before = await self.log.find_event(tenant, session, reserved.after, last)
+            events = (*await self.log.read_range(tenant, session, before.head, last),)
+        return collect_turn_use(events, reserved.turn, reserved.id)
+
+
+@dataclass(slots=True)
+class CommandQuota:
+    """What one command reserves and settles."""
+
+    quotas: TurnQuotas
+    tenant: str
+    session: str
+    metadata: CommandMetadata
+    before: SessionState | None = None
+    """The state that the command was decided on last."""
+    user: str = ""
+    reserved: TurnReservation | None = None
+    """What it has reserved."""
+
+    async def reserve_turn(
+        self, state: SessionState | None, command: Command | None, events: NewEvents
+    ) -> NewEvents:
+        """Return the events with the reservation of their turn; raises `QuotaExceeded`."""
+        self.before = state
+        if not isinstance(command, SubmitTurn | SubmitChildTurn) or state is None:
+            return events
+        turns = (each for each in events if isinstance(each, TurnSubmitted | TurnQueued))
+        submitted = next(turns, None)
+        if submitted is None or command.user is None or command.bound is None:
+            return events
+        is_child = isinstance(command, SubmitChildTurn)
+        wanted = (command.user, command.bound, submitted.turn)
+        reserved = await self._reserve(state, *wanted, is_child=is_child)
+        if reserved is None:
+            return events
+        named = submitted.model_copy(update={"reservation": reserved})
+        return tuple(named if each is submitted else each for each in events)
+
+    async def _reserve(
+        self, state: SessionState, user: str, bound: TurnBound, turn: int, *, is_child: bool
+    ) -> TurnReservation | None:
+        quotas = self.quotas
+        limits = await quotas.service.find_limits(self.tenant, user)
+        if limits == UNLIMITED:
+            return None
+        at = quotas.clock()
+        # Decided once more, the command keeps its reservation, for the number the turn has then.
+        reserved = self.reserved or TurnReservation(
+            id=quotas.service.parts.create_id(), period=format_period(at)
+        )
+        wanted = QuotaReservation(
+            id=reserved.id,
+            session=self.session,
+            turn=turn,
+            after=state.head.sequence,
+            at=format_rfc3339(at),
+            input_tokens=bound.input_tokens,
+            output_tokens=bound.output_tokens,
+            child=is_child,
+        )
+        place = (self.tenant, user, reserved.period)
+        try:
+            await quotas.service.reserve_turn(*place, limits, wanted, self.metadata)
+        except QuotaExceeded:
+            # Turns that are over may still be reserved for, because their process died.
+            await quotas.reconcile_balance(*place)
+            await quotas.service.reserve_turn(*place, limits, wanted, self.metadata)
+        self.user, self.reserved = user, reserved
+        return reserved
+
+    async def release_turn(self) -> None:
+        """Take back what was reserved for a turn that is certainly not submitted."""
+        if self.reserved is None:
+            return
+        try:
+            place = (self.tenant, self.user, self.reserved.period)
+            await self.quotas.service.release_turn(*place, self.reserved.id, self.metadata)
+        except Unavailable as error:
+            _log.warning("quota-not-released", detail=str(error))
+
+    async def settle_turns(self, events: Sequence[RecordedEvent]) -> None:
+        """Settle the turns that these events ended; release what none of them uses."""
+        if not any(_get_reservation(each) == self.reserved for each in events):
+            await self.release_turn()
+        if self.before is None:
+            return
+        unsettled = {each.turn: each for each in self.before.unsettled_turns}
+        for recorded in events:
+            end = find_turn_end(recorded.event)
+            ended = unsettled.pop(end.turn, None) if end else None
+            if ended is not None:
+                await self._settle_turn(ended)
+
+    async def _settle_turn(self, ended: TurnSubmission) -> None:
+        if ended.reservation is not None and ended.user is not None:
+            await self.quotas.settle_reservation(self.tenant, ended.user, ended.reservation)
+
+
+def _get_reservation(recorded: RecordedEvent) -> TurnReservation | None:
+    event = recorded.event
+    return event.reservation if isinstance(event, TurnSubmitted | TurnQueued) else None

@@ -1,0 +1,59 @@
+"""Routes for quotas: set the limits of a user, and see what is left of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+
+from turnlog.events.ids import USER_NAME_PATTERN
+from turnlog.services.api.quota_payloads import QuotaPage, QuotaRequest, QuotaView
+from turnlog.services.http.headers import tag_body
+from turnlog.services.http.request_identity import CallerIdentity
+from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.quotas.quota_use_cases import QuotaUseCases
+
+router = APIRouter()
+
+
+async def get_quotas(request: Request) -> QuotaUseCases:
+    """Return the use cases of this application."""
+    quotas: QuotaUseCases = request.app.state.use_cases.quotas
+    return quotas
+
+
+Quotas = Annotated[QuotaUseCases, Depends(get_quotas)]
+
+UserPath = Annotated[
+    str,
+    Path(
+        pattern=USER_NAME_PATTERN,
+        description="The user's name, 1 to 128 printable ASCII characters",
+    ),
+]
+
+
+@router.get("/v1/quotas", summary="List quotas")
+async def list_quotas(tenant: RequestTenant, quotas: Quotas, response: Response) -> QuotaPage:
+    """List the users who have a limit."""
+    return tag_body(response, await quotas.list_quotas(tenant))
+
+
+@router.get("/v1/quotas/{user:path}", summary="Show a quota")
+async def show_quota(
+    user: UserPath, tenant: RequestTenant, quotas: Quotas, response: Response
+) -> QuotaView:
+    """Return what is left of a user's limits, and whether a turn is allowed now."""
+    return tag_body(response, await quotas.load_quota(tenant, user))
+
+
+@router.put("/v1/quotas/{user:path}", summary="Set a quota")
+async def set_quota(
+    user: UserPath,
+    caller: CallerIdentity,
+    quotas: Quotas,
+    form: QuotaRequest,
+    response: Response,
+) -> QuotaView:
+    """Set all limits of a user; a limit that is left out or null is unlimited."""
+    return tag_body(response, await quotas.set_quota(caller.create_caller(form), user, form))

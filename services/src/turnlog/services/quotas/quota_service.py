@@ -1,0 +1,207 @@
+"""The quota service: the limits of users, and the balances that their turns reserve from.
+
+Every event of a quota is appended here, by compare-and-set on its own history: the limits of a
+tenant, or the balance of a user in a month. Gateways that reserve from one balance at the same time
+therefore see each other's reservations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from turnlog.events import codec
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.quota_events import (
+    QUOTA_LIMITS_FAMILY,
+    QuotaBalance,
+    QuotaEdited,
+    QuotaLimits,
+    QuotaReservation,
+    build_balance_family,
+)
+from turnlog.events.registry import LibraryEvent, QuotaEvent
+from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.projections.quotas.quota_decisions import (
+    UserBalance,
+    read_balance,
+    release_turn,
+    reserve_turn,
+    settle_turn,
+)
+from turnlog.projections.quotas.quota_limits import (
+    UNLIMITED,
+    QuotaCommandRecord,
+    TenantLimits,
+    fold_limits,
+)
+from turnlog.projections.quotas.turn_bound import TurnBound
+from turnlog.services.command_handling.idempotent_commands import (
+    CommandMetadata,
+    IdempotentCommandHandler,
+    get_sequence,
+)
+from turnlog.services.command_handling.tenant_histories import (
+    LibraryParts,
+    TenantHistory,
+    TenantStates,
+)
+
+MAX_CACHED_BALANCES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _BalanceStates:
+    """Caches the balances that were used last."""
+
+    cached: OrderedDict[tuple[str, str], UserBalance] = field(
+        default_factory=OrderedDict[tuple[str, str], UserBalance]
+    )
+
+    def get_state(self, tenant: str, history: str) -> UserBalance | None:
+        return self.cached.get((tenant, history))
+
+    def get_presumed_state(self, tenant: str, history: str) -> UserBalance | None:
+        return self.get_state(tenant, history)
+
+    async def load_base_state(self, tenant: str, history: str) -> UserBalance | None:
+        return self.get_state(tenant, history)
+
+    def fold_events(
+        self, events: Sequence[RecordedEvent], state: UserBalance | None
+    ) -> UserBalance:
+        del state
+        folded, key = read_balance(events), (events[0].tenant, events[0].session)
+        cached = self.cached.get(key)
+        if cached is None or get_sequence(cached) < get_sequence(folded):
+            self.cached[key] = folded
+            self.cached.move_to_end(key)
+        while len(self.cached) > MAX_CACHED_BALANCES:
+            self.cached.popitem(last=False)
+        return folded
+
+    def fold_appended_events(
+        self, events: Sequence[RecordedEvent], state: UserBalance | None
+    ) -> UserBalance:
+        return self.fold_events(events, state)
+
+    async def find_command(self, state: UserBalance, key: str) -> QuotaCommandRecord | None:
+        """Return None: balances are changed under no idempotency key."""
+        del state, key
+        return None
+
+
+@dataclass
+class QuotaService:
+    """The quotas of all tenants, for one process."""
+
+    parts: LibraryParts
+    monotonic: Callable[[], float] = time.monotonic
+    _limits: TenantHistory[TenantLimits, QuotaCommandRecord] = field(init=False)
+    _balances: IdempotentCommandHandler[UserBalance, QuotaCommandRecord] = field(init=False)
+
+    def __post_init__(self) -> None:
+        states = TenantStates[TenantLimits, QuotaCommandRecord](TenantLimits, fold_limits)
+        self._limits = TenantHistory(
+            self.parts, QUOTA_LIMITS_FAMILY, TenantLimits, states, "quotas", self.monotonic
+        )
+        self._balances = IdempotentCommandHandler(
+            log=self.parts.log,
+            kind=LIBRARY_HISTORY,
+            states=_BalanceStates(),
+            clock=self.parts.clock,
+            create_id=self.parts.create_id,
+            source=self.parts.source,
+            log_name="quotas",
+            has_whole_states=True,
+        )
+
+    async def load_limits(self, tenant: str) -> TenantLimits:
+        """Return the limits of a tenant's users as they are now."""
+        return await self._limits.load_state(tenant)
+
+    async def find_limits(self, tenant: str, user: str) -> QuotaLimits:
+        """Return the limits of a user, without a read where it was seen to have none just now."""
+        recent = self._limits.get_recent_state(tenant)
+        if recent is not None and recent.get_limits(user) == UNLIMITED:
+            return UNLIMITED
+        return (await self.load_limits(tenant)).get_limits(user)
+
+    async def edit_limits(
+        self,
+        tenant: str,
+        edited: QuotaEdited,
+        metadata: CommandMetadata,
+        key: codec.CommandRef | None = None,
+    ) -> TenantLimits:
+        """Set all limits of a user; see `TenantHistory.handle`."""
+
+        def decide(state: TenantLimits) -> Sequence[LibraryEvent]:
+            return () if state.get_limits(edited.user) == edited.limits else (edited,)
+
+        return (await self._limits.handle(tenant, decide, metadata, key)).state
+
+    async def load_balance(self, tenant: str, user: str, period: str) -> UserBalance:
+        """Return what a user used and reserved in a month."""
+        state = await self._balances.load_state(tenant, build_balance_family(user, period))
+        return state or UserBalance()
+
+    async def reserve_turn(
+        self,
+        tenant: str,
+        user: str,
+        period: str,
+        limits: QuotaLimits,
+        wanted: QuotaReservation,
+        metadata: CommandMetadata,
+    ) -> None:
+        """Reserve what a turn may use at most; raises `QuotaExceeded` if nothing is left."""
+
+        def decide(balance: QuotaBalance) -> QuotaEvent | None:
+            return reserve_turn(limits, balance, user, wanted, self.parts.clock())
+
+        await self._change_balance(tenant, user, period, decide, metadata)
+
+    async def settle_turn(
+        self,
+        tenant: str,
+        user: str,
+        period: str,
+        reservation: str,
+        used: TurnBound,
+        metadata: CommandMetadata,
+    ) -> None:
+        """Replace a reservation by what the turn used; once, however often it is called."""
+
+        def decide(balance: QuotaBalance) -> QuotaEvent | None:
+            return settle_turn(balance, user, reservation, used)
+
+        await self._change_balance(tenant, user, period, decide, metadata)
+
+    async def release_turn(
+        self, tenant: str, user: str, period: str, reservation: str, metadata: CommandMetadata
+    ) -> None:
+        """Take a reservation back whose turn was not submitted."""
+
+        def decide(balance: QuotaBalance) -> QuotaEvent | None:
+            return release_turn(balance, user, reservation)
+
+        await self._change_balance(tenant, user, period, decide, metadata)
+
+    async def _change_balance(
+        self,
+        tenant: str,
+        user: str,
+        period: str,
+        decide: Callable[[QuotaBalance], QuotaEvent | None],
+        metadata: CommandMetadata,
+    ) -> None:
+        async def decide_events(state: UserBalance | None) -> Sequence[LibraryEvent]:
+            event = decide((state or UserBalance()).balance)
+            return () if event is None else (event,)
+
+        family = build_balance_family(user, period)
+        await self._balances.handle(tenant, family, decide_events, metadata)

@@ -1,0 +1,1 @@
+"""The segment library: stored texts with variants that prompts take."""

@@ -1,1 +1,0 @@
-"""What belongs to a tenant and not to one session."""

@@ -1,0 +1,1 @@
+"""Usage: what turns used, in all and by group."""

@@ -1,0 +1,48 @@
+"""The route for consumption: what turns used, in all and by group."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from turnlog.events.ids import USER_NAME_PATTERN
+from turnlog.projections.store.read.usage_queries import UsageFilter, UsageGrouping
+from turnlog.services.api.usage_payloads import UsageReport
+from turnlog.services.http.request_checks import QueryTime, convert_to_utc
+from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.usage.usage_use_cases import UsageUseCases
+
+router = APIRouter()
+
+
+async def get_usage(request: Request) -> UsageUseCases:
+    """Return the use cases of this application."""
+    usage: UsageUseCases = request.app.state.use_cases.usage
+    return usage
+
+
+@router.get("/v1/usage", summary="Show what turns used")
+async def show_usage(
+    tenant: RequestTenant,
+    usage: Annotated[UsageUseCases, Depends(get_usage)],
+    group_by: Annotated[
+        UsageGrouping, Query(description="What the turns of a group have in common")
+    ] = "all",
+    user: Annotated[
+        str | None, Query(pattern=USER_NAME_PATTERN, description="Only turns of this user")
+    ] = None,
+    since: Annotated[
+        QueryTime | None, Query(description="Only turns submitted at or after this time")
+    ] = None,
+    until: Annotated[
+        QueryTime | None, Query(description="Only turns submitted before this time")
+    ] = None,
+) -> UsageReport:
+    """Return turns, tokens, cost, and what retrieval saved, in all and for each group."""
+    sought = UsageFilter(
+        user,
+        convert_to_utc(since, "since") if since else None,
+        convert_to_utc(until, "until") if until else None,
+    )
+    return await usage.report_usage(tenant, sought, group_by)

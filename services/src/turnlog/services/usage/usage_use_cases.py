@@ -1,0 +1,81 @@
+"""Reports of what turns used, in all and by group, and of what retrieval saved."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from turnlog.events.model.attempt_figures import TokenUsage
+from turnlog.projections.read_models.call_costs import CostSum, add_costs, is_guessed_price
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.row_types import UsageRow
+from turnlog.projections.store.read.usage_queries import (
+    UsageFilter,
+    UsageGrouping,
+    add_figures,
+    list_usage,
+)
+from turnlog.services.api.usage_payloads import UsageReport, UsageView, create_usage
+from turnlog.services.blueprints.model_prices import ModelPrices, PriceTable, compute_cost
+
+
+@dataclass(frozen=True, slots=True)
+class UsageUseCases:
+    """Reports what turns used."""
+
+    store: ReadModelStore
+    prices: ModelPrices
+
+    async def report_usage(
+        self, tenant: str, sought: UsageFilter, group_by: UsageGrouping = "all"
+    ) -> UsageReport:
+        """Return turns, tokens, cost, and what retrieval saved, in all and for each group."""
+        async with self.store.open_reader() as connection:
+            rows = await list_usage(connection, tenant, group_by, sought)
+        prices = await self.prices.load_table()
+        groups = _collect_rows(rows, lambda row: row.group) if group_by != "all" else {}
+        return UsageReport(
+            total=_sum_rows(None, rows, prices),
+            groups=tuple(_sum_rows(name, found, prices) for name, found in groups.items()),
+            models=_count_turns(rows, lambda row: row.model),
+            profiles=_count_turns(rows, lambda row: row.profile),
+        )
+
+
+def _sum_rows(group: str | None, rows: Sequence[UsageRow], prices: PriceTable) -> UsageView:
+    saved = add_costs(
+        _compute_output_cost(row.model, row.figures.saved_tokens, prices)
+        for row in rows
+        if row.model is not None and row.figures.saved_tokens
+    )
+    return create_usage(group, add_figures(row.figures for row in rows), saved)
+
+
+def _compute_output_cost(model: str, tokens: int, prices: PriceTable) -> CostSum:
+    """Return what so many tokens of a model's answers cost, the prompts left aside."""
+    usage = TokenUsage(input_tokens=0, output_tokens=tokens, known="reported")
+    cost = compute_cost(model, usage, prices)
+    return CostSum(cost.micro_dollars, is_guessed_price(cost.price))
+
+
+def _count_turns(
+    rows: Sequence[UsageRow], get_name: Callable[[UsageRow], str | None]
+) -> dict[str, int]:
+    return {
+        name: sum(row.figures.turns for row in found)
+        for name, found in sorted(
+            _collect_rows(rows, get_name).items(), key=lambda each: str(each[0])
+        )
+        if name is not None
+    }
+
+
+def _collect_rows(
+    rows: Sequence[UsageRow], get_name: Callable[[UsageRow], str | None]
+) -> dict[str | None, list[UsageRow]]:
+    """Return the rows by what they have in common, in the order of the first of each."""
+    found: defaultdict[str | None, list[UsageRow]] = defaultdict(list)
+    for row in rows:
+        found[get_name(row)].append(row)
+    return found

@@ -1,0 +1,1 @@
+"""What calls were, would be or might have been sent, and what they took."""

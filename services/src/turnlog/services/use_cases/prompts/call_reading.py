@@ -1,0 +1,261 @@
+"""Reading calls: their attempts and costs, their tool results, and the growth of their context.
+
+Calls and growth come from the read models, and tool results from the log and the blob store. A
+prompt may contain only a summary of a long tool result; the whole result is available as long as it
+is stored, and is bounded by the byte limit of its blueprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from turnlog.events.content import Digest, get_plain_text
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.turn_events import is_end_of_turn
+from turnlog.events.store.ports import EventLog
+from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
+from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
+from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.child_usage import list_turn_usage
+from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth, SessionUsage
+from turnlog.projections.store.read.session_queries import find_session, list_calls
+from turnlog.projections.store.read.token_ledger import (
+    GrowthGrouping,
+    list_call_growth,
+    list_group_growth,
+)
+from turnlog.services.api.call_payloads import (
+    CallList,
+    CallMetrics,
+    GroupMetrics,
+    GrowthView,
+    ToolResultView,
+)
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.command_handling.row_waits import MIN_SEQUENCE_FIELD
+from turnlog.services.sessions.time_travel import TimeTravel
+from turnlog.services.use_cases.sessions.session_reading import SessionRowWaits
+
+EVENT_BATCH_SIZE: Final = 64
+"""How many events of a turn are read at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallReading:
+    """Reads calls of sessions, and what they used."""
+
+    time_travel: TimeTravel
+    blueprints: BlueprintStore
+    store: ReadModelStore
+    row_waits: SessionRowWaits
+
+    async def list_calls(
+        self, tenant: str, session: str, min_sequence: int | None = None
+    ) -> CallList:
+        """List the calls of a session with all their attempts."""
+        state = await self.time_travel.command_handler.require_state(tenant, session)
+        if min_sequence is not None:
+            await self.row_waits.wait_for_session(state, min_sequence)
+        async with self.store.open_reader() as connection:
+            row = await find_session(connection, tenant, session)
+            calls = await list_calls(connection, tenant, session)
+            turns = await list_turn_usage(connection, tenant, session)
+        return CallList(
+            session=session,
+            sequence=row.sequence if row else 0,
+            models=tuple(dict.fromkeys(call.model for call in calls)),
+            profiles=tuple(dict.fromkeys(call.profile for call in calls if call.profile)),
+            calls=calls,
+            usage=row.usage if row else SessionUsage(),
+            turns=turns,
+        )
+
+    async def load_tool_result(
+        self, tenant: str, session: str, call: str, tool_use: str
+    ) -> ToolResultView:
+        """Return the arguments of a tool use, what prompts say of its result, and all of it."""
+        moment = await self.time_travel.find_call(tenant, session, call)
+        await self._refuse_withheld_turn(tenant, session, moment.call_context.turn)
+        log = self.time_travel.command_handler.log
+        rest = [each async for each in iterate_turn_rest(log, moment.recorded)]
+        used = find_tool_use(rest, call, tool_use)
+        if used is None:
+            detail = f"call {call} requested no tool with that id"
+            raise Refused("unknown-tool-use", detail, field="id")
+        result = await self._load_result_text(
+            tenant, used.returned.result if used.returned else None
+        )
+        return _create_tool_result_view(session, used, result)
+
+    async def _refuse_withheld_turn(self, tenant: str, session: str, turn: int) -> None:
+        state = await self.time_travel.command_handler.require_state(tenant, session)
+        settled = find_settled_turn(state, turn)
+        if settled is not None and settled.redacted:
+            detail = f"the reply of turn {turn} is withheld, and so are the results behind it"
+            fix = "for an audit, read the turn's events with `stored=true`"
+            raise Refused("reply-withheld", detail, fix=fix)
+
+    async def _load_result_text(self, tenant: str, digest: Digest | None) -> str | None:
+        if digest is None:
+            return None
+        try:
+            return (await self.blueprints.blobs.get_blob(tenant, digest)).decode()
+        except Corrupt:
+            detail = f"blob {digest} was erased, or is damaged"
+            fix = "see `text` of the tool use in `/history`"
+            raise Refused("result-gone", detail, fix=fix) from None
+
+    async def compute_growth(
+        self,
+        tenant: str,
+        *,
+        session: str | None = None,
+        group_by: GrowthGrouping = "all",
+        since: datetime | None = None,
+        min_sequence: int | None = None,
+    ) -> GrowthView:
+        """Return the tokens of each component, what was cut, and what was saved.
+
+        The figures are per group, and per call where a session is named; `since` is in UTC.
+        """
+        if session is not None:
+            return await self._compute_session_growth(
+                tenant, session, group_by, since, min_sequence=min_sequence
+            )
+        if min_sequence is not None:
+            detail = "a sequence belongs to a session"
+            fix = "name the session as well"
+            raise Refused("invalid", detail, field=MIN_SEQUENCE_FIELD, fix=fix)
+        async with self.store.open_reader() as connection:
+            found = await list_group_growth(connection, tenant, group_by, since)
+        return _create_growth_view(None, None, found)
+
+    async def _compute_session_growth(
+        self,
+        tenant: str,
+        session: str,
+        group_by: GrowthGrouping,
+        since: datetime | None,
+        *,
+        min_sequence: int | None,
+    ) -> GrowthView:
+        state = await self.time_travel.command_handler.require_state(tenant, session)
+        if min_sequence is not None:
+            await self.row_waits.wait_for_session(state, min_sequence)
+        async with self.store.open_reader() as connection:
+            row = await find_session(connection, tenant, session)
+            found = await list_group_growth(connection, tenant, group_by, since, session=session)
+            calls = await list_call_growth(connection, tenant, session, since)
+        material = await self.blueprints.load_material(state)
+        counted = [call for call in calls if call.kind not in material.blueprint.summary_calls]
+        sequence, rate = row.sequence if row else 0, _compute_history_growth(counted)
+        return _create_growth_view(session, sequence, found, calls=calls, rate=rate)
+
+
+async def iterate_turn_rest(
+    log: EventLog, recorded: RecordedEvent
+) -> AsyncGenerator[RecordedEvent]:
+    """Yield the events after a call's prompt, in batches, until its turn has ended."""
+    head = recorded.head
+    turn = recorded.event.turn if isinstance(recorded.event, ContextAssembled) else 0
+    while events := await log.read_next_events(
+        recorded.tenant, recorded.session, head, EVENT_BATCH_SIZE
+    ):
+        for each in events:
+            yield each
+        head = events[-1].head
+        if any(is_end_of_turn(each.event, turn) for each in events):
+            return
+
+
+def _create_tool_result_view(
+    session: str, tool_use: ToolUseOutcome, result_text: str | None
+) -> ToolResultView:
+    called, returned = tool_use.called, tool_use.returned
+    return ToolResultView(
+        session=session,
+        sequence=tool_use.sequence,
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        arguments=called.arguments,
+        outcome=returned.outcome if returned else None,
+        detail=returned.detail if returned else "",
+        text=get_plain_text(returned.text) if returned else None,
+        treatment=returned.treatment if returned else "kept",
+        digest=returned.result if returned else None,
+        characters=returned.characters if returned else 0,
+        result=result_text,
+    )
+
+
+def _create_growth_view(
+    session: str | None,
+    sequence: int | None,
+    groups: Sequence[GroupGrowth],
+    *,
+    calls: Sequence[CallGrowth] = (),
+    rate: float | None = None,
+) -> GrowthView:
+    return GrowthView(
+        session=session,
+        sequence=sequence,
+        groups=tuple(map(_create_group_metrics, groups)),
+        calls=tuple(map(_create_call_metrics, calls)),
+        history_growth=rate,
+    )
+
+
+def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
+    return GroupMetrics(
+        group=group.group,
+        calls=group.calls,
+        tokens=group.tokens,
+        components=_format_components(group.components),
+        savings_estimate=group.savings,
+        cut_turns=group.cut_turns,
+        cost=group.cost,
+        retrieval_hit_rate=group.retrieval_hit_rate,
+    )
+
+
+def _create_call_metrics(call: CallGrowth) -> CallMetrics:
+    return CallMetrics(
+        call=call.call,
+        turn_id=call.turn,
+        at=call.at,
+        kind=call.kind,
+        model=call.model,
+        profile=call.profile,
+        budget=call.budget,
+        tokens=call.tokens,
+        components=_format_components(call.components),
+        optimizations_applied=tuple(call.optimizations),
+        savings_estimate=call.savings,
+        saved=call.optimizations,
+        cut_turns=call.cut_turns,
+    )
+
+
+def _format_components(tokens: Mapping[str, int]) -> dict[str, int]:
+    every = {**dict.fromkeys(STANDARD_COMPONENTS, 0), **tokens}
+    return {f"{name}_tokens": count for name, count in every.items()}
+
+
+def _compute_history_growth(calls: Sequence[CallGrowth]) -> float | None:
+    """Return the mean increase of history tokens from one turn to the next.
+
+    None before two turns.
+    """
+    tokens_by_turn: dict[int, int] = {}
+    for call in calls:
+        tokens = call.components.get(HISTORY_COMPONENT, 0)
+        tokens_by_turn[call.turn] = max(tokens, tokens_by_turn.get(call.turn, 0))
+    history = list(tokens_by_turn.values())
+    return (history[-1] - history[0]) / (len(history) - 1) if len(history) > 1 else None

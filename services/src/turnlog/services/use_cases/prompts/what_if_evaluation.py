@@ -1,0 +1,311 @@
+"""What-if: recorded calls are assembled again under a hypothetical change.
+
+The files of another blueprint come with the request, because this process cannot read its caller's
+folder. A session that cannot be evaluated gets a line of its own and stops no other. Nothing is
+written and no model is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, TypedDict
+
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.model.attempt_figures import TokenUsage
+from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef, SessionOpened
+from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange, WhatIfFolder
+from turnlog.projections.audit.what_if.reassembled_calls import ReassembledCall, rebuild_calls
+from turnlog.projections.audit.what_if.what_if_report import (
+    AlterationCount,
+    PromptTotals,
+    RefusalCount,
+    WhatIfReport,
+    build_what_if_report,
+    merge_reports,
+)
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_blueprint_digest
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
+from turnlog.projections.read_models.call_costs import is_guessed_price
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.read_your_writes import wait_for_sequence
+from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
+from turnlog.services.api.what_if_payloads import (
+    CallRefusalView,
+    LayerSizeView,
+    PromptTotalsView,
+    WhatIfBlueprint,
+    WhatIfCall,
+    WhatIfFailedSession,
+    WhatIfLine,
+    WhatIfRequest,
+    WhatIfSession,
+    WhatIfStart,
+    WhatIfSummary,
+)
+from turnlog.services.audit.session_record import SessionRecord, SessionRecordLoader
+from turnlog.services.blueprints.blueprint_files import BlueprintFiles
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.folder_files import UploadedFolder
+from turnlog.services.blueprints.model_prices import ModelPrices, PriceTable, compute_cost
+from turnlog.services.blueprints.response_formats import ResponseFormats
+from turnlog.services.command_handling.row_waits import RowWaits
+from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
+from turnlog.services.extensions.tokenizers import load_vocabularies
+from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.platform.projection_lag import measure_projection_lag
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
+
+_SESSION_PAGE_SIZE: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfEvaluation:
+    """Evaluates hypothetical changes over recorded sessions."""
+
+    command_handler: CommandHandler
+    blueprint_folders: BlueprintFolders
+    store: ReadModelStore
+    row_waits: RowWaits
+    response_formats: ResponseFormats
+    prices: ModelPrices
+    log_scan_slots: LogScanSlots
+    default_model: str
+    """The model of profiles that say `default`."""
+
+    async def evaluate_change(
+        self, tenant: str, request: WhatIfRequest
+    ) -> AsyncGenerator[WhatIfLine]:
+        """Assemble recorded calls again under a change.
+
+        The lines are one for each session, between a first one and the totals.
+        """
+        self.log_scan_slots.check_free()
+        change = await self._create_change(request)
+        behind = 0 if request.sessions else await self._measure_projection_lag(tenant)
+        named = tuple(
+            dict.fromkeys(request.sessions or await self._list_session_ids(tenant, change))
+        )
+        begun = _create_start_line(request, change, len(named), behind)
+        return self.log_scan_slots.stream_in_slot(self._iterate_lines(tenant, begun, change, named))
+
+    async def _create_change(self, request: WhatIfRequest) -> WhatIfChange:
+        """Return the change; raises `FaultyBlueprint` with all faults of the blueprint."""
+        if request.blueprint is None:
+            if request.budget is None and request.model is None:
+                fix = "send a blueprint, a budget or a model"
+                raise Refused("invalid", "the request names no change", field="blueprint", fix=fix)
+            return await self._build_change(request, self.blueprint_folders, None)
+        files = BlueprintFiles(
+            UploadedFolder(request.blueprint.blueprint, request.blueprint.files),
+            self.blueprint_folders.configured,
+        )
+        blueprint = files.read_blueprint()
+        check_plugins_registered(blueprint)
+        await load_vocabularies(blueprint)
+        return await self._build_change(request, files, blueprint)
+
+    async def _build_change(
+        self, request: WhatIfRequest, folder: WhatIfFolder, blueprint: Blueprint | None
+    ) -> WhatIfChange:
+        formats = await self.response_formats.load_table()
+        return WhatIfChange(
+            folder=folder,
+            blueprint=blueprint,
+            budget=request.budget,
+            model=request.model,
+            default_model=self.default_model,
+            choose_output_request=formats.choose_request,
+        )
+
+    async def _measure_projection_lag(self, tenant: str) -> int:
+        """Return by how many events the read models lag, after giving them time to catch up."""
+        log, waits = self.command_handler.log, self.row_waits
+        end = await log.get_last_stream_sequence(tenant)
+
+        async def look() -> int:
+            return end - await measure_projection_lag(log, self.store, tenant)
+
+        level = await wait_for_sequence(waits.projection_signal, look, end, within=waits.timeout)
+        return 0 if level else await measure_projection_lag(log, self.store, tenant)
+
+    async def _list_session_ids(self, tenant: str, change: WhatIfChange) -> Sequence[str]:
+        query = SessionQuery(blueprint=change.blueprint.blueprint if change.blueprint else None)
+        named: list[str] = []
+        before: int | None = None
+        while True:
+            async with self.store.open_reader() as connection:
+                page = await list_sessions(
+                    connection, tenant, query, limit=_SESSION_PAGE_SIZE, before=before
+                )
+            named += [row.session for row in page.sessions]
+            before = page.before
+            if before is None:
+                return named
+
+    async def _iterate_lines(
+        self, tenant: str, start: WhatIfStart, change: WhatIfChange, session_ids: Sequence[str]
+    ) -> AsyncGenerator[WhatIfLine]:
+        yield start
+        prices, reports = await self.prices.load_table(), list[WhatIfReport]()
+        async with aclosing(
+            self._iterate_session_results(tenant, change, session_ids, prices)
+        ) as results:
+            async for line, report in results:
+                reports += [report] if report else []
+                yield line
+        total = compute_figures(merge_reports(reports), prices)
+        evaluated = len(reports)
+        yield WhatIfSummary(**total, sessions=evaluated, untold=len(session_ids) - evaluated)
+
+    async def _iterate_session_results(
+        self,
+        tenant: str,
+        change: WhatIfChange,
+        session_ids: Iterable[str],
+        prices: PriceTable,
+    ) -> AsyncGenerator[tuple[WhatIfSession | WhatIfFailedSession, WhatIfReport | None]]:
+        records = SessionRecordLoader(self.command_handler)
+        for session in session_ids:
+            try:
+                record = await records.load_record(tenant, session)
+                blueprint, found = _find_blueprint(record), await _compute_report(record, change)
+            except (Corrupt, Refused) as error:
+                yield _create_failure_line(session, error), None
+            else:
+                yield _create_session_line(record, blueprint, found, prices), found
+
+
+async def _compute_report(record: SessionRecord, change: WhatIfChange) -> WhatIfReport:
+    """Evaluate a session in a thread, because a long one takes seconds."""
+    calls = rebuild_calls(record.events, record.blobs, collect_installed(), change)
+    try:
+        return await run_in_thread(lambda: build_what_if_report(calls))
+    except (Corrupt, Refused):
+        raise
+    except Exception as error:  # an altered record may contain anything
+        raise Corrupt("the record", f"it cannot be assembled again: {error!r}") from error
+
+
+def _find_blueprint(record: SessionRecord) -> BlueprintRef:
+    for recorded in reversed(record.events):
+        if isinstance(recorded.event, SessionOpened | BlueprintMoved):
+            return recorded.event.blueprint
+    raise Corrupt("event 1", "it opens no session that this version knows of")
+
+
+def _create_session_line(
+    record: SessionRecord, blueprint: BlueprintRef, found: WhatIfReport, prices: PriceTable
+) -> WhatIfSession:
+    return WhatIfSession(
+        **compute_figures(found, prices),
+        session=record.events[-1].session,
+        sequence=record.events[-1].sequence,
+        blueprint=blueprint.name,
+        version=blueprint.version,
+        worst=tuple(create_call_view(each) for each in found.worst),
+        badness=found.severity,
+    )
+
+
+def _create_failure_line(session: str, error: Corrupt | Refused) -> WhatIfFailedSession:
+    match error:
+        case Refused(code=code, detail=detail):
+            return WhatIfFailedSession(session=session, code=code, detail=detail)
+        case Corrupt():
+            return WhatIfFailedSession(session=session, code="corrupt", detail=str(error))
+
+
+def _create_start_line(
+    request: WhatIfRequest, change: WhatIfChange, number: int, projection_lag: int
+) -> WhatIfStart:
+    changed = change.blueprint
+    blueprint = changed and WhatIfBlueprint(
+        blueprint=changed.blueprint,
+        version=changed.version,
+        digest=compute_blueprint_digest(changed),
+    )
+    return WhatIfStart(
+        sessions=number,
+        behind=projection_lag,
+        blueprint=blueprint,
+        budget=request.budget,
+        model=request.model,
+    )
+
+
+class WhatIfFigures(TypedDict):
+    """The fields that all what-if totals have."""
+
+    calls: int
+    again: int
+    same: int
+    before: PromptTotalsView
+    after: PromptTotalsView
+    altered: tuple[AlterationCount, ...]
+    refused: tuple[RefusalCount, ...]
+
+
+def compute_figures(found: WhatIfReport, prices: PriceTable) -> WhatIfFigures:
+    """Return the totals of a report, with the prices of both sides."""
+    return WhatIfFigures(
+        calls=found.calls,
+        again=found.again,
+        same=found.same,
+        before=_create_totals_view(found.before, prices),
+        after=_create_totals_view(found.after, prices),
+        altered=found.altered,
+        refused=found.refused,
+    )
+
+
+def _create_totals_view(side: PromptTotals, prices: PriceTable) -> PromptTotalsView:
+    costs = [
+        compute_cost(
+            model, TokenUsage(known="estimated", input_tokens=tokens, output_tokens=0), prices
+        )
+        for model, tokens in side.models.items()
+    ]
+    return PromptTotalsView(
+        tokens=side.tokens,
+        largest=side.largest,
+        prefix=side.prefix,
+        models=side.models,
+        counters=side.counters,
+        micro_dollars=sum(cost.micro_dollars or 0 for cost in costs),
+        guessed=any(is_guessed_price(cost.price) for cost in costs),
+    )
+
+
+def create_call_view(each: ReassembledCall) -> WhatIfCall:
+    """Return one call with its prompt before and after the change."""
+    return WhatIfCall(
+        call=each.call,
+        turn=each.turn,
+        sequence=each.sequence,
+        before=each.before,
+        after=each.after,
+        altered=each.altered,
+        refused=_create_refusal_view(each.refused) if each.refused else None,
+    )
+
+
+def _create_refusal_view(refused: Refused) -> CallRefusalView:
+    view = CallRefusalView(
+        code=refused.code, detail=refused.detail, field=refused.field, fix=refused.fix
+    )
+    if not isinstance(refused, BudgetExceeded):
+        return view
+    kept = tuple(
+        LayerSizeView(layer=each.layer, tokens=each.tokens) for each in refused.required_layers
+    )
+    budget_fields = {
+        "over": refused.tokens - refused.limit,
+        "limit": refused.limit,
+        "section": refused.of.section,
+        "component": refused.of.component,
+        "kept": kept,
+    }
+    return view.model_copy(update=budget_fields)

@@ -1,0 +1,1 @@
+"""The record for those who check it: events, exports, verification and explanations."""

@@ -1,0 +1,336 @@
+"""Reading stored events, of one session or of a tenant: pages, all of them, or past and then live.
+
+Events are given as their stored bytes, so that a reader can check the hash chain itself: the
+SHA-256 of an event is the `prevhash` of the session's next one. Of what belongs to a withheld reply
+readers get another form, which has the replacement and names where the stored bytes are: an audit
+asks for `stored`. A stream shows what was withheld before it began or before the event came; a
+redaction that comes later is an event of the stream itself.
+
+Names filter after past and live events are joined, so they cause no gaps. Unknown names are
+refused, because they would never match.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt, Refused, StreamHole
+from turnlog.events.registry import EVENT_NAMES, format_event_name
+from turnlog.events.store.ports import EventLog, RawEvent
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.read_models.withheld_events import RedactedTurns
+from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
+from turnlog.services.api.published_events.stream_payloads import UnreadablePayload
+from turnlog.services.audit.redactions import RedactionCache, load_session_redactions
+from turnlog.services.caches.state_cache import refuse_unknown_session
+from turnlog.services.command_handling.row_waits import refuse_future
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.use_cases.turns.turn_stream_events import create_cursor_refusal
+
+_log = structlog.get_logger("turnlog.events")
+
+DEFAULT_PAGE_SIZE: Final = 100
+
+_POSITION_PATTERN: Final = re.compile("0|[1-9][0-9]{0,17}")
+
+
+@dataclass(frozen=True, slots=True)
+class EventSelection:
+    """Which events to read, and in which form."""
+
+    names: frozenset[str] | None = None
+    """The event names; None for all."""
+    stored: bool = False
+    """Whether the stored bytes of texts are given that are withheld from other readers."""
+
+    def has_selected_name(self, event: RecordedEvent) -> bool:
+        """Return whether an event has one of the selected names."""
+        return self.names is None or format_event_name(event.envelope.type) in self.names
+
+
+def parse_event_names(types: str | None) -> frozenset[str] | None:
+    """Return the event names of a list with commas, or None for all."""
+    if types is None:
+        return None
+    names = frozenset(name.strip() for name in types.split(","))
+    for name in names - set(EVENT_NAMES):
+        detail = f"there is no event {name[:80]!r}"
+        fix = suggest_word(name[:80], EVENT_NAMES)
+        raise Refused("unknown-type", detail, field="types", fix=fix)
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEventPage:
+    """A page of a session's events as their reader gets them."""
+
+    head: SessionPageHead
+    events: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class TenantEventPage:
+    """A page of the events of all sessions as their reader gets them."""
+
+    head: TenantPageHead
+    events: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedEvent:
+    """An event of a stream, with the position to resume from."""
+
+    name: str
+    data: bytes
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventReading:
+    """Reads the stored events of sessions."""
+
+    command_handler: CommandHandler
+    redactions: RedactionCache = field(default_factory=RedactionCache)
+    """The redactions that decide what readers of all sessions get."""
+
+    @property
+    def log(self) -> EventLog:
+        """The log of sessions."""
+        return self.command_handler.log
+
+    async def load_session_page(
+        self,
+        tenant: str,
+        session: str,
+        selection: EventSelection,
+        *,
+        after: int = 0,
+        limit: int | None = DEFAULT_PAGE_SIZE,
+    ) -> SessionEventPage:
+        """Return a session's events after a sequence, at most `limit` of them."""
+        last = await self.command_handler.load_last_event(tenant, session, after)
+        refuse_future(after, last.sequence, "after")
+        later = await self.command_handler.load_events_after(last, after)
+        redacted = (
+            RedactedTurns() if selection.stored else await load_session_redactions(self.log, last)
+        )
+        selected = [event for event in later if selection.has_selected_name(event)]
+        page = selected[:limit]
+        more = len(selected) > len(page)
+        head = SessionPageHead(
+            session=session,
+            sequence=last.sequence,
+            after=page[-1].sequence if more else last.sequence,
+            more=more,
+        )
+        return SessionEventPage(head, [*map(redacted.format_for_reader, page)])
+
+    async def load_tenant_page(
+        self,
+        tenant: str,
+        selection: EventSelection,
+        *,
+        after: int = 0,
+        limit: int = DEFAULT_PAGE_SIZE,
+    ) -> TenantEventPage:
+        """Return the events of all sessions after a stream sequence, at most `limit` of them.
+
+        Where the log has lost an event, a page ends before it, and the next one raises `Corrupt`.
+        """
+        await self._check_position(tenant, after)
+        redacted = await self._load_tenant_redactions(tenant, selection)
+        page: list[bytes] = []
+        unreadable: list[int] = []
+        more, position = False, after
+        async with aclosing(self._iterate_raw_events(tenant, after)) as raws:
+            try:
+                async for raw in raws:
+                    more = len(page) == limit
+                    if more:
+                        break
+                    position = raw.stream_sequence
+                    event = _decode_raw_event(raw)
+                    if event is None:
+                        unreadable.append(raw.stream_sequence)
+                    elif selection.has_selected_name(event):
+                        page.append(redacted.format_for_reader(event))
+            except StreamHole:
+                if position == after:
+                    raise
+                more = True
+        head = TenantPageHead(after=position, more=more, unreadable=tuple(unreadable))
+        return TenantEventPage(head, page)
+
+    async def _check_position(self, tenant: str, position: int) -> None:
+        """Refuse a stream sequence that the log has not reached."""
+        if position and position > await self.log.get_last_stream_sequence(tenant):
+            fix = "continue from the `after` of a page, or from the id of an event of the stream"
+            raise Refused("not-there-yet", "the log has no such position", field="after", fix=fix)
+
+    async def read_tenant_events(
+        self, tenant: str, selection: EventSelection, *, after: int = 0, limit: int | None = None
+    ) -> AsyncGenerator[bytes]:
+        """Return the events of all sessions after a stream sequence, undecodable ones left out.
+
+        Iterating raises `StreamHole` where the log has lost an event.
+        """
+        await self._check_position(tenant, after)
+        return self._iterate_tenant_events(tenant, selection, after, limit)
+
+    async def _iterate_tenant_events(
+        self, tenant: str, selection: EventSelection, after: int, left: int | None
+    ) -> AsyncGenerator[bytes]:
+        redacted = await self._load_tenant_redactions(tenant, selection)
+        async with aclosing(self._iterate_raw_events(tenant, after)) as raws:
+            async for raw in raws:
+                if left == 0:
+                    return
+                event = _decode_raw_event(raw)
+                if event is not None and selection.has_selected_name(event):
+                    yield redacted.format_for_reader(event)
+                    left = None if left is None else left - 1
+
+    async def _load_tenant_redactions(
+        self, tenant: str, selection: EventSelection
+    ) -> RedactedTurns:
+        if selection.stored:
+            return RedactedTurns()
+        return await self.redactions.load_redactions(self.log, tenant)
+
+    async def _iterate_raw_events(self, tenant: str, after: int) -> AsyncGenerator[RawEvent]:
+        async with aclosing(self.log.stream_raw_events(tenant, after, live=False)) as bulks:
+            async for bulk in bulks:
+                for raw in bulk:
+                    yield raw
+
+    async def open_session_stream(
+        self, tenant: str, session: str, after: str | None, selection: EventSelection
+    ) -> AsyncGenerator[StreamedEvent]:
+        """Return the stream of a session's events after a sequence, past and then live.
+
+        Where the log has lost an event it ends with `unreadable`, whose position is the one
+        before, so that who resumes there is told again.
+        """
+        state = await self.command_handler.load_state(tenant, session, leader=True)
+        if state is None:
+            raise refuse_unknown_session()
+        place = _parse_position(after)
+        if place > state.head.sequence:
+            raise create_cursor_refusal(f"the session has {state.head.sequence} events")
+        last = await self.command_handler.load_last_event(tenant, session)
+        redacted = None if selection.stored else await load_session_redactions(self.log, last)
+        events = self.log.watch_session(tenant, session, place)
+        return _iterate_session_stream(events, place, selection, redacted)
+
+    async def open_tenant_stream(
+        self, tenant: str, after: str | None, selection: EventSelection
+    ) -> AsyncGenerator[StreamedEvent]:
+        """Return the stream of all sessions' events after a stream sequence, as that of one."""
+        place = _parse_position(after)
+        if place:
+            await _check_position_exists(self.log, tenant, place)
+        redacted = (
+            None if selection.stored else await self.redactions.load_redactions(self.log, tenant)
+        )
+        bulks = self.log.stream_raw_events(tenant, place, live=True)
+        return _iterate_tenant_stream(bulks, place, selection, redacted)
+
+
+def _decode_raw_event(raw: RawEvent) -> RecordedEvent | None:
+    try:
+        return decode_event(raw.stored, raw.stream_sequence)
+    except Corrupt:
+        return None
+
+
+def _parse_position(after: str | None) -> int:
+    if after is None:
+        return 0
+    if _POSITION_PATTERN.fullmatch(after) is None:
+        raise create_cursor_refusal("it is not the id of an event")
+    return int(after)
+
+
+async def _check_position_exists(log: EventLog, tenant: str, position: int) -> None:
+    try:
+        await log.read_events_at(tenant, [position])
+    except Corrupt:
+        raise create_cursor_refusal("no event has this id") from None
+
+
+async def _iterate_session_stream(
+    watched: AsyncGenerator[RecordedEvent],
+    position: int,
+    selection: EventSelection,
+    redacted: RedactedTurns | None,
+) -> AsyncGenerator[StreamedEvent]:
+    async with aclosing(watched) as events:
+        try:
+            async for event in events:
+                position = event.sequence
+                data = _format_event(event, redacted)
+                if (name := _select_event_name(event, selection.names)) is not None:
+                    yield StreamedEvent(name, data, position)
+        except Corrupt as corrupt:
+            yield _end_stream(corrupt, position)
+
+
+async def _iterate_tenant_stream(
+    streamed: AsyncGenerator[Sequence[RawEvent]],
+    position: int,
+    selection: EventSelection,
+    redacted: RedactedTurns | None,
+) -> AsyncGenerator[StreamedEvent]:
+    async with aclosing(streamed) as bulks:
+        try:
+            async for bulk in bulks:
+                for raw in bulk:
+                    position = raw.stream_sequence
+                    found = _read_raw_event(raw, selection.names, redacted)
+                    if found is not None:
+                        yield found
+        except Corrupt as corrupt:
+            yield _end_stream(corrupt, position)
+
+
+def _end_stream(corrupt: Corrupt, position: int) -> StreamedEvent:
+    """Return the event with which a stream ends that cannot be read on."""
+    _log.error("stream-unreadable", where=corrupt.where, detail=corrupt.detail)
+    return _create_unreadable(corrupt.where, corrupt.detail, position)
+
+
+def _create_unreadable(subject: str, detail: str, position: int) -> StreamedEvent:
+    payload = UnreadablePayload(subject=subject, detail=detail)
+    return StreamedEvent(payload.event, payload.model_dump_json().encode(), position)
+
+
+def _read_raw_event(
+    raw: RawEvent, names: Collection[str] | None, redacted: RedactedTurns | None
+) -> StreamedEvent | None:
+    try:
+        event = decode_event(raw.stored, raw.stream_sequence)
+    except Corrupt as corrupt:
+        return _create_unreadable(raw.subject, corrupt.detail, raw.stream_sequence)
+    data, name = _format_event(event, redacted), _select_event_name(event, names)
+    return StreamedEvent(name, data, raw.stream_sequence) if name else None
+
+
+def _format_event(event: RecordedEvent, redacted: RedactedTurns | None) -> bytes:
+    """Return an event as this reader gets it; a redaction applies to what follows it."""
+    if redacted is None:
+        return event.stored
+    redacted.apply_event(event)
+    return redacted.format_for_reader(event)
+
+
+def _select_event_name(event: RecordedEvent, names: Collection[str] | None) -> str | None:
+    name = format_event_name(event.envelope.type)
+    return name if names is None or name in names else None

@@ -1,0 +1,213 @@
+"""Verification of a session or of the whole log, and checkpoints of all sessions' heads.
+
+Answers are claims of this service; who does not trust it exports the log and verifies the export.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import asdict, dataclass
+from typing import Final, assert_never
+
+from turnlog.events.errors import Corrupt, Refused, StreamHole, Unavailable
+from turnlog.events.store.ports import EventLog
+from turnlog.projections.audit.verify.hash_chain import WitnessedHead
+from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
+from turnlog.projections.audit.verify.verification_report import VerificationReport
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
+from turnlog.services.api.verify_payloads import (
+    ChildVerificationView,
+    TotalsView,
+    VerificationView,
+    VerifyFindingLine,
+    VerifyProgressLine,
+    VerifySummaryLine,
+)
+from turnlog.services.audit.verify_pool import OpenVerifier, open_best_verifier
+from turnlog.services.audit.verify_service import (
+    LocatedFinding,
+    VerifyOutcome,
+    VerifyProgress,
+    VerifyService,
+    VerifyStep,
+)
+from turnlog.services.integrity.record_watch import RecordWatch
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
+
+CATCH_UP_SECONDS: Final = 0.5
+"""Seconds that the read models get to catch up; the log is verified anyway."""
+
+PROGRESS_INTERVAL_SECONDS: Final = 0.25
+"""Seconds between two progress lines."""
+
+VerifyLine = VerifyProgressLine | VerifyFindingLine | VerifySummaryLine
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVerification:
+    """Verifies the record of a tenant."""
+
+    command_handler: CommandHandler
+    library: EventLog
+    """The log of the library."""
+    store: ReadModelStore
+    projection_signal: ProjectionSignal
+    log_scan_slots: LogScanSlots
+    record_watch: RecordWatch | None = None
+    """Knows whether a message of the record is lost; it is told of holes that a reader met."""
+    open_verifier: OpenVerifier = open_best_verifier
+    """Creates the pool of processes that verify a log."""
+
+    def _create_service(self, tenant: str) -> VerifyService:
+        return VerifyService(
+            tenant,
+            self.command_handler,
+            self.library,
+            self.store,
+            open_verifier=self.open_verifier,
+        )
+
+    async def verify_session(
+        self, tenant: str, session: str, witness: WitnessedHead | None = None
+    ) -> VerificationView:
+        """Verify the hash chain, sequences, answers, blobs and totals of a session.
+
+        Every prompt is also reproduced in two ways, and so are those of its child sessions. With a
+        witnessed head, it is also verified that no event was removed or rewritten.
+        """
+        await self._wait_for_projection(tenant, session)
+        verifying = self._create_service(tenant)
+        report = await verifying.verify_session(session, witness)
+        children = await verifying.verify_children(report)
+        return _create_verification_view(session, report, children)
+
+    async def _wait_for_projection(self, tenant: str, session: str) -> None:
+        """Give the read models some time to reach the end of the session, if it can be read."""
+        with suppress(Corrupt, Refused, Unavailable):
+            last = (await self.command_handler.load_last_event(tenant, session)).sequence
+            await wait_until_folded(
+                self.store,
+                self.projection_signal,
+                tenant,
+                session,
+                last,
+                within=CATCH_UP_SECONDS,
+            )
+
+    def verify_log(
+        self, tenant: str, witness: AuditCheckpoint | None = None
+    ) -> AsyncGenerator[VerifyLine]:
+        """Verify all sessions and the library; yield progress and findings, then a summary.
+
+        With a checkpoint, it is also verified that the log still contains every head of it; its
+        signature is for the caller to check.
+        """
+        if witness is not None and witness.tenant != tenant:
+            detail = f"the checkpoint is of tenant {witness.tenant[:80]!r}"
+            fix = "ask the service of that tenant"
+            raise Refused("invalid", detail, field="tenant", fix=fix)
+        self.log_scan_slots.check_free()
+        return self.log_scan_slots.stream_in_slot(self._iterate_lines(tenant, witness))
+
+    async def create_checkpoint(self, tenant: str) -> AuditCheckpoint:
+        """Return a checkpoint of all sessions' heads, to be signed and stored.
+
+        It is refused when a hash chain is broken.
+        """
+        self.log_scan_slots.check_free()
+        async with self.log_scan_slots.semaphore:
+            return await self._create_service(tenant).create_checkpoint()
+
+    async def _iterate_lines(
+        self, tenant: str, witness: AuditCheckpoint | None
+    ) -> AsyncGenerator[VerifyLine]:
+        builder = _VerifyLineBuilder(time.monotonic())
+        async with aclosing(self._create_service(tenant).verify_log(witness)) as steps:
+            async for step in steps:
+                match step:
+                    case LocatedFinding(hole=StreamHole() as hole) if self.record_watch is not None:
+                        await self.record_watch.report_hole(hole)
+                    case _:
+                        pass
+                if line := builder.build_line(step, time.monotonic()):
+                    yield line
+
+
+def _create_verification_view(
+    session: str, report: VerificationReport, children: Mapping[str, VerificationReport]
+) -> VerificationView:
+    return VerificationView(
+        session=session,
+        sequence=report.head.sequence if report.head else 0,
+        head=report.head.hash if report.head else None,
+        verified=report.is_sound and all(child.is_sound for child in children.values()),
+        **asdict(report.verdicts),
+        events=report.events,
+        prompts=report.prompts,
+        log=TotalsView.model_validate(report.totals),
+        findings=report.findings,
+        children=tuple(
+            ChildVerificationView(
+                session=name,
+                verified=child.is_sound,
+                prompts=child.prompts,
+                findings=child.findings,
+            )
+            for name, child in children.items()
+        ),
+    )
+
+
+class _VerifyLineBuilder:
+    """Builds response lines from the steps of a verification.
+
+    It remembers the time of the last progress line and the first finding.
+    """
+
+    def __init__(self, began: float) -> None:
+        self.started_at = self.stage_started_at = self.last_progress_at = began
+        self.stage = ""
+        self.first_finding: VerifyFindingLine | None = None
+
+    def build_line(self, step: VerifyStep, now: float) -> VerifyLine | None:
+        """Return the line for a step; None for progress that follows too soon."""
+        match step:
+            case VerifyProgress():
+                return self._build_progress_line(step, now)
+            case LocatedFinding(log=log, key=key, finding=finding):
+                session = key[1] if key else None
+                line = VerifyFindingLine(log=log, session=session, finding=finding)
+                self.first_finding = self.first_finding or line
+                return line
+            case VerifyOutcome():
+                return self._build_summary_line(step, now)
+            case _ as never:
+                assert_never(never)
+
+    def _build_progress_line(self, step: VerifyProgress, now: float) -> VerifyProgressLine | None:
+        if step.stage != self.stage:
+            self.stage, self.stage_started_at = step.stage, self.last_progress_at
+        if now - self.last_progress_at < PROGRESS_INTERVAL_SECONDS:
+            return None
+        self.last_progress_at = now
+        rate = step.done / max(now - self.stage_started_at, PROGRESS_INTERVAL_SECONDS)
+        return VerifyProgressLine(stage=step.stage, done=step.done, goal=step.goal, rate=rate)
+
+    def _build_summary_line(self, over: VerifyOutcome, now: float) -> VerifySummaryLine:
+        tally = over.tally
+        return VerifySummaryLine(
+            verified=not tally.findings,
+            **asdict(tally.verdicts),
+            sessions=tally.sessions,
+            unsound=len(tally.unsound),
+            events=over.events,
+            seconds=now - self.started_at,
+            prompts=tally.prompts,
+            log=TotalsView.model_validate(tally.totals),
+            findings=tally.findings,
+            first=self.first_finding,
+        )

@@ -1,0 +1,1 @@
+"""Opening, reading, forking and steering sessions."""

@@ -1,0 +1,149 @@
+"""Moving a session to the present version of its blueprint's files, from its next call on.
+
+The files are read from disk and not from the request. They are checked against the session and
+pinned before the event is appended; the next call pins prompt files, as after opening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.errors import Refused
+from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef
+from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
+from turnlog.projections.blueprint.schema.blueprint_model import (
+    Blueprint,
+    compute_blueprint_digest,
+    compute_history_reach,
+)
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
+from turnlog.projections.blueprint.validation.input_values import check_recorded_values
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.commands import MoveBlueprint
+from turnlog.projections.session.pinned_prompts import find_pinned_files
+from turnlog.projections.session.rules.upgrade_rules import build_misfit
+from turnlog.projections.session.state import SessionState
+from turnlog.services.api.service_payloads import BlueprintMoveResult
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.state_cache import refuse_unknown_session
+from turnlog.services.command_handling.callers import Caller
+from turnlog.services.extensions.plugins import check_plugins_registered
+from turnlog.services.sessions.command_handler import CommandOutcome
+from turnlog.services.sessions.time_travel import TimeTravel
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintMoves:
+    """Moves sessions to other versions of their blueprints."""
+
+    time_travel: TimeTravel
+    blueprints: BlueprintStore
+    blueprint_folders: BlueprintFolders
+
+    async def move_session(
+        self, caller: Caller, session: str, expected: Digest | None = None
+    ) -> BlueprintMoveResult:
+        """Move a session; `expected` is the digest that the present files must have."""
+
+        async def choose(state: SessionState | None) -> MoveBlueprint:
+            if state is None:
+                raise refuse_unknown_session()
+            return await self._build_command(state, expected)
+
+        outcome = await self.time_travel.command_handler.handle(
+            caller.tenant, session, choose, caller.metadata, command=caller.command
+        )
+        sequence = outcome.memo.sequence if outcome.memo else outcome.state.head.sequence
+        blueprint = await self._load_moved_blueprint(outcome, sequence)
+        return BlueprintMoveResult(
+            session=session,
+            sequence=sequence,
+            moved=bool(outcome.events or outcome.memo),
+            blueprint=blueprint.name,
+            version=blueprint.version,
+            digest=blueprint.digest,
+        )
+
+    async def _load_moved_blueprint(self, done: CommandOutcome, sequence: int) -> BlueprintRef:
+        """Return the version it was moved to; of the first request when it was repeated."""
+        state = done.state
+        if done.memo is None:
+            return state.blueprint
+        moved = (await self.time_travel.load_event(state.tenant, state.session, sequence)).event
+        return moved.blueprint if isinstance(moved, BlueprintMoved) else state.blueprint
+
+    async def _build_command(self, state: SessionState, expected: Digest | None) -> MoveBlueprint:
+        folders, store, tenant = self.blueprint_folders, self.blueprints, state.tenant
+        blueprint = folders.load_blueprint(state.blueprint.name)
+        check_plugins_registered(blueprint)
+        digest = compute_blueprint_digest(blueprint)
+        if expected not in {None, digest}:
+            detail = f"the files are version {blueprint.version}, {digest}"
+            fix = "read the blueprint, then send its digest"
+            raise Refused("blueprint-changed", detail, field="digest", fix=fix)
+        leaving = await store.load_material(state)
+        attributes, cartridge = self._convert_attributes(
+            leaving.blueprint, blueprint, state.attributes
+        )
+        policy = folders.read_memory_policy(blueprint)
+        material = SessionMaterial(blueprint, cartridge or {}, policy.policy if policy else None)
+        return MoveBlueprint(
+            blueprint=await store.store_blueprint(tenant, blueprint),
+            reach=compute_history_reach(blueprint),
+            attributes=attributes,
+            profiles=blueprint.profiles,
+            allowed_models=blueprint.allowed_models,
+            current_phases=leaving.phases,
+            phases=material.phases,
+            cartridge=None if cartridge is None else await store.store_cartridge(tenant, cartridge),
+            memory=await store.store_memory_policy(tenant, policy.policy) if policy else None,
+            warnings=policy.warnings if policy else (),
+            stale=self._has_stale_prompts(blueprint, state, attributes),
+        )
+
+    def _convert_attributes(
+        self, leaving: Blueprint, blueprint: Blueprint, attributes: Mapping[str, JsonValue]
+    ) -> tuple[dict[str, JsonValue], Cartridge | None]:
+        """Return the converted attributes and their cartridge.
+
+        Raises `Refused` when they do not fit.
+        """
+        try:
+            attributes = check_recorded_values(
+                leaving.attributes, blueprint.attributes, attributes, "attributes"
+            )
+            return attributes, self.blueprint_folders.read_cartridge(blueprint, attributes)
+        except FaultyBlueprint:
+            raise
+        except Refused as refused:
+            field = refused.field or "attributes"
+            raise build_misfit(refused.detail, field, refused.fix) from None
+
+    def _has_stale_prompts(
+        self, blueprint: Blueprint, state: SessionState, attributes: Mapping[str, JsonValue]
+    ) -> bool:
+        """Return whether prompt files differ from the pinned ones.
+
+        Raises `Refused` when a required file is missing.
+        """
+        layers = list_prompt_layers(blueprint)
+        files = self.blueprint_folders.open_files(blueprint.blueprint)
+        known = files.list_providers(blueprint, layers, attributes)
+        stale = False
+        for provider in (*state.prompts, *(each for each in known if each not in state.prompts)):
+            pinned = find_pinned_files(state.prompts, provider)
+            if pinned is None:
+                continue
+            found = files.read_prompt_files(blueprint, layers, provider, attributes)
+            now = {name: compute_digest(text) for name, (_, text) in found.items()}
+            was = {
+                n: file.digest for n, file in pinned.items() if not file.path.startswith("source:")
+            }
+            stale = stale or now != was
+        return stale

@@ -1,0 +1,184 @@
+"""Opening sessions: under an id, or under a key by which a session is found or opened.
+
+Everything that a session is made from is read, checked and pinned before its first event is
+appended. Two processes that open the same key at the same time open one session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from turnlog.events.errors import Refused
+from turnlog.events.ids import validate_id
+from turnlog.events.model.session_events import BlueprintRef, SessionOpened
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.blueprint.validation.input_values import (
+    check_session_key,
+    check_values,
+    compute_session_id,
+)
+from turnlog.projections.prompt.budget.admission_limits import check_attribute_texts
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.commands import OpenSession
+from turnlog.projections.session.state import SessionState
+from turnlog.services.api.requests import OpenSessionRequest
+from turnlog.services.api.session_payloads import OpenedSession
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.command_handling.callers import Caller
+from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
+from turnlog.services.extensions.tokenizers import load_vocabularies
+from turnlog.services.sessions.command_handler import CommandOutcome
+from turnlog.services.sessions.time_travel import TimeTravel
+
+_log = structlog.get_logger("turnlog.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class OpeningCommandBuilder:
+    """Builds the command that opens a session, with all its files read and pinned."""
+
+    blueprint_folders: BlueprintFolders
+    default_model: str
+    """The model of profiles that say `default`."""
+
+    async def build_command(
+        self,
+        store: BlueprintStore,
+        tenant: str,
+        request: OpenSessionRequest,
+        key: Mapping[str, str] | None = None,
+    ) -> OpenSession:
+        """Return the command; the files are pinned in `store`.
+
+        Raises `Refused` when the request does not fit the blueprint.
+        """
+        folders = self.blueprint_folders
+        blueprint = folders.load_offered_blueprint(request.blueprint)
+        check_plugins_registered(blueprint)
+        _require_known_profile(blueprint, request.profile)
+        attributes = check_values(blueprint.attributes, request.attributes, "attributes")
+        await load_vocabularies(blueprint)
+        installed = collect_installed()
+        check_attribute_texts(blueprint, attributes, installed.vocabularies, self.default_model)
+        cartridge = folders.read_cartridge(blueprint, attributes)
+        folders.open_files(blueprint.blueprint).check_chosen_files(blueprint, attributes)
+        read = folders.read_memory_policy(blueprint)
+        material = SessionMaterial(blueprint, cartridge or {}, read.policy if read else None)
+        warnings = read.warnings if read else ()
+        _log_warnings(material, warnings)
+        return OpenSession(
+            blueprint=await store.store_blueprint(tenant, blueprint),
+            profile=blueprint.default_profile,
+            reach=compute_history_reach(blueprint),
+            attributes=attributes,
+            cartridge=None if cartridge is None else await store.store_cartridge(tenant, cartridge),
+            phases=material.phases,
+            key=dict(key or {}),
+            memory=await store.store_memory_policy(tenant, read.policy) if read else None,
+            warnings=warnings,
+            requested_profile=request.profile,
+        )
+
+
+def _log_warnings(material: SessionMaterial, warnings: tuple[str, ...]) -> None:
+    blueprint = material.blueprint.blueprint
+    for level in material.unknown_context_levels:
+        _log.warning("context-unknown", context=level, blueprint=blueprint)
+    for warning in warnings:
+        _log.warning("memory-policy", fault=warning, blueprint=blueprint)
+
+
+def _require_known_profile(blueprint: Blueprint, name: str | None) -> None:
+    if name is not None and name not in blueprint.profiles:
+        fix = suggest_word(name, blueprint.profiles)
+        raise Refused("unknown-profile", f"there is no {name!r}", field="profile", fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class OpeningOutcome:
+    """A session that a request opened, or found by its key."""
+
+    session: OpenedSession
+    is_found: bool = False
+    """Whether it was open already under the key of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpening:
+    """Opens sessions."""
+
+    time_travel: TimeTravel
+    blueprints: BlueprintStore
+    commands: OpeningCommandBuilder
+
+    async def open_session(self, caller: Caller, request: OpenSessionRequest) -> OpeningOutcome:
+        """Open a session of a blueprint, or find one by a key that the blueprint declares.
+
+        With an idempotency key and without an id, a retry finds the session of the first request.
+        """
+        if request.key is not None:
+            return await self._open_by_key(caller, request, request.key)
+        handler = self.time_travel.command_handler
+        default_id = caller.derive_session_id() or handler.create_id()
+        session = validate_id(default_id if request.session is None else request.session, "session")
+
+        async def choose(state: SessionState | None) -> OpenSession:
+            del state
+            return await self.commands.build_command(self.blueprints, caller.tenant, request)
+
+        done = await handler.handle(
+            caller.tenant, session, choose, caller.metadata, command=caller.command
+        )
+        return OpeningOutcome(await self._describe_opening(done.state))
+
+    async def _open_by_key(
+        self, caller: Caller, request: OpenSessionRequest, key: Mapping[str, str]
+    ) -> OpeningOutcome:
+        if request.session is not None:
+            detail = "a session that is found by a key has the id that follows from it"
+            raise Refused("bad-id", detail, field="session", fix="leave it out")
+        done = await self.find_or_open_session(caller, request, key)
+        return OpeningOutcome(await self._describe_opening(done.state), is_found=not done.events)
+
+    async def find_or_open_session(
+        self, caller: Caller, request: OpenSessionRequest, key: Mapping[str, str]
+    ) -> CommandOutcome:
+        """Return the session with this key; open it when there is none."""
+        blueprint = self.commands.blueprint_folders.load_blueprint(request.blueprint)
+        checked = check_session_key(blueprint, key)
+
+        async def choose(state: SessionState | None) -> OpenSession | None:
+            if state is not None:
+                return None
+            return await self.commands.build_command(
+                self.blueprints, caller.tenant, request, checked
+            )
+
+        session = compute_session_id(blueprint, checked)
+        return await self.time_travel.command_handler.handle(
+            caller.tenant, session, choose, caller.metadata
+        )
+
+    async def _describe_opening(self, state: SessionState) -> OpenedSession:
+        blueprint = await self._load_opening_blueprint(state)
+        return OpenedSession(
+            session=state.session,
+            blueprint=blueprint.name,
+            digest=blueprint.digest,
+            sequence=state.opened.sequence,
+        )
+
+    async def _load_opening_blueprint(self, state: SessionState) -> BlueprintRef:
+        """Return the blueprint at opening, so that a repeated request gets the first's answer."""
+        if state.attributes_in == state.opened.sequence:
+            return state.blueprint  # The session was never moved to another version
+        first = await self.time_travel.load_event(
+            state.tenant, state.session, state.opened.sequence
+        )
+        opening = first.event
+        return opening.blueprint if isinstance(opening, SessionOpened) else state.blueprint

@@ -1,0 +1,126 @@
+"""Reading sessions: the state of one, from its own log, and lists of them from the read models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from turnlog.events.errors import Refused
+from turnlog.projections.session.open_turn import OpenTurn, list_undecided_tools
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.read_your_writes import read_folded_sequence
+from turnlog.projections.store.read.row_types import OriginRow
+from turnlog.projections.store.read.session_queries import SessionQuery
+from turnlog.projections.store.read.session_queries import list_sessions as list_session_rows
+from turnlog.services.api.session_payloads import (
+    OpenTurnView,
+    PendingApproval,
+    SessionPage,
+    SessionView,
+)
+from turnlog.services.command_handling.row_waits import RowWaits
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.time_travel import TimeTravel
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRowWaits:
+    """Waits until the read models contain a sequence of a session."""
+
+    command_handler: CommandHandler
+    row_waits: RowWaits
+
+    async def wait_for_session(self, state: SessionState, sequence: int) -> None:
+        """Wait for a sequence of the session, as `RowWaits.wait_for_rows` does."""
+        head, key = state.head.sequence, (state.tenant, state.session)
+        if sequence > head:
+            head = (await self.command_handler.load_last_event(*key, sequence)).sequence
+        read_sequence = partial(read_folded_sequence, self.row_waits.store, *key)
+        await self.row_waits.wait_for_rows(read_sequence, sequence, head)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReading:
+    """Reads sessions and lists them."""
+
+    time_travel: TimeTravel
+    store: ReadModelStore
+    row_waits: SessionRowWaits
+
+    async def load_session(self, tenant: str, session: str, at: int | None = None) -> SessionView:
+        """Return the state of a session, now or at a sequence, folded from its own log."""
+        if at is None:
+            state = await self.time_travel.command_handler.require_state(tenant, session)
+        else:
+            state = await self.time_travel.load_state(tenant, session, at)
+        return _create_session_view(state)
+
+    async def list_sessions(
+        self,
+        tenant: str,
+        query: SessionQuery,
+        *,
+        limit: int,
+        before: int | None = None,
+        awaited: tuple[str, int] | None = None,
+    ) -> SessionPage:
+        """Return sessions, newest first; `before` is the `next` of the previous page.
+
+        `awaited` is a session and a sequence of it that the read models are to contain.
+        """
+        if awaited is not None:
+            await self._wait_for_session(tenant, *awaited)
+        async with self.store.open_reader() as connection:
+            page = await list_session_rows(connection, tenant, query, limit=limit, before=before)
+        after = None if page.before is None else str(page.before)
+        return SessionPage(sessions=page.sessions, next=after)
+
+    async def _wait_for_session(self, tenant: str, session: str, sequence: int) -> None:
+        state = await self.time_travel.command_handler.load_state(tenant, session)
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="min_sequence")
+        await self.row_waits.wait_for_session(state, sequence)
+
+
+def _create_session_view(state: SessionState) -> SessionView:
+    opened, origin = state.open, state.origin
+    return SessionView(
+        session=state.session,
+        sequence=state.head.sequence,
+        blueprint=state.blueprint.name,
+        version=state.blueprint.version,
+        digest=state.blueprint.digest,
+        profile=state.profile,
+        model=state.model,
+        attributes=state.attributes,
+        closed=state.closed,
+        turns=state.submitted,
+        completed=state.completed,
+        open=_create_open_turn_view(opened) if opened else None,
+        waiting=tuple(waiting.turn for waiting in state.waiting),
+        phase=state.phase,
+        exchanges=state.exchanges,
+        warnings=state.warnings,
+        origin=OriginRow(origin.kind, origin.session, origin.sequence) if origin else None,
+        choices=state.choices,
+    )
+
+
+def _create_open_turn_view(opened: OpenTurn) -> OpenTurnView:
+    return OpenTurnView(
+        turn=opened.turn,
+        attempt=opened.attempt,
+        running=opened.is_running,
+        released_at=opened.released_at,
+        approvals=tuple(
+            PendingApproval(
+                approval=each.approval.number,
+                call=each.use.call,
+                id=each.use.id,
+                tool=each.use.tool,
+                deadline=each.approval.deadline,
+            )
+            for each in list_undecided_tools(opened)
+        ),
+    )

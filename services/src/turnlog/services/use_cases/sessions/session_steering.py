@@ -1,0 +1,198 @@
+"""Commands on a session and its turns, such as cancel, close, redact and exclude.
+
+The session's rules decide each command, under its idempotency key. A result has the sequence of the
+last event, so that the next read can ask for at least that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnlog.events.errors import Refused
+from turnlog.events.model.retrieval_events import FeedbackVote
+from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.blueprint.storable_json import check_text
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    Command,
+    DisplayTurn,
+    EnterPhase,
+    ExcludeTurn,
+    GiveFeedback,
+    PurgeMemory,
+    RecordChoice,
+    RedactReply,
+    RequestSchemas,
+    RestoreTurn,
+    SendSignal,
+    SwitchProfile,
+    UndoSummary,
+)
+from turnlog.projections.session.state import SessionState
+from turnlog.services.api.turn_payloads import CommandResult
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.state_cache import refuse_unknown_session
+from turnlog.services.command_handling.callers import Caller
+from turnlog.services.sessions.client_commands import handle_client_command
+from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
+
+OPERATOR_RULE = "operator"
+"""The rule name recorded when a person redacts a reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSteering:
+    """Handles the commands of clients on open sessions."""
+
+    command_handler: CommandHandler
+    blueprints: BlueprintStore
+
+    async def cancel_turn(
+        self, caller: Caller, session: str, turn: int | None = None
+    ) -> CommandResult:
+        """Cancel the open turn, or one that is queued."""
+        return await self._handle(caller, session, CancelTurn(turn), turn)
+
+    async def close_session(self, caller: Caller, session: str, reason: str) -> CommandResult:
+        """Close a session: it accepts no more turns, and stays readable."""
+        return await self._handle(caller, session, CloseSession(reason))
+
+    async def redact_reply(
+        self,
+        caller: Caller,
+        session: str,
+        turn: int,
+        *,
+        reason: str,
+        replacement: str | None = None,
+    ) -> CommandResult:
+        """Replace the reply of a turn wherever it is shown; by the blueprint's words by default."""
+
+        async def choose(state: SessionState | None) -> RedactReply:
+            state = _require_state(state)
+            material = await self.blueprints.load_material(state)
+            words = replacement or material.get_replacement(state)
+            return RedactReply(turn, reason, OPERATOR_RULE, words)
+
+        return await self._handle(caller, session, choose, turn)
+
+    async def record_choice(self, caller: Caller, session: str, choice: str) -> CommandResult:
+        """Record a choice that the session's current phase offers."""
+
+        async def choose(state: SessionState | None) -> RecordChoice:
+            return RecordChoice(choice, await self._load_phases(state))
+
+        return await self._handle(caller, session, choose)
+
+    async def change_phase(
+        self,
+        caller: Caller,
+        session: str,
+        *,
+        signal: str | None = None,
+        to: str | None = None,
+        carry: str | None = None,
+    ) -> CommandResult:
+        """End the current phase by a signal it offers, or move to another phase by its name."""
+
+        async def choose(state: SessionState | None) -> SendSignal | EnterPhase:
+            phases = await self._load_phases(state)
+            if to is not None and signal is None:
+                return EnterPhase(to, phases, carry and check_text(carry, "carry"))
+            if signal is not None and to is None and carry is None:
+                return SendSignal(signal, phases)
+            fix = "send `signal`, or `to` and perhaps `carry`"
+            detail = "the request names neither a signal nor a phase, or both"
+            raise Refused("bad-phase", detail, field="signal", fix=fix)
+
+        return await self._handle(caller, session, choose)
+
+    async def _load_phases(self, state: SessionState | None) -> PhaseGraph:
+        state = _require_state(state)
+        material = await self.blueprints.load_material(state)
+        if material.phases is None:
+            raise Refused("no-phases", f"blueprint {state.blueprint.name} has no phases")
+        return material.phases
+
+    async def switch_profile(
+        self,
+        caller: Caller,
+        session: str,
+        *,
+        profile: str | None = None,
+        model: str | None = None,
+    ) -> CommandResult:
+        """Switch the session to another profile or model, from its next turn on."""
+
+        async def choose(state: SessionState | None) -> SwitchProfile:
+            state = _require_state(state)
+            if profile is None and model is None:
+                fix = "send `profile`, `model` or both"
+                detail = "the request names neither a profile nor a model"
+                raise Refused("invalid", detail, field="profile", fix=fix)
+            blueprint = (await self.blueprints.load_material(state)).blueprint
+            return SwitchProfile(
+                profile=profile or state.profile,
+                profiles=blueprint.profiles,
+                model=model,
+                allowed_models=blueprint.allowed_models,
+            )
+
+        return await self._handle(caller, session, choose)
+
+    async def request_schemas(self, caller: Caller, session: str) -> CommandResult:
+        """Describe all tools in full in prompts again, from the next call on, for one turn."""
+        return await self._handle(caller, session, RequestSchemas())
+
+    async def exclude_turn(self, caller: Caller, session: str, turn: int) -> CommandResult:
+        """Exclude a turn from all later windows; the audit log keeps it."""
+        return await self._handle(caller, session, ExcludeTurn(turn), turn)
+
+    async def restore_turn(self, caller: Caller, session: str, turn: int) -> CommandResult:
+        """Include an excluded turn in windows again."""
+        return await self._handle(caller, session, RestoreTurn(turn), turn)
+
+    async def display_turn(
+        self, caller: Caller, session: str, turn: int, *, text: str | None, reply: str | None
+    ) -> CommandResult:
+        """Record a display form of a turn; no prompt contains it."""
+        text = text and check_text(text, "text")
+        reply = reply and check_text(reply, "reply")
+        return await self._handle(caller, session, DisplayTurn(turn, text, reply), turn)
+
+    async def record_feedback(
+        self,
+        caller: Caller,
+        session: str,
+        turn: int,
+        *,
+        vote: FeedbackVote,
+        comment: str | None = None,
+    ) -> CommandResult:
+        """Judge the reply of a turn, and so everything that the turn had retrieved."""
+        comment = comment and check_text(comment, "comment")
+        return await self._handle(caller, session, GiveFeedback(turn, vote, comment), turn)
+
+    async def undo_summary(self, caller: Caller, session: str, sequence: int) -> CommandResult:
+        """Undo a summary: later windows show the turns it replaced; the log keeps the summary."""
+        return await self._handle(caller, session, UndoSummary(sequence))
+
+    async def purge_memory(self, caller: Caller, session: str) -> CommandResult:
+        """Exclude all turns so far from later windows; the log keeps them."""
+        return await self._handle(caller, session, PurgeMemory())
+
+    async def _handle(
+        self,
+        caller: Caller,
+        session: str,
+        choose: Command | ChooseCommand,
+        turn: int | None = None,
+    ) -> CommandResult:
+        return await handle_client_command(self.command_handler, caller, session, choose, turn=turn)
+
+
+def _require_state(state: SessionState | None) -> SessionState:
+    if state is None:
+        raise refuse_unknown_session()
+    return state

@@ -1,0 +1,1 @@
+"""Submitting turns and questions, watching them, and reading them later."""

@@ -1,0 +1,124 @@
+"""Reading the turns of a session: their texts, replies and outcomes, and where their time went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnlog.events.content import get_plain_text, parse_structured_text
+from turnlog.events.errors import Refused
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
+from turnlog.projections.read_models.session_history import (
+    HistoryTurn,
+    apply_redactions,
+    build_history,
+)
+from turnlog.projections.read_models.turn_activity import (
+    NO_ACTIVITY,
+    TurnActivity,
+    collect_activity,
+    withhold_texts,
+)
+from turnlog.projections.read_models.turn_timeline import collect_turn_spans, count_elapsed
+from turnlog.services.api.turn_payloads import (
+    DisplayView,
+    HistoryView,
+    TurnTimelineView,
+    TurnView,
+)
+from turnlog.services.sessions.time_travel import TimeTravel
+
+
+@dataclass(frozen=True, slots=True)
+class TurnHistory:
+    """Reads the turns of sessions."""
+
+    time_travel: TimeTravel
+
+    async def load_history(
+        self, tenant: str, session: str, *, at: int | None = None, phase: str | None = None
+    ) -> HistoryView:
+        """Return all turns, now or at a sequence, or those of a phase, and the phase visits.
+
+        A reply that was withheld since is not in the history of an earlier sequence either.
+        """
+        handler = self.time_travel.command_handler
+        events = await self.time_travel.load_events(tenant, session, at)
+        history, visits = build_history(events), list_phase_visits(events)
+        if at is not None:
+            last = await handler.load_last_event(tenant, session, at)
+            redactions = await handler.log.read_events_by_leaf(
+                tenant, session, ReplyRedacted.leaf, last.head
+            )
+            history = apply_redactions(history, redactions)
+        if phase is not None:
+            visits = filter_visits(visits, phase)
+            history = tuple(
+                turn for turn in history if any(turn.turn in visit.turns for visit in visits)
+            )
+        phases = {turn: visit.phase for visit in visits for turn in visit.turns}
+        activity = collect_activity(events)
+        return HistoryView(
+            session=session,
+            sequence=events[-1].sequence,
+            turns=tuple(
+                _create_turn_view(turn, activity.get(turn.turn, NO_ACTIVITY), phases.get(turn.turn))
+                for turn in history
+            ),
+            stays=visits,
+        )
+
+    async def load_timeline(self, tenant: str, session: str, turn: int) -> TurnTimelineView:
+        """Return the calls, attempts, tools and waits of a turn as spans on one scale."""
+        handler = self.time_travel.command_handler
+        state = await handler.require_state(tenant, session)
+        events = await handler.load_turn_events(state, turn)
+        found = collect_turn_spans(events, turn)
+        if found is None:
+            raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+        return TurnTimelineView(
+            session=session,
+            sequence=events[-1].sequence,
+            turn=turn,
+            begun_at=found.begun_at,
+            length_ms=found.length_ms,
+            elapsed_ms=count_elapsed(found, handler.clock()),
+            spans=found.spans,
+        )
+
+
+def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | None) -> TurnView:
+    activity = withhold_texts(activity) if turn.redacted else activity
+    return TurnView(
+        turn=turn.turn,
+        status=turn.status,
+        text=get_plain_text(turn.text),
+        role=turn.role,
+        reply=get_plain_text(turn.reply),
+        finish=turn.finish,
+        call=turn.call,
+        excluded=turn.excluded,
+        redacted=turn.redacted,
+        purged=turn.purged,
+        reason=turn.reason,
+        detail=turn.detail,
+        sequence=turn.sequence,
+        submitted_at=turn.submitted_at,
+        settled_at=turn.settled_at,
+        remembered=turn.remembered,
+        fallback=turn.fallback.code if turn.fallback else None,
+        output=parse_structured_text(turn.reply) if turn.structured else None,
+        phase=phase,
+        display=_create_display_view(turn),
+        steps=activity.steps,
+        tools=activity.uses,
+    )
+
+
+def _create_display_view(turn: HistoryTurn) -> DisplayView | None:
+    display = turn.display
+    return (
+        DisplayView(text=get_plain_text(display.text), reply=get_plain_text(display.reply))
+        if display
+        else None
+    )

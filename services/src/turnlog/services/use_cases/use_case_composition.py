@@ -1,0 +1,253 @@
+"""The one composition of all use cases, from the parts of a process."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from turnlog.events.store.ports import EventLog, TokenStream
+from turnlog.projections.knowledge.search_port import KnowledgeSearch
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.read.row_lookups import CallLookup
+from turnlog.services.approvals.approval_use_cases import ApprovalUseCases
+from turnlog.services.audit.redactions import RedactionCache
+from turnlog.services.audit.verify_pool import OpenVerifier, open_best_verifier
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.blueprints.blueprint_use_cases import BlueprintUseCases
+from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.command_handling.row_waits import RowWaits
+from turnlog.services.integrity.record_watch import RecordWatch
+from turnlog.services.knowledge.knowledge_service import KnowledgeService
+from turnlog.services.knowledge.knowledge_use_cases import KnowledgeUseCases
+from turnlog.services.overrides.override_service import OverrideService
+from turnlog.services.overrides.override_use_cases import OverrideUseCases
+from turnlog.services.platform.durability import Durability
+from turnlog.services.platform.process_health import HealthCheck, HealthChecks
+from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.quotas.quota_use_cases import QuotaUseCases
+from turnlog.services.segments.segment_service import SegmentService
+from turnlog.services.segments.segment_use_cases import SegmentUseCases
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+from turnlog.services.sessions.time_travel import TimeTravel
+from turnlog.services.usage.usage_use_cases import UsageUseCases
+from turnlog.services.use_cases.prompts.call_reading import CallReading
+from turnlog.services.use_cases.prompts.prompt_reading import PromptReading
+from turnlog.services.use_cases.prompts.what_if_evaluation import WhatIfEvaluation
+from turnlog.services.use_cases.prompts.window_previews import WindowPreviews
+from turnlog.services.use_cases.quarantine import Quarantine
+from turnlog.services.use_cases.readiness import Readiness
+from turnlog.services.use_cases.record.call_explanations import CallExplanations
+from turnlog.services.use_cases.record.event_reading import EventReading
+from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
+from turnlog.services.use_cases.record.record_verification import RecordVerification
+from turnlog.services.use_cases.record.session_exports import SessionExports
+from turnlog.services.use_cases.sessions.blueprint_moves import BlueprintMoves
+from turnlog.services.use_cases.sessions.session_forking import SessionForking
+from turnlog.services.use_cases.sessions.session_memory import SessionMemory
+from turnlog.services.use_cases.sessions.session_opening import (
+    OpeningCommandBuilder,
+    SessionOpening,
+)
+from turnlog.services.use_cases.sessions.session_reading import SessionReading, SessionRowWaits
+from turnlog.services.use_cases.sessions.session_steering import SessionSteering
+from turnlog.services.use_cases.turns.question_answering import QuestionAnswering
+from turnlog.services.use_cases.turns.turn_history import TurnHistory
+from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
+from turnlog.services.use_cases.turns.turn_watching import TurnWatching
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseCaseParts:
+    """What use cases are made from; nothing but `build_use_cases` reads it."""
+
+    command_handler: CommandHandler
+    tokens: TokenStream
+    quotas: TurnQuotas
+    """The limits of users, and what their turns reserve and use."""
+    overrides: OverrideService
+    """The users' own prompts."""
+    segment_service: SegmentService
+    """The event-sourced segment library."""
+    knowledge_service: KnowledgeService
+    """The event-sourced collections of cases and documents."""
+    knowledge_search: KnowledgeSearch
+    """The search of their index."""
+    prompt_inputs: PromptInputLoader
+    """Loads the inputs and the segments of calls."""
+    blueprints: BlueprintStore
+    blueprint_folders: BlueprintFolders
+    store: ReadModelStore
+    """The store of the read models."""
+    projection_signal: ProjectionSignal
+    """Signalled by a projector that runs in this process, after each batch."""
+    durability: Durability
+    """What an acknowledgement by the event log guarantees."""
+    default_model: str
+    """The model of profiles that say `default`."""
+    question_blueprint: str
+    """The blueprint that answers questions."""
+    prices: ModelPrices = field(default_factory=ModelPrices)
+    health_checks: HealthChecks = field(default_factory=dict[str, HealthCheck])
+    """What readiness checks of this process beside NATS, the database and the read models."""
+    row_timeout: float = 5.0
+    """Seconds to wait for the read models to reach a sequence."""
+    record_watch: RecordWatch | None = None
+    """Knows whether a message of the record is lost; it is told of holes that a reader met."""
+    open_verifier: OpenVerifier = open_best_verifier
+    """Creates the pool of processes that verify a log."""
+    shutdown_event: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the process shuts down, so that waiting callers are answered at once."""
+
+    @property
+    def library(self) -> EventLog:
+        """The log of the library."""
+        return self.segment_service.parts.log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseCases:
+    """Everything that can be asked of Turnlog; one object for all doors of a process."""
+
+    opening: SessionOpening
+    sessions: SessionReading
+    forking: SessionForking
+    steering: SessionSteering
+    memory: SessionMemory
+    moves: BlueprintMoves
+    submission: TurnSubmitter
+    turns: TurnWatching
+    history: TurnHistory
+    questions: QuestionAnswering
+    approvals: ApprovalUseCases
+    events: EventReading
+    exports: SessionExports
+    verification: RecordVerification
+    explanations: CallExplanations
+    prompts: PromptReading
+    previews: WindowPreviews
+    calls: CallReading
+    what_if: WhatIfEvaluation
+    blueprints: BlueprintUseCases
+    segments: SegmentUseCases
+    knowledge: KnowledgeUseCases
+    overrides: OverrideUseCases
+    quotas: QuotaUseCases
+    usage: UsageUseCases
+    quarantine: Quarantine
+    readiness: Readiness
+
+
+def build_use_cases(parts: UseCaseParts) -> UseCases:
+    """Return the use cases that work with these parts."""
+    return _UseCaseBuilder(parts).build()
+
+
+class _UseCaseBuilder:
+    """Builds use cases; what several of them share is built once."""
+
+    def __init__(self, parts: UseCaseParts) -> None:
+        self.parts = parts
+        self.handler = parts.command_handler
+        self.row_waits = RowWaits(parts.store, parts.projection_signal, parts.row_timeout)
+        self.session_row_waits = SessionRowWaits(self.handler, self.row_waits)
+        self.time_travel = TimeTravel(
+            self.handler, parts.blueprints, parts.prompt_inputs, CallLookup(parts.store)
+        )
+        self.opening_commands = OpeningCommandBuilder(parts.blueprint_folders, parts.default_model)
+        self.opening = SessionOpening(self.time_travel, parts.blueprints, self.opening_commands)
+        self.submission = TurnSubmitter(
+            self.handler, parts.blueprints, parts.overrides, parts.default_model
+        )
+        self.turns = TurnWatching(self.handler, parts.tokens, parts.shutdown_event)
+        self.redactions = RedactionCache()
+        self.log_scan_slots = LogScanSlots()
+
+    def build(self) -> UseCases:
+        parts, handler, travel = self.parts, self.handler, self.time_travel
+        return UseCases(
+            opening=self.opening,
+            sessions=SessionReading(travel, parts.store, self.session_row_waits),
+            forking=SessionForking(travel),
+            steering=SessionSteering(handler, parts.blueprints),
+            memory=SessionMemory(handler, parts.blueprints),
+            moves=BlueprintMoves(travel, parts.blueprints, parts.blueprint_folders),
+            submission=self.submission,
+            turns=self.turns,
+            history=TurnHistory(travel),
+            questions=self._build_questions(),
+            approvals=ApprovalUseCases(handler),
+            events=EventReading(handler, self.redactions),
+            exports=SessionExports(handler, self.redactions),
+            verification=self._build_verification(),
+            explanations=CallExplanations(travel, parts.library),
+            prompts=PromptReading(travel),
+            previews=self._build_previews(),
+            calls=CallReading(travel, parts.blueprints, parts.store, self.session_row_waits),
+            what_if=self._build_what_if(),
+            blueprints=BlueprintUseCases(parts.blueprint_folders, parts.store),
+            segments=SegmentUseCases(
+                parts.segment_service, parts.store, self.row_waits, handler.texts
+            ),
+            knowledge=KnowledgeUseCases(
+                parts.knowledge_service, parts.knowledge_search, parts.store, self.row_waits
+            ),
+            overrides=OverrideUseCases(parts.overrides, parts.blueprint_folders, handler.texts),
+            quotas=QuotaUseCases(parts.quotas),
+            usage=UsageUseCases(parts.store, parts.prices),
+            quarantine=Quarantine(handler, parts.store, parts.projection_signal),
+            readiness=self._build_readiness(),
+        )
+
+    def _build_questions(self) -> QuestionAnswering:
+        return QuestionAnswering(
+            opening=self.opening,
+            submission=self.submission,
+            watching=self.turns,
+            blueprint_folders=self.parts.blueprint_folders,
+            blueprint=self.parts.question_blueprint,
+            grace=self.parts.row_timeout,
+        )
+
+    def _build_previews(self) -> WindowPreviews:
+        return WindowPreviews(
+            time_travel=self.time_travel,
+            blueprints=self.parts.blueprints,
+            opening_commands=self.opening_commands,
+            overrides=self.parts.overrides,
+            prices=self.parts.prices,
+        )
+
+    def _build_verification(self) -> RecordVerification:
+        return RecordVerification(
+            command_handler=self.handler,
+            library=self.parts.library,
+            store=self.parts.store,
+            projection_signal=self.parts.projection_signal,
+            log_scan_slots=self.log_scan_slots,
+            record_watch=self.parts.record_watch,
+            open_verifier=self.parts.open_verifier,
+        )
+
+    def _build_what_if(self) -> WhatIfEvaluation:
+        return WhatIfEvaluation(
+            command_handler=self.handler,
+            blueprint_folders=self.parts.blueprint_folders,
+            store=self.parts.store,
+            row_waits=self.row_waits,
+            response_formats=self.parts.prompt_inputs.response_formats,
+            prices=self.parts.prices,
+            log_scan_slots=self.log_scan_slots,
+            default_model=self.parts.default_model,
+        )
+
+    def _build_readiness(self) -> Readiness:
+        return Readiness(
+            log=self.handler.log,
+            store=self.parts.store,
+            durability=self.parts.durability,
+            shutdown_event=self.parts.shutdown_event,
+            health_checks=self.parts.health_checks,
+        )
