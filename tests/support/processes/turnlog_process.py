@@ -137,15 +137,7 @@ def run_command(words: Sequence[str], variables: Mapping[str, str]) -> None:
     for folder in filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)):
         sys.path.insert(0, folder)
         if (customized := Path(folder) / "sitecustomize.py").is_file():
-            _run_customization(customized)
+            runpy.run_path(str(customized), run_name="sitecustomize")
     from turnlog.services.cli.main import main  # noqa: PLC0415 - behind what stands before imports
 
     main(words)
-
-
-def _run_customization(customized: Path) -> None:
-    """Unload our modules and run the `sitecustomize`, so that it sees them load."""
-    for name in tuple(sys.modules):
-        if name.partition(".")[0] == "turnlog":
-            del sys.modules[name]
-    runpy.run_path(str(customized), run_name="sitecustomize")
