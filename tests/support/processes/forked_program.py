@@ -23,7 +23,7 @@ from contextlib import suppress
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from tests.support.processes.turnlog_process import PRELOADED_MODULES, run_command
 
@@ -98,8 +98,8 @@ def _supervise_command(connection: socket.socket) -> NoReturn:
     for stream in streams:
         os.close(stream)
     exited = os.pidfd_open(child)
-    while exited not in (ready := select.select([exited, connection], [], [])[0]):
-        assert ready
+    watched: tuple[int | socket.socket, ...] = (exited, connection)
+    while exited not in select.select(watched, (), ())[0]:
         # A program that was killed takes its command with it.
         for number in connection.recv(64) or [signal.SIGKILL]:
             os.kill(child, number)
@@ -139,6 +139,6 @@ def _run_as_program(
     os._exit(code)
 
 
-def _open_output(number: int, errors: str, buffering: int = -1) -> object:
+def _open_output(number: int, errors: str, buffering: int = -1) -> TextIO:
     lines = 1 if os.isatty(number) else buffering
     return open(number, "w", lines, encoding="utf-8", errors=errors, closefd=False)
