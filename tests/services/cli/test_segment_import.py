@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,19 @@ def read_segments(file: Path) -> list[SegmentInput]:
 @pytest.mark.parametrize(("name", "text"), [("s.yaml", YAML), ("s.CSV", CSV), ("s.sql", SQL)])
 def test_every_form_says_the_same(tmp_path: Path, name: str, text: str) -> None:
     assert read_segments(write_file(tmp_path, name, text)) == [CORE, CUE]
+
+
+def test_a_dump_is_refused_with_the_extra_to_install_where_sqlglot_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As Python has it where sqlglot is not installed
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    monkeypatch.delitem(sys.modules, "turnlog.services.cli.segments.sql_dumps", raising=False)
+    with pytest.raises(Refused, match="sqlglot") as refused:
+        read_segments(write_file(tmp_path, "s.sql", SQL))
+    assert (refused.value.code, refused.value.field) == ("not-installed", "FILE")
+    assert refused.value.fix == "pip install 'turnlog-services[sql]'"
+    assert read_segments(write_file(tmp_path, "s.csv", CSV)) == [CORE, CUE]
 
 
 def test_a_dump_of_mysql_is_read_with_its_own_escapes(tmp_path: Path) -> None:

@@ -175,6 +175,8 @@ __all__ = [
     "parse_structured_text",
 ]
 
+# With imports on demand `turnlog --help` takes 0.42 times the processor time
+# (`python -m benchmarks.library_patches`).
 _MODULES = ("errors", "content", "envelope", "registry", "model.manifest", "tokens", "codec")
 """The modules searched for a name, the cheapest to import first."""
 

@@ -1,9 +1,10 @@
 """Raw subscriptions of core NATS, which take their messages from the wire before nats-py does.
 
 For every message nats-py parses all headers, creates an object and passes it through a queue to a
-task, which takes three quarters of the time of reading a log. nats-py does everything else as
-before: connecting, answering, resubscribing. Its parser has no public interface, so only this
-module depends on it, and nats-py is pinned to one minor version.
+task: 8.1 us of processor time from the socket to a callback, and 2.4 in this way (`python -m
+benchmarks.library_patches`). nats-py does everything else as before: connecting, answering,
+resubscribing. Its parser has no public interface, so only this module depends on it, and nats-py is
+pinned to one minor version.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def is_status_message(headers: bytes) -> bool:
 def parse_headers(headers: bytes) -> dict[str, str]:
     """Return headers as nats-py does: by name, with the status line as Status and Description.
 
-    It stands beside nats-py's parser for speed alone: 9 instead of 25 microseconds for the headers
-    of a stored message.
+    It stands beside nats-py's parser for speed alone: 1.3 instead of 3.2 microseconds for the
+    headers of a stored message (`python -m benchmarks.library_patches headers`).
     """
     first, *lines = headers.decode().rstrip().split("\r\n")
     _, *words = first.split(" ", 2)

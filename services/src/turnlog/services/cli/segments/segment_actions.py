@@ -26,7 +26,7 @@ from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentIm
 from turnlog.services.cli.client.service_connection import CommandBody, send_command
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.segments import import_rows, sql_dumps
+from turnlog.services.cli.segments import import_rows
 from turnlog.services.cli.segments.import_rows import ImportedSegmentRow, ParsedSegments
 from turnlog.services.cli.segments.segment_view import (
     render_import,
@@ -36,11 +36,24 @@ from turnlog.services.cli.segments.segment_view import (
 
 RowParser = Callable[[str, str], Iterator[ImportedSegmentRow]]
 
+
+def _read_sql_rows(text: str, file: str) -> Iterator[ImportedSegmentRow]:
+    """Read an SQL dump, or refuse it where sqlglot is not installed."""
+    try:
+        from turnlog.services.cli.segments.sql_dumps import (  # noqa: PLC0415 - imports sqlglot
+            read_sql_rows,
+        )
+    except ImportError:
+        detail, fix = f"{file}: an SQL dump needs sqlglot", "pip install 'turnlog-services[sql]'"
+        raise Refused("not-installed", detail, field="FILE", fix=fix) from None
+    return read_sql_rows(text, file)
+
+
 ROW_PARSERS: Final[Mapping[str, RowParser]] = {
     ".yaml": import_rows.read_yaml_rows,
     ".yml": import_rows.read_yaml_rows,
     ".csv": import_rows.read_csv_rows,
-    ".sql": sql_dumps.read_sql_rows,
+    ".sql": _read_sql_rows,
 }
 
 

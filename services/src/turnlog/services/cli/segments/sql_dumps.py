@@ -2,7 +2,8 @@
 
 sqlglot parses the text. Other statements are skipped, and a value that would have to be computed is
 a fault. A dump has all columns of its table; those that segments do not have are dropped, as long
-as `scope` and `content` are present.
+as `scope` and `content` are present. sqlglot is an optional dependency, the extra `sql`, so only
+the import of a dump imports this module.
 """
 
 from __future__ import annotations

@@ -112,7 +112,11 @@ def _bound_responses() -> None:
 
 
 def _load_lazy_parts(library: LitellmLibrary) -> None:
-    """Load now what the first call would load on the event loop, in a second or two."""
+    """Load now what the first call would load on the event loop.
+
+    The first answer takes 0.17 s of processor time, and 0.66 s without
+    (`python -m benchmarks.library_patches`).
+    """
     import_module("openai.resources")
     library.token_counter(model="", text="warm")
 
@@ -145,7 +149,8 @@ class ReportedUsages(list[object]):
 def stop_accounting(stream: LitellmStream) -> ReportedUsages:
     """Make litellm neither keep, build nor price the answer; return the usage that it receives.
 
-    It would price the whole answer on the event loop before the end of it is reported.
+    It would price the whole answer on the event loop before the end of it is reported. An answer of
+    400 tokens takes 0.63 times the processor time (`python -m benchmarks.library_patches`).
     """
     setattr(stream.logging_obj, _DEFERRED_FLAG, True)
     stream.chunks = usages = ReportedUsages()
