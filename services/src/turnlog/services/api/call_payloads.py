@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from turnlog.contract.payload_models import ResponseModel
 from turnlog.events.content import Digest
 from turnlog.projections.read_models.call_costs import CostSum
 from turnlog.projections.store.read.row_types import CallRow, SessionUsage, TurnUsage
-from turnlog.services.api.payload_models import ResponseModel
 
 
 class CallList(ResponseModel):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from turnlog.contract.payload_models import ADDED_FIELD, RequestModel, ResponseModel
 from turnlog.events.content import Digest
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.library.segment_inputs import (
@@ -18,7 +19,6 @@ from turnlog.projections.library.segment_inputs import (
     SegmentInput,
 )
 from turnlog.projections.store.read.row_types import SegmentRow
-from turnlog.services.api.payload_models import ADDED_FIELD, RequestModel, ResponseModel
 
 MAX_IMPORT_ROWS = 20_000
 """The maximum number of segments in one import."""

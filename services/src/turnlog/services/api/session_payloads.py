@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from turnlog.contract.payload_models import ResponseModel
 from turnlog.events.content import Digest
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.session.state import RecordedChoice
 from turnlog.projections.store.read.row_types import OriginRow, SessionRow
-from turnlog.services.api.payload_models import ResponseModel
 
 
 class OpenedSession(ResponseModel):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from turnlog.contract.payload_models import ResponseModel
 from turnlog.projections.read_models.call_costs import CostSum
 from turnlog.projections.store.read.row_types import UsageFigures
-from turnlog.services.api.payload_models import ResponseModel
 
 
 class UsageView(ResponseModel):

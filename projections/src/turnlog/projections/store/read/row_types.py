@@ -336,7 +336,7 @@ class PinnedText:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionRow:
+class KnowledgeCollectionRow:
     """A collection."""
 
     collection: str
@@ -350,7 +350,7 @@ class CollectionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryRow:
+class KnowledgeEntryRow:
     """An entry of a collection as it is now."""
 
     collection: str
