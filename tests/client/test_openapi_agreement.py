@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from tests.docs.doc_pages import ROOT
 from turnlog.client.answers import (
     CommandAnswer,
-    CostAnswer,
     DebriefDone,
     ExchangeDone,
     ExclusionPreviewAnswer,
@@ -38,7 +37,6 @@ from turnlog.client.answers import (
 )
 from turnlog.client.operations import MAX_DELAY, MAX_TRIES, compute_retry_delay
 from turnlog.client.sse_events import DoneEvent, SseDecoder, SseMessage, parse_turn_event
-from turnlog.client.tenant_answers import UsageAnswer, UsageReportAnswer
 from turnlog.contract.override_payloads import OverrideCategory
 
 DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text())
@@ -66,10 +64,7 @@ AGREEMENTS = (
     (TurnRangeAnswer, "TurnRangeView"),
     (SummaryAnswer, "SummaryView"),
     (UncoveredTurnsAnswer, "UncoveredTurns"),
-    (CostAnswer, "CostSum"),
     (ExclusionPreviewAnswer, "ExclusionPreviewView"),
-    (UsageAnswer, "UsageView"),
-    (UsageReportAnswer, "UsageReport"),
 )
 
 

@@ -2,7 +2,6 @@
 
 from turnlog.client.answers import (
     CommandAnswer,
-    CostAnswer,
     DebriefDone,
     ExchangeDone,
     ExclusionPreviewAnswer,
@@ -50,7 +49,6 @@ from turnlog.client.sse_events import (
     TurnEvent,
 )
 from turnlog.client.sync_client import SessionClient, TurnlogClient
-from turnlog.client.tenant_answers import UsageAnswer, UsageReportAnswer
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     CollectionRow,
@@ -70,6 +68,7 @@ from turnlog.contract.override_payloads import (
     UserOverrideView,
 )
 from turnlog.contract.quota_payloads import LimitUseView, QuotaPage, QuotaView, UserLimitsView
+from turnlog.contract.usage_payloads import CostSum, UsageReport, UsageView
 
 __all__ = [
     "ApprovalEvent",
@@ -82,7 +81,7 @@ __all__ = [
     "CollectionList",
     "CollectionRow",
     "CommandAnswer",
-    "CostAnswer",
+    "CostSum",
     "DebriefDone",
     "DoneEvent",
     "EntryPage",
@@ -134,8 +133,8 @@ __all__ = [
     "TurnUnsettled",
     "TurnlogClient",
     "UncoveredTurnsAnswer",
-    "UsageAnswer",
-    "UsageReportAnswer",
+    "UsageReport",
+    "UsageView",
     "UserLimitsView",
     "UserOverrideView",
 ]

@@ -38,7 +38,6 @@ from turnlog.client.sse_events import (
     parse_session_event,
     parse_turn_event,
 )
-from turnlog.client.tenant_answers import UsageGrouping, UsageReportAnswer
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryKindWord,
@@ -56,6 +55,7 @@ from turnlog.contract.override_payloads import (
     OverrideTextView,
 )
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView
+from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
 
 
 class AsyncTurnlogClient:
@@ -284,7 +284,7 @@ class AsyncTurnlogClient:
         user: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> UsageReportAnswer:
+    ) -> UsageReport:
         """Return what turns used, in all and by group; times need a time zone."""
         query = {
             "group_by": group_by,

@@ -7,7 +7,6 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from turnlog.client.operations import ClientOperation, build_command, build_read
-from turnlog.client.tenant_answers import UsageReportAnswer
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryPage,
@@ -25,6 +24,7 @@ from turnlog.contract.override_payloads import (
     build_override_path,
 )
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView, build_quota_path
+from turnlog.contract.usage_payloads import UsageReport
 
 _COLLECTIONS: Final = "/v1/knowledge/collections"
 
@@ -140,6 +140,6 @@ def list_quotas() -> ClientOperation[QuotaPage]:
     return build_read("/v1/quotas", QuotaPage)
 
 
-def fetch_usage(query: Mapping[str, str | None]) -> ClientOperation[UsageReportAnswer]:
+def fetch_usage(query: Mapping[str, str | None]) -> ClientOperation[UsageReport]:
     """Fetch what turns used."""
-    return build_read("/v1/usage", UsageReportAnswer, query)
+    return build_read("/v1/usage", UsageReport, query)

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, func, select
 
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.knowledge.knowledge_builds import ACTIVE_KNOWLEDGE_BUILD
-from turnlog.projections.store.read.row_types import KnowledgeCollectionRow, KnowledgeEntryRow
+from turnlog.projections.store.read.row_types import ListedCollection, ListedEntry
 from turnlog.projections.store.schema.read_model_tables import KNOWLEDGE_ENTRIES
 
 _ROWS = KNOWLEDGE_ENTRIES.c
@@ -16,7 +16,7 @@ _ROWS = KNOWLEDGE_ENTRIES.c
 
 async def list_collections(
     connection: AsyncConnection, tenant: str
-) -> tuple[KnowledgeCollectionRow, ...]:
+) -> tuple[ListedCollection, ...]:
     """Return the collections of a tenant by name."""
     cases = func.count().filter(_ROWS.kind == "case")
     found = (
@@ -31,9 +31,7 @@ async def list_collections(
         .order_by(_ROWS.collection)
     )
     return tuple(
-        KnowledgeCollectionRow(
-            row.collection, row.cases, row.entries - row.cases, int(row.characters)
-        )
+        ListedCollection(row.collection, row.cases, row.entries - row.cases, int(row.characters))
         for row in await connection.execute(found)
     )
 
@@ -45,7 +43,7 @@ async def list_entries(
     *,
     after: str = "",
     limit: int,
-) -> tuple[tuple[KnowledgeEntryRow, ...], bool]:
+) -> tuple[tuple[ListedEntry, ...], bool]:
     """Return up to `limit` entries after an id, in order of ids, and whether there are more."""
     found = (
         select(KNOWLEDGE_ENTRIES)
@@ -59,7 +57,7 @@ async def list_entries(
 
 async def find_entry(
     connection: AsyncConnection, tenant: str, collection: str, entry: str
-) -> KnowledgeEntryRow | None:
+) -> ListedEntry | None:
     """Return an entry, or None."""
     found = select(KNOWLEDGE_ENTRIES).where(
         *_match_tenant(tenant), _ROWS.collection == collection, _ROWS.entry == entry
@@ -72,8 +70,8 @@ def _match_tenant(tenant: str) -> tuple[ColumnElement[bool], ...]:
     return _ROWS.build == ACTIVE_KNOWLEDGE_BUILD, _ROWS.tenant == tenant
 
 
-def _build_entry(row: Row[*tuple[object, ...]]) -> KnowledgeEntryRow:
-    return KnowledgeEntryRow(
+def _build_entry(row: Row[*tuple[object, ...]]) -> ListedEntry:
+    return ListedEntry(
         row.collection,
         row.entry,
         row.kind,

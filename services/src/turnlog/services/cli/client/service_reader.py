@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
+from turnlog.contract.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.contract.knowledge_payloads import CollectionList, EntryPage
 from turnlog.contract.override_payloads import (
     OVERRIDES_PATH,
@@ -23,8 +24,8 @@ from turnlog.contract.override_payloads import (
     build_override_path,
 )
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView, build_quota_path
+from turnlog.contract.usage_payloads import UsageReport
 from turnlog.events.errors import Refused
-from turnlog.services.api.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.services.api.memory_payloads import (
     ExclusionPreviewView,
     MemoryView,
@@ -43,7 +44,6 @@ from turnlog.services.api.service_payloads import (
 )
 from turnlog.services.api.session_payloads import SessionPage, SessionView
 from turnlog.services.api.turn_payloads import HistoryView
-from turnlog.services.api.usage_payloads import UsageReport
 from turnlog.services.cli.client.http_responses import send_request
 
 if TYPE_CHECKING:
