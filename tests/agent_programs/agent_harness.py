@@ -129,8 +129,9 @@ class FakeToolServer:
             "type": "object",
             "properties": {"what": {"type": "string"}},
         }
-        look, pay = (("look", "Looks for a thing."), ("pay", "Pays for it."))
-        return (ToolOffer(*look, schema), ToolOffer(*pay, schema), *self.extra_offers)
+        look = ToolOffer(tool="look", description="Looks for a thing.", schema=schema)
+        pay = ToolOffer(tool="pay", description="Pays for it.", schema=schema)
+        return (look, pay, *self.extra_offers)
 
     async def call_tool(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]

@@ -103,8 +103,17 @@ class UpgradedSession:
     def run_turn(self) -> None:
         call = self.led.submit_turn("and?")
         now = self.led.calls[call]
-        facts = (now.pinned, now.fixed, now.turns)
-        self.calls.append(RecordedCall(call, self.made, self.moves, self.renamed, *facts))
+        self.calls.append(
+            RecordedCall(
+                call=call,
+                made=self.made,
+                moves=self.moves,
+                renamed=self.renamed,
+                pinned=now.pinned,
+                fixed=now.fixed,
+                turns=now.turns,
+            )
+        )
         self.led.answer_turn("so it is")
 
     def upgrade_blueprint(self, made: BlueprintVersion) -> None:

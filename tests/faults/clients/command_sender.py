@@ -94,8 +94,14 @@ class CommandSender:
             status, body = answer.status_code, answer.json()
         kind: CommandKind = "submit" if wish.kind == "submit" else "other"
         tried = CommandTry(
-            *(wish.session, kind, wish.key, wish.text, asked_at, time.monotonic(), status),
-            {**body, "what": wish.kind},
+            session=wish.session,
+            what=kind,
+            key=wish.key,
+            text=wish.text,
+            asked_at=asked_at,
+            told_at=time.monotonic(),
+            status=status,
+            body={**body, "what": wish.kind},
         )
         if wish.kind == "open":
             tried = replace(tried, what="open")

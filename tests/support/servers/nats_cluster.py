@@ -55,7 +55,7 @@ cluster {{
   name: turnlog
   listen: "{listening.route}"
   advertise: "{reachable.route}"
-  ping_interval: "10s"
+  ping_interval: "3s"
   routes: [{routes}]
 }}
 """

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from turnlog.events.model.turn_events import FinishReason
 from turnlog.services.blueprints.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
@@ -19,9 +20,11 @@ ScriptStep = str | asyncio.Event | ModelFailure | FinishedAnswer | Callable[[], 
 """A piece of text, something to wait for, a failure, an end of its own, or something to do."""
 
 
-def build_finish(*, finish: str = "stop", usage: ModelUsage | None = None) -> FinishedAnswer:
+def build_finish(
+    *, finish: FinishReason = "stop", usage: ModelUsage | None = None
+) -> FinishedAnswer:
     """Give the end of an answer."""
-    return FinishedAnswer(finish, (), usage or ModelUsage(10, 5), "puppet/one", None)  # type: ignore[arg-type]
+    return FinishedAnswer(finish, (), usage or ModelUsage(10, 5), "puppet/one", None)
 
 
 @dataclass

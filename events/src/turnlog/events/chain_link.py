@@ -59,11 +59,11 @@ def parse_chain_header(stored: bytes) -> ChainHeader | None:
     session, tenant, sequence, place, digest = found.groups()
     try:
         return ChainHeader(
-            tenant.decode(),
-            session.decode(),
-            int(sequence),
-            int(place) if place else None,
-            digest.decode() if digest else None,
+            tenant=tenant.decode(),
+            session=session.decode(),
+            sequence=int(sequence),
+            prevstreamseq=int(place) if place else None,
+            prevhash=digest.decode() if digest else None,
         )
     except ValueError:
         return None  # The quoted bytes are not valid UTF-8.
@@ -72,11 +72,11 @@ def parse_chain_header(stored: bytes) -> ChainHeader | None:
 def get_chain_header(envelope: EventHeader) -> ChainHeader:
     """Return the chain header of a decoded event."""
     return ChainHeader(
-        envelope.tenant,
-        envelope.subject,
-        envelope.sequence,
-        envelope.prevstreamseq,
-        envelope.prevhash,
+        tenant=envelope.tenant,
+        session=envelope.subject,
+        sequence=envelope.sequence,
+        prevstreamseq=envelope.prevstreamseq,
+        prevhash=envelope.prevhash,
     )
 
 
@@ -94,11 +94,11 @@ def _parse_json_header(stored: bytes) -> ChainHeader | None:
         ):
             place, digest = fields.get("prevstreamseq"), fields.get("prevhash")
             return ChainHeader(
-                tenant,
-                session,
-                sequence,
-                place if isinstance(place, int) else None,
-                digest if isinstance(digest, str) else None,
+                tenant=tenant,
+                session=session,
+                sequence=sequence,
+                prevstreamseq=place if isinstance(place, int) else None,
+                prevhash=digest if isinstance(digest, str) else None,
             )
         case _:
             return None

@@ -195,8 +195,13 @@ async def open_streamed_session(
 ) -> AsyncGenerator[StreamedSession]:
     """Open a session on a real server's log, or on one in memory when `nats_url` is None."""
     if nats_url is None:
-        parts = MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream()
-        stage = StreamedSession(*parts, tenant)
+        stage = StreamedSession(
+            log=MemoryLog(),
+            blobs=MemoryBlobStore(),
+            snapshots=MemorySnapshotStore(),
+            tokens=MemoryTokenStream(),
+            tenant=tenant,
+        )
         await stage.open_session()
         yield stage
         return

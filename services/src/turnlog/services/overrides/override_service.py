@@ -41,10 +41,15 @@ class OverrideService:
 
     def __post_init__(self) -> None:
         states = TenantStates[TenantOverrides, OverrideCommandRecord](
-            TenantOverrides, fold_overrides
+            _create_overrides, fold_overrides
         )
         self._history = TenantHistory(
-            self.parts, OVERRIDE_FAMILY, TenantOverrides, states, "overrides", self.monotonic
+            parts=self.parts,
+            family=OVERRIDE_FAMILY,
+            create=_create_overrides,
+            states=states,
+            log_name="overrides",
+            monotonic=self.monotonic,
         )
 
     async def load_overrides(self, tenant: str) -> TenantOverrides:
@@ -95,3 +100,7 @@ class OverrideService:
             caller.command,
         )
         return outcome.state
+
+
+def _create_overrides(tenant: str) -> TenantOverrides:
+    return TenantOverrides(tenant=tenant)

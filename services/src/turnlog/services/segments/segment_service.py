@@ -46,8 +46,10 @@ class SegmentService:
     _history: TenantHistory[SegmentLibrary, LibraryCommandRecord] = field(init=False)
 
     def __post_init__(self) -> None:
-        states = TenantStates[SegmentLibrary, LibraryCommandRecord](SegmentLibrary, fold)
-        self._history = TenantHistory(self.parts, SEGMENT_FAMILY, SegmentLibrary, states)
+        states = TenantStates[SegmentLibrary, LibraryCommandRecord](_create_library, fold)
+        self._history = TenantHistory(
+            parts=self.parts, family=SEGMENT_FAMILY, create=_create_library, states=states
+        )
 
     def get_cached_state(self, tenant: str) -> SegmentLibrary | None:
         """Return the cached state of a tenant's segments without reading the log."""
@@ -94,3 +96,7 @@ def _list_texts(command: LibraryCommand) -> Sequence[str]:
             return tuple(row.content for row in rows)
         case _ as never:
             assert_never(never)
+
+
+def _create_library(tenant: str) -> SegmentLibrary:
+    return SegmentLibrary(tenant=tenant)

@@ -12,6 +12,7 @@ is safe, since messages of settled turns are acknowledged at once.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +24,7 @@ from nats.js.errors import APIError
 from pydantic import TypeAdapter, ValidationError
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.jetstream.nats_connection import NatsConnection
+from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.events.jetstream.stream_setup import (
     WORKERS_CONSUMER,
     WorkQueueOptions,
@@ -96,6 +97,9 @@ MAX_PENDING_TURNS: Final = 10_000
 CHECK_SECONDS: Final = 2.0
 """Seconds between two checks of whether the durable consumer exists."""
 
+START_SECONDS: Final = 30.0
+"""Seconds that a start waits for streams that were created a moment ago and have no leader yet."""
+
 EXPIRY_SECONDS: Final = 0.5
 """Seconds that the server has to see that deliveries have expired; it looks after 0.1 s."""
 
@@ -142,6 +146,18 @@ class QueueKeeper:
         settled = await self.fetch_settled_sequence()
         if settled > floor:
             await self._save_position(settled)
+
+    async def wait_for_consumer(self) -> None:
+        """Ensure the consumer; wait while no server leads its stream."""
+        failures, started_at = 0, time.monotonic()
+        while True:
+            try:
+                return await self.ensure_consumer()
+            except Unavailable:
+                if time.monotonic() - started_at > START_SECONDS:
+                    raise
+            failures += 1
+            await wait_backoff(failures)
 
     async def redeliver_pending(self) -> None:
         """Have every message redelivered that a worker before this one has left unsettled.

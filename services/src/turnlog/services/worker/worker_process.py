@@ -76,7 +76,7 @@ async def run_worker(
         answering = _build_turn_runner(settings, guarded, model, servers)
         identity = await parts.log.get_identity(settings.tenant)
         durable = QueueKeeper(parts.connection, identity, parts.snapshots, settings.ack_wait)
-        await durable.ensure_consumer()
+        await durable.wait_for_consumer()
         if client is not None:
             await durable.redeliver_pending()
         broker = app.build_broker(parts.connection, settings.concurrency, settings.grace, answering)

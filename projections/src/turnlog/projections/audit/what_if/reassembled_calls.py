@@ -235,16 +235,22 @@ def _rebuild_call(
 ) -> tuple[ReassembledCall, AssembledPrompt | None]:
     call = inputs.call
     before = _measure_prompt(call.model, call.manifest)
-    named = (call.call, call.turn, inputs.recorded.sequence, before)
+    unchanged = ReassembledCall(
+        call=call.call,
+        turn=call.turn,
+        sequence=inputs.recorded.sequence,
+        before=before,
+        after=None,
+    )
     try:
         assembled = _assemble_prompt(replay, applier.apply_change(inputs))
     except Refused as refused:
-        return ReassembledCall(*named, None, refused=refused), None
+        return replace(unchanged, refused=refused), None
     except Corrupt as error:
         raise Corrupt(f"call {call.call}", str(error)) from error
     after = _measure_prompt(assembled.request.model, assembled.manifest)
     changes = compare_manifests(call.manifest, assembled.manifest)
-    return ReassembledCall(*named, after, changes), assembled
+    return replace(unchanged, after=after, altered=changes), assembled
 
 
 def _assemble_prompt(replay: SessionReplay, call: HypotheticalCall) -> AssembledPrompt:

@@ -130,8 +130,8 @@ def _merge_alterations(all_of: Iterable[tuple[AlterationCount, ...]]) -> Iterabl
     for each in (one for some in all_of for one in some):
         calls[each.layer, each.how, each.rule] += each.calls
         size[each.layer, each.how, each.rule] += each.pieces
-    for what, number in size.most_common():
-        yield AlterationCount(*what, calls[what], number)
+    for what, pieces in size.most_common():
+        yield _build_count(what, calls[what], pieces)
 
 
 def _merge_refusals(all_of: Iterable[tuple[RefusalCount, ...]]) -> Iterable[RefusalCount]:
@@ -200,7 +200,12 @@ def _count_alterations(altered: Iterable[PromptAlteration]) -> tuple[AlterationC
     pieces = Counter[_AlterationKey]()
     for each in altered:
         pieces[each.layer, each.how, each.rule] += count_pieces(each)
-    return tuple(AlterationCount(*what, calls=1, pieces=size) for what, size in pieces.items())
+    return tuple(_build_count(what, calls=1, pieces=size) for what, size in pieces.items())
+
+
+def _build_count(what: _AlterationKey, calls: int, pieces: int) -> AlterationCount:
+    layer, how, rule = what
+    return AlterationCount(layer=layer, how=how, rule=rule, calls=calls, pieces=pieces)
 
 
 def _describe_refusal(each: ReassembledCall) -> tuple[RefusalCount, ...]:

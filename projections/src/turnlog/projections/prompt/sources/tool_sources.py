@@ -175,7 +175,14 @@ def plan_tool_pieces(
     return DeferredPart(
         tuple(source.digest for source in sources),
         lambda texts: _build_tool_pieces(
-            layer, state, [*map(LayerPiece, sources, texts)], form, adapts
+            layer,
+            state,
+            [
+                LayerPiece(source=source, full_text=text)
+                for source, text in zip(sources, texts, strict=True)
+            ],
+            form,
+            adapts,
         ),
     )
 

@@ -161,7 +161,15 @@ class _FoldState:
         self, raw: RawEvent, owner: SessionOwner, reason: str, *, chained: bool
     ) -> None:
         self.halted.add(owner)
-        self.poisons.append(PoisonEvent(*owner, raw.stream_sequence, reason, chained))
+        tenant, session = owner
+        poison = PoisonEvent(
+            tenant=tenant,
+            session=session,
+            position=raw.stream_sequence,
+            reason=reason,
+            is_chained=chained,
+        )
+        self.poisons.append(poison)
         self.changes.add_change(_build_quarantine_row(raw, owner, reason))
 
 

@@ -1,0 +1,50 @@
+"""A worker that starts beside a new cluster waits until somebody leads the streams."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.memory_log import MemorySnapshotStore
+from turnlog.services.worker import turn_queue
+from turnlog.services.worker.turn_queue import QueueKeeper
+
+
+class LeaderlessSnapshotStore(MemorySnapshotStore):
+    """Snapshots of a stream whose replicas have elected a leader after some reads."""
+
+    def __init__(self, silent_reads: int) -> None:
+        super().__init__()
+        self.silent_reads = silent_reads
+
+    async def get_snapshot(
+        self, tenant: str, session: str, interval: int | None = None
+    ) -> bytes | None:
+        self.silent_reads -= 1
+        if self.silent_reads >= 0:
+            raise Unavailable("nats", "$JS.API.STREAM.MSG.GET.SNAPSHOTS: TimeoutError")
+        return await super().get_snapshot(tenant, session, interval)
+
+
+@pytest.mark.asyncio
+async def test_start_waits_for_a_stream_without_leader(nats_url: str) -> None:
+    async with open_client(nats_url, StreamOptions()) as client:
+        identity = await client.log.get_identity("default")
+        queue = QueueKeeper(client.connection, identity, LeaderlessSnapshotStore(3), ack_wait=30)
+        await queue.wait_for_consumer()
+        assert await queue.fetch_settled_sequence() == 0
+
+
+@pytest.mark.asyncio
+async def test_start_fails_when_no_leader_is_elected_in_time(
+    nats_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_queue, "START_SECONDS", 0.1)
+    async with open_client(nats_url, StreamOptions()) as client:
+        identity = await client.log.get_identity("default")
+        store = LeaderlessSnapshotStore(1_000_000)
+        queue = QueueKeeper(client.connection, identity, store, ack_wait=30)
+        with pytest.raises(Unavailable, match="SNAPSHOTS: TimeoutError"):
+            await queue.wait_for_consumer()
