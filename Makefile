@@ -14,10 +14,10 @@ AXE := .venv/axe
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-long simulate check bench faults suppose soak docs pins clean
+.PHONY: help install run test test-quick test-long simulate check bench faults suppose soak docs pins clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(STAMP) $(SERVERS)/installed $(TYPESCRIPT)/installed $(AXE)/installed ## make .venv from the pinned requirements
 
@@ -54,9 +54,14 @@ run: install ## start everything and play the demo (ARGS=--exit ends after the s
 test: install ## run the whole suite (ARGS=tests/events for a part of it)
 	$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder $(ARGS)
 
+# Which tests are slow is said by their mark, with the reason.
+test-quick: install ## the tests that take less than two seconds each
+	$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder -m 'not slow' $(ARGS)
+
 test-long: install ## what repeats a finding with more seeds and rounds (about an hour)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
-	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults tests/services/gateway tests/properties/test_bounded_json.py
+	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults tests/services/gateway tests/properties/test_bounded_json.py \
+		tests/docs/test_recipes.py tests/docs/test_back_up_page.py
 	$(BIN)/python -m pytest -n 4 --hypothesis-profile explore tests/properties
 
 simulate: install ## the protocol under simulated time, seed by seed (SEEDS=10000)

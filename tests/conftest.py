@@ -5,13 +5,16 @@ Tests share a server and never its contents: each takes a tenant or a database o
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import uuid
+from collections import defaultdict
 from collections.abc import Generator, Iterator
+from itertools import chain
 from pathlib import Path
 
 import hypothesis
@@ -34,6 +37,13 @@ ROOM = 4 * 1024**3
 """Bytes that the folders of all tests may come to."""
 
 
+QUICK_SECONDS = 2.0
+"""A test that takes longer, with the fixtures that it is the first to need, is marked `slow`."""
+
+COLLECTOR_THRESHOLDS = (20_000, 20, 20)
+"""By default a collection follows on every 700 objects, many of which a single test creates."""
+
+
 def pytest_configure() -> None:
     """Put the folders of tests into memory, restore Ctrl-C, and keep compiled code.
 
@@ -53,12 +63,50 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector what every process of the suite loads and keeps.
+
+    Measured by processor time: collecting 8,600 tests takes a fifth less without collections, and a
+    full one takes 1.2 s unless the modules and the tests are frozen.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+        gc.set_threshold(*COLLECTOR_THRESHOLDS)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Refuse parameters from a set: each process of the suite would order them differently."""
     for marker in metafunc.definition.iter_markers("parametrize"):
         if isinstance(marker.args[1], set | frozenset):
             message = f"{metafunc.definition.nodeid}: the parameters are a set; sort them"
             raise pytest.UsageError(message)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse the mark `slow` without its reason."""
+    for item in items:
+        for marker in item.iter_markers("slow"):
+            if len(marker.args) != 1 or not isinstance(marker.args[0], str):
+                message = f"{item.nodeid}: `slow` takes one argument, why it takes its time"
+                raise pytest.UsageError(message)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List what took long and has no mark, which fails nothing: a busy machine slows every test."""
+    seconds = defaultdict[str, float](float)
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport) and "slow" not in report.keywords:
+            seconds[report.nodeid] += report.duration
+    unmarked = {test: duration for test, duration in seconds.items() if duration > QUICK_SECONDS}
+    if unmarked:
+        terminalreporter.section(f"over {QUICK_SECONDS:g} s without the mark `slow`")
+    for test in sorted(unmarked, key=unmarked.__getitem__, reverse=True):
+        terminalreporter.write_line(f"{unmarked[test]:7.2f} s  {test}")
 
 
 @pytest.hookimpl(wrapper=True)

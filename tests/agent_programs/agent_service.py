@@ -75,7 +75,7 @@ TWO_STEP_ANSWERS: tuple[ModelAnswer, ...] = (
 """The answers of a turn of two steps: calls n.1 to n.4."""
 
 
-@dataclass
+@dataclass(repr=False)
 class AgentService:
     """A running service with agents, with access to its log and to its model server."""
 

@@ -13,13 +13,18 @@ PAGE = HOUSE / "docs/faults.md"
 
 ROW = re.compile(r"^\| (P\d+) \| ", re.MULTILINE)
 
+MARK = "pytest.mark.promise"
+
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
 def iterate_promise_tests() -> Iterator[tuple[str, str, str]]:
     """Iterate over the promises with the file and the name of each test that shows them."""
     for file in (HOUSE / "tests").rglob("test_*.py"):
-        for node in ast.walk(ast.parse(file.read_bytes())):
+        source = file.read_bytes()
+        if MARK.encode() not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for promise in iterate_promises(node):
                     yield promise, str(file.relative_to(HOUSE)), node.name
@@ -27,7 +32,7 @@ def iterate_promise_tests() -> Iterator[tuple[str, str, str]]:
 
 def iterate_promises(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     for mark in test.decorator_list:
-        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.promise":
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == MARK:
             for name in mark.args:
                 assert isinstance(name, ast.Constant)
                 yield str(name.value)

@@ -60,7 +60,7 @@ class ComposeContainer:
         return self.log_file.read_text()
 
 
-@dataclass
+@dataclass(repr=False)
 class ComposeHost:
     """A machine that runs the services of the compose files, each in any number."""
 

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from threading import Thread
+
+from tests.support.processes.forked_program import get_forked_program
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8700"
 """The default address of a service, as used on every page."""
@@ -35,10 +37,13 @@ class DocShell:
     folder: Path
     address: str = DEFAULT_ADDRESS
     exported: Mapping[str, str] = field(default_factory=dict[str, str])
+    programs: Path = field(default_factory=lambda: get_forked_program().parent)
+    """Where `turnlog` is found first."""
 
     @property
     def environment(self) -> dict[str, str]:
-        clean = {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.folder), "LC_ALL": "C.UTF-8"}
+        path = f"{self.programs}:{BIN}:{os.defpath}"
+        clean = {"PATH": path, "HOME": str(self.folder), "LC_ALL": "C.UTF-8"}
         return {**clean, **self.exported}
 
     def run_program(self, program: str, *command: str) -> list[str]:
@@ -62,13 +67,11 @@ class DocShell:
 
 
 @contextmanager
-def run_service(
-    folder: Path, command: list[str], exported: Mapping[str, str] | None = None
-) -> Generator[DocShell]:
-    """Run `turnlog up` in a folder until the body ends; it must exit with 0."""
+def run_service(shell: DocShell, command: list[str]) -> Generator[DocShell]:
+    """Run `turnlog up` in the folder of a shell until the body ends; it must exit with 0."""
+    folder = shell.folder
     (folder / ".curlrc").write_text(CURL_CONFIG)
-    shell = DocShell(folder, exported=exported or {})
-    words = [str(BIN / command[0]), *command[1:], "--http", "127.0.0.1:0"]
+    words = [str(shell.programs / command[0]), *command[1:], "--http", "127.0.0.1:0"]
     with subprocess.Popen(
         words, cwd=folder, env=shell.environment, stderr=subprocess.PIPE, text=True
     ) as service:
@@ -78,7 +81,7 @@ def run_service(
         )
         Thread(target=service.stderr.read, daemon=True).start()
         try:
-            yield DocShell(folder, read_address(folder, startup_lines), shell.exported)
+            yield replace(shell, address=read_address(folder, startup_lines))
         finally:
             service.terminate()
         assert service.wait() == 0

@@ -16,6 +16,7 @@ import pytest
 
 from tests.docs.doc_pages import ROOT, DocBlock, compile_output_pattern, list_blocks
 from tests.docs.doc_shell import DEFAULT_ADDRESS, DocShell
+from tests.faults.suite_extent import whole_programme
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
 from tests.support.processes.live_service import connect_service
 from tests.support.processes.process_host import PROGRAM_FOLDER, find_free_port, run_process_host
@@ -117,6 +118,7 @@ def test_every_command_of_the_page_is_run_by_a_test() -> None:
     assert [find_block("sh", text) for text in BLOCKS.values()] == blocks
 
 
+@whole_programme
 def test_a_copied_folder_comes_back_and_rows_that_are_newer_are_rebuilt(operator: Operator) -> None:
     data_dir = operator.folder / ".turnlog"
     operator.run_block("copy folder")
@@ -133,6 +135,7 @@ def test_a_copied_folder_comes_back_and_rows_that_are_newer_are_rebuilt(operator
     operator.run_block("rebuild")
 
 
+@whole_programme
 def test_copied_streams_come_back_without_rows(operator: Operator) -> None:
     shutil.rmtree(operator.folder / ".turnlog")
     operator.run_block("restore streams")
@@ -162,6 +165,7 @@ def build_variables(postgres: PostgresServer, database: str, store: Path) -> dic
     }
 
 
+@whole_programme
 async def test_a_copied_store_and_dumped_rows_come_back_together(
     operator: Operator, postgres_server: PostgresServer, databases: tuple[str, str]
 ) -> None:

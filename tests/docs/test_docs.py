@@ -37,7 +37,8 @@ RUNNING = ROOT / "docs/running.md"
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocShell]:
-    with run_service(tmp_path_factory.mktemp("reader"), ["turnlog", "up"]) as shell:
+    reader = DocShell(tmp_path_factory.mktemp("reader"))
+    with run_service(reader, ["turnlog", "up"]) as shell:
         yield shell
 
 

@@ -42,7 +42,7 @@ def test_the_screen_in_the_readme_is_what_the_demo_shows(tmp_path: Path) -> None
     done = subprocess.run(
         [str(BIN / "turnlog"), "demo", "--exit", "--http", "127.0.0.1:0"],
         cwd=tmp_path,
-        env=DocShell(tmp_path).environment,
+        env=DocShell(tmp_path, programs=BIN).environment,
         capture_output=True,
         text=True,
         check=True,
@@ -85,5 +85,5 @@ def run_readme_conversation(
     lines = [each.code for each in list_blocks(README) if each.language == "sh"]
     first = f"curl {DEFAULT_ADDRESS}/v1/sessions/first"
     looked = [f"{first}/calls/1.1/prompt", f"{first}/calls/2.1/prompt", f"{first}/history"]
-    with run_service(folder, command, exported) as shell:
+    with run_service(DocShell(folder, exported=exported, programs=BIN), command) as shell:
         return shell.run_blocks([*lines, *looked])

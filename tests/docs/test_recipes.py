@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from tests.docs.code_names import expand_path, list_code_words, list_defined_names, list_table_rows
 from tests.docs.doc_pages import ROOT
 from tests.docs.recipe_packages import RECIPES, write_recipe_package
+from tests.faults.suite_extent import whole_programme
 from tests.projections.prompt.test_trim_ladders import TALE
 from tests.support.sessions.game_master_turns import replace_ladder
 from turnlog.events.errors import Refused
@@ -149,6 +150,7 @@ def apply_event_edit(tree: Path, path: str) -> None:
     add_event_import(file)
 
 
+@whole_programme
 @pytest.mark.timeout(600)
 def test_adding_an_event_fails_where_the_recipe_says_until_it_is_followed(tree: Path) -> None:
     rows = list_table_rows(RECIPES["Add an event"])

@@ -50,7 +50,7 @@ WAIT_LIMIT = 120.0
 READ_LIMIT = 64 * 1024 * 1024
 
 
-@dataclass
+@dataclass(repr=False)
 class Browser:
     """One browser with one tab."""
 

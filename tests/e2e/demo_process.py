@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM
+from tests.support.processes.forked_program import get_forked_program
 
 DEMO_TIMEOUT = 120.0
 """Seconds until a command counts as hanging."""
@@ -23,8 +23,8 @@ OFFLINE = {name: value for name, value in os.environ.items() if not name.startsw
 
 @contextmanager
 def run_demo(*options: str, **environ: str) -> Generator[subprocess.Popen[str]]:
-    """Run a demo as a process, on a free port."""
-    command = [str(TURNLOG_PROGRAM), "demo", *options, "--http", "127.0.0.1:0"]
+    """Run a demo as a process, on a free port; the README's is executed by `tests/docs`."""
+    command = [str(get_forked_program()), "demo", *options, "--http", "127.0.0.1:0"]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

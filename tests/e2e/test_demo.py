@@ -18,7 +18,7 @@ from tests.e2e.demo_process import (
     run_demo,
     run_proposed_command,
 )
-from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM
+from tests.support.processes.forked_program import get_forked_program
 
 
 def test_a_lesson_is_played_and_explained_and_can_be_gone_on_with_and_audited(
@@ -75,8 +75,8 @@ def test_a_demo_plays_a_conversation_and_stays_up_and_what_it_proposes_works(
         commands = list_proposed_commands(screen)
         assert [command[0] for command in commands] == [
             "curl",
-            str(TURNLOG_PROGRAM),
-            str(TURNLOG_PROGRAM),
+            str(get_forked_program()),
+            str(get_forked_program()),
         ]
         chat, prompt = commands[1:]
         assert "reply" in run_proposed_command(chat, "Thank you.\n")

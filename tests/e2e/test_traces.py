@@ -23,7 +23,7 @@ ASKED, REPLIED = "What is nobody to read?", "Nothing of this."
 CHAT = "chat openai/gpt-4o-mini"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TracedTurn:
     """What was collected of one turn that was retried, and the events of its session."""
 

@@ -21,7 +21,7 @@ from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, Token
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ContractStore:
     """The log, blobs, snapshots and tokens that a contract test runs on."""
 

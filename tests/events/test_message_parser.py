@@ -42,7 +42,7 @@ class SentMessage:
         return b" ".join(word for word in line if word) + b"\r\n" + head + body + b"\r\n"
 
 
-@dataclass
+@dataclass(repr=False)
 class Client:
     """Records what nats-py's parser passes to its client."""
 

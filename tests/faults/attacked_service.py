@@ -58,7 +58,7 @@ class RunningRole:
     health: str
 
 
-@dataclass
+@dataclass(repr=False)
 class AttackedService:
     """A running service that tests attack."""
 

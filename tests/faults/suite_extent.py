@@ -14,7 +14,7 @@ KILL_ROUNDS: Final = 50 if RUN_EVERYTHING else 1
 """How often everything is killed."""
 
 whole_programme: Final = pytest.mark.skipif(
-    not RUN_EVERYTHING, reason="takes minutes: FAULTS=all runs it"
+    not RUN_EVERYTHING, reason="takes minutes: `make test-long` runs it"
 )
 """The mark of a test that does not run in the suite."""
 

@@ -38,13 +38,15 @@ async def test_t8_a_debrief_that_was_cancelled_or_withheld_is_held_again_until_i
 ) -> None:
     session = await tutor_service.open_session(DRAW)
     await tutor_service.submit_and_watch(session, "One")
-    pause = asyncio.Event()
+    pause, before = asyncio.Event(), len(tutor_service.provider.exchanges)
     tutor_service.provider.queue_behaviours(
         answer_with_signal("understood", "Well done."), ModelAnswer(gates={1: pause})
     )
     await tutor_service.watch_turn(
         session, await tutor_service.service.submit_turn(session, "It is bait.")
     )
+    # A debrief that is cancelled before its request would leave its answer to the next one.
+    await tutor_service.provider.wait_for_exchange(before + 2)
     assert (await tutor_service.post_command(session, "cancel")).status_code == 200
     pause.set()
     assert list_event_names(await tutor_service.watch_turn(session, 3))[-1] == "cancelled"

@@ -46,7 +46,7 @@ FORBIDDEN = "Write to me at trick@example.org. "
 """A text that the shipped safety rule against contact details withholds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TutorService:
     """A running service with its provider and its blueprint folder."""
 

@@ -23,7 +23,7 @@ from typing import get_args
 from tests.e2e.demo_process import DEMO_TIMEOUT, OFFLINE, run_demo
 from tests.replay.session_scripts import play_sessions
 from tests.services.gateway.gateway_service import MemoryBackend, start_service
-from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM
+from tests.support.processes.forked_program import get_forked_program
 from turnlog.projections.audit.export.bundle_format import README_FILE, VERIFIER_FILE
 from turnlog.services.cli.actions.session_export import export_bundle
 from turnlog.services.cli.client.service_reader import ServiceReader
@@ -64,7 +64,7 @@ def record_demo(name: DemoName, folder: Path) -> None:
 
 
 def _run_turnlog(*words: str) -> str:
-    command = [str(TURNLOG_PROGRAM), *words]
+    command = [str(get_forked_program()), *words]
     return subprocess.run(command, env=OFFLINE, capture_output=True, text=True, check=True).stdout
 
 

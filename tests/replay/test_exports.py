@@ -32,7 +32,7 @@ from turnlog.services.cli.client.service_reader import ServiceReader
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RecordedService:
     stand: RunningGateway
     held: MemoryBackend

@@ -49,7 +49,7 @@ UNRESOLVED_QUESTION = "Sing me a song."
 POLICY = "policies/context.yaml"
 
 
-@dataclass
+@dataclass(repr=False)
 class QuestionService:
     """A running service; requests go to its gateways in turn."""
 
@@ -144,7 +144,7 @@ def compute_conversation_session(conversation: str, client: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class QuestionHost:
     """A process host with a running nats-server and no Turnlog process yet."""
 

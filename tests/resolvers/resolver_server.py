@@ -15,7 +15,7 @@ Behaviour = dict[str, Any] | bytes | int | Literal["silence", "hang up"]
 """A resolver outcome, a raw body, a status, or no answer."""
 
 
-@dataclass
+@dataclass(repr=False)
 class ResolverServer:
     """A resolver; it answers `{}` unless a behaviour is set."""
 

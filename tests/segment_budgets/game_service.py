@@ -53,7 +53,7 @@ COAST_SEGMENTS = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GameService:
     """A running service and its provider."""
 

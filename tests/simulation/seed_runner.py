@@ -24,6 +24,8 @@ class SeedResult:
     seed: int
     events: int
     faults: tuple[str, ...]
+    kinds: frozenset[str] = frozenset()
+    """The types of its events, by class name."""
 
     def __str__(self) -> str:
         again = f"{sys.executable} -m tests.simulation --from {self.seed} --seeds 1 --events"
@@ -38,7 +40,9 @@ def run_seed(seed: int) -> SeedResult:
         found = find_faults(simulation)
     except Exception:  # noqa: BLE001 - the other seeds go on
         found = [traceback.format_exc()]
-    return SeedResult(seed, len(simulation.server.sessions.messages), tuple(found))
+    kinds = {type(each.event).__name__ for log in simulation.log.values() for each in log}
+    events = len(simulation.server.sessions.messages)
+    return SeedResult(seed, events, tuple(found), frozenset(kinds))
 
 
 def run_seeds(seeds: Sequence[int], jobs: int | None = None) -> Iterator[SeedResult]:

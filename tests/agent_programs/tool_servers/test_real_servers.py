@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 BLUEPRINT = Path(__file__).parent / "blueprints/clockmaker.yaml"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ClockService:
     """A running service with a real tool server; only the model's words are scripted."""
 

@@ -32,7 +32,7 @@ from turnlog.services.worker.tools.tool_servers import ToolServerFailure
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@dataclass
+@dataclass(repr=False)
 class RemoteToolServer:
     """A tool server on loopback."""
 

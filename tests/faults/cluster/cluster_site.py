@@ -60,7 +60,7 @@ class SiteShape:
     """Further settings of all roles."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RecordedService:
     """A service whose log and rows can be read."""
 
@@ -68,7 +68,7 @@ class RecordedService:
     database: str
 
 
-@dataclass
+@dataclass(repr=False)
 class ClusterSite:
     """A running site."""
 

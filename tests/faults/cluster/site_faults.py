@@ -110,9 +110,19 @@ async def gather_clients(site: ClusterSite, node: NatsNode) -> None:
 
 
 async def send_clients_away(site: ClusterSite, node: NatsNode) -> None:
-    """Restart a node, so that its clients connect to others and stay there."""
-    await restart_node(site, node)
-    await wait_until_faultless(lambda: _find_clients(node))
+    """Stop a node until its clients are connected to others, where they stay."""
+    await node.end_process(signal.SIGTERM)
+    others = [each for each in site.nats.nodes if each is not node]
+
+    async def find_unconnected() -> list[str]:
+        names = [name for each in others for name in await list_client_names(each)]
+        missing = len(site.roles.members) - len(names)
+        return [f"{missing} clients are at no other node"] if missing > 0 else []
+
+    await wait_until_faultless(find_unconnected)
+    await site.nats.start_missing_nodes()
+    await site.nats.wait_until_healthy()
+    assert await list_client_names(node) == []
     await require_undisturbed(site)
 
 
@@ -120,10 +130,6 @@ async def _find_unconnected(site: ClusterSite, node: NatsNode) -> list[str]:
     names = await list_client_names(node)
     is_whole = len(names) >= len(site.roles.members)
     return [] if is_whole else [f"only {names} are at {node.name}"]
-
-
-async def _find_clients(node: NatsNode) -> list[str]:
-    return [f"{name} is at {node.name}" for name in await list_client_names(node)]
 
 
 async def list_client_names(node: NatsNode) -> list[str]:

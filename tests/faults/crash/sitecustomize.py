@@ -153,7 +153,15 @@ class ModulePatcher:
         return found
 
 
+def unload_product() -> None:
+    """Unload our modules, which a forked process has already, so that they load with the points."""
+    for name in tuple(sys.modules):
+        if name.partition(".")[0] == "turnlog":
+            del sys.modules[name]
+
+
 if __name__ == "sitecustomize":
+    unload_product()
     points = POINT_PATCHES if CRASH_AT in os.environ else {}
     times = CLOCK_PATCHES if CLOCK_AHEAD in os.environ else {}
     changes = points | times

@@ -48,11 +48,13 @@ async def test_a_cancelled_transaction_of_a_thread_has_ended_when_its_caller_has
     store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
     async with store.open_writer() as connection:
         await connection.execute(text("CREATE TABLE counts (number INTEGER)"))
-    began, ended = threading.Event(), threading.Event()
+    began, cancelled, ended = threading.Event(), threading.Event(), threading.Event()
 
     def write_row(connection: Connection) -> None:
         connection.execute(text("INSERT INTO counts VALUES (1)"))
         began.set()
+        # Otherwise a busy machine may cancel it only once it has ended.
+        cancelled.wait()
         connection.execute(LONG)
         ended.set()
 
@@ -61,6 +63,7 @@ async def test_a_cancelled_transaction_of_a_thread_has_ended_when_its_caller_has
     while not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=0.001)
+        cancelled.set()
     assert task.cancelled()
     assert ended.is_set()
     async with store.open_reader() as reader:

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.services.cli.conftest import RecordedSession, RunCommand
-from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM, run_blocking_turnlog_up
+from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
+from tests.support.processes.forked_program import get_forked_program
 from turnlog.services.audit.checkpoint_signatures import KEY_FILE, load_or_create_key
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.doctor import machine_checks, setup_checks
@@ -89,7 +90,7 @@ def test_a_server_that_acknowledges_before_fsync_is_told_what_to_write_and_where
         monkeypatch.setenv("TURNLOG_NATS_MONITOR", f"http://127.0.0.1:{monitor.server_port}")
         examined = turnlog("doctor", "-o", "json")
         started = subprocess.run(
-            [TURNLOG_PROGRAM, "run", "projector"],
+            [get_forked_program(), "run", "projector"],
             cwd=tmp_path,
             capture_output=True,
             text=True,

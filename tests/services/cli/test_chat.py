@@ -14,10 +14,10 @@ import httpx
 import pytest
 
 from tests.support.processes.blocking_turnlog_up import (
-    TURNLOG_PROGRAM,
     BlockingTurnlogUp,
     run_blocking_turnlog_up,
 )
+from tests.support.processes.forked_program import get_forked_program
 from tests.support.processes.separate_roles import BLUEPRINT_FOLDER
 
 SCRIPT = """
@@ -133,7 +133,7 @@ class TerminalUser:
 @contextmanager
 def start_chat(up: BlockingTurnlogUp, *options: str) -> Generator[TerminalUser]:
     terminal_fd, child_fd = os.openpty()
-    command = [str(TURNLOG_PROGRAM), "chat", "--data-dir", str(up.data_dir), *options]
+    command = [str(get_forked_program()), "chat", "--data-dir", str(up.data_dir), *options]
     environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     process = subprocess.Popen(
         command, stdin=child_fd, stdout=child_fd, stderr=child_fd, env=environ, process_group=0
@@ -242,7 +242,7 @@ def test_what_a_child_waits_for_is_left_and_decided_by_the_command_that_the_chat
         command = user.read_until("`").split()
         assert command == ["approve", find_child(up, session), "1", "1"]
         target = ("--data-dir", str(up.data_dir))
-        subprocess.run([TURNLOG_PROGRAM, *command, *target], capture_output=True, check=True)
+        subprocess.run([get_forked_program(), *command, *target], capture_output=True, check=True)
         user.wait_for_text("reply ▌ They looked it up.")
         user.wait_for_text("you ▌")
 
@@ -276,7 +276,7 @@ def test_ctrl_c_at_the_prompt_says_how_to_leave(up: BlockingTurnlogUp) -> None:
 
 def test_a_conversation_can_be_piped_and_resumed(up: BlockingTurnlogUp) -> None:
     def say(text: str, *options: str) -> str:
-        command = [str(TURNLOG_PROGRAM), "chat", "--data-dir", str(up.data_dir), *options]
+        command = [str(get_forked_program()), "chat", "--data-dir", str(up.data_dir), *options]
         ran = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
         return ran.stdout
 
@@ -285,7 +285,7 @@ def test_a_conversation_can_be_piped_and_resumed(up: BlockingTurnlogUp) -> None:
     assert "Done at once." in first
     assert "Done at once." in say("another quick one\n", session)
     history = subprocess.run(
-        [str(TURNLOG_PROGRAM), "history", session, "--data-dir", str(up.data_dir)],
+        [str(get_forked_program()), "history", session, "--data-dir", str(up.data_dir)],
         capture_output=True,
         text=True,
         check=True,

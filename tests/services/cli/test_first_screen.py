@@ -9,7 +9,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM
+from tests.support.processes.forked_program import get_forked_program
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -18,7 +18,7 @@ def run_up_at_terminal(folder: Path, http: str, *, ends_with: str) -> tuple[int,
     """Run `turnlog up` until its screen has a text; return the exit code and the screen."""
     terminal, child = os.openpty()
     environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
-    words = [str(TURNLOG_PROGRAM), "up", "--data-dir", "data", "--http", http]
+    words = [str(get_forked_program()), "up", "--data-dir", "data", "--http", http]
     with subprocess.Popen(
         words, cwd=folder, stdin=child, stdout=child, stderr=child, env=environ, process_group=0
     ) as process:

@@ -16,7 +16,8 @@ from tests.services.cli.conftest import (
     RunCommand,
     record_session,
 )
-from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM, run_blocking_turnlog_up
+from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
+from tests.support.processes.forked_program import get_forked_program
 
 
 def count_sessions(played: RecordedSession) -> str:
@@ -369,7 +370,7 @@ def test_settings_that_cannot_be_are_told_by_reading_commands_too(
 
 
 def test_watching_shows_what_comes_and_not_only_what_was(played: RecordedSession) -> None:
-    command = [str(TURNLOG_PROGRAM), "tail", "-o", "json", "--url", played.up.http]
+    command = [str(get_forked_program()), "tail", "-o", "json", "--url", played.up.http]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         assert json.loads(watching.stdout.readline())["type"] == "turnlog.session-opened.v1"

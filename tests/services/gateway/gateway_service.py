@@ -89,7 +89,7 @@ class LogBackend(Protocol):
     def tokens(self) -> TokenStream: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MemoryBackend:
     """A backend in memory; it outlives the gateways that use it."""
 
@@ -177,7 +177,7 @@ def build_prompt_inputs(
     return PromptInputLoader(sessions, segments)
 
 
-@dataclass
+@dataclass(repr=False)
 class RunningGateway:
     """A running gateway with the backend, the store and the model behind it."""
 

@@ -20,6 +20,7 @@ def nothing_aside() -> Iterator[None]:
     gc.unfreeze()
     yield
     gc.unfreeze()
+    gc.freeze()  # As `tests/conftest.py` has it for the other tests
 
 
 def test_reading_in_bulk_sets_aside_what_is_alive_for_a_while_only() -> None:

@@ -35,7 +35,7 @@ ANSWER_USAGE = (10, 5)
 """What an answer of the puppet model takes."""
 
 
-@dataclass
+@dataclass(repr=False)
 class QuotaHarness(SessionHarness):
     """Sessions whose turns are Ann's; the time since limits were read stands still."""
 

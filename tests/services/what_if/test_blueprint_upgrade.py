@@ -32,7 +32,7 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 PERSONA, OTHER = "You are a clerk, and brief.", "You are a clerk with all the time in the world."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class UpgradeService:
     """A service, the harness behind it, and the folder of its blueprint."""
 

@@ -37,7 +37,7 @@ MANY = int(os.environ.get("SESSIONS", "20"))
 PERSONA = "You are a clerk, and brief."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RecordedSessions:
     """A service with many recorded sessions and its blueprint folder."""
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from tests.support.processes.forked_program import get_forked_program
 from tests.support.processes.turnlog_process import TurnlogProcess, start_turnlog
 
 PROGRAM_FOLDER = Path(sys.executable).parent
@@ -55,7 +56,7 @@ def find_free_port() -> int:
         return port
 
 
-@dataclass
+@dataclass(repr=False)
 class ProcessHost:
     """Where processes run; each of them gets `variables`."""
 
@@ -135,7 +136,7 @@ async def run_turnlog(*arguments: str) -> tuple[int, str, str]:
     """Run a command of the command line and return its exit code, its output and its errors."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        PROGRAM_FOLDER / "turnlog", *arguments, stdout=pipe, stderr=pipe
+        await asyncio.to_thread(get_forked_program), *arguments, stdout=pipe, stderr=pipe
     )
     out, err = await process.communicate()
     assert process.returncode is not None

@@ -31,7 +31,7 @@ ACK_WAIT = 2.0
 GRACE = 3.0
 
 
-@dataclass
+@dataclass(repr=False)
 class SeparateRoles:
     """A service of separate processes, each of which a test may stop or start."""
 

@@ -2,8 +2,8 @@
 
 Importing takes three seconds, and litellm five more: longer than most tests. One process for each
 pytest process imports everything; the processes that tests start are its forks, each with its own
-id, memory, signals and exit. Starting the command line by executing it is tested in `tests/deploy`,
-`tests/docs` and the demos of `tests/e2e`.
+id, memory, signals and exit. Starting the command line by executing it is tested in `tests/deploy`
+and by the commands of the README.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 _FORK_CONTEXT = get_context("forkserver")
+
+PRELOADED_MODULES = ["tests.support.processes.preloaded_modules"]
+"""What the process imports that all others are forks of."""
 
 SHOWN_OUTPUT = 6_000
 """Characters of a process's output that a failure shows: its end."""
@@ -108,7 +111,7 @@ def fork_turnlog(
     words: Sequence[str], variables: Mapping[str, str], output_file: Path | None
 ) -> TurnlogProcess:
     """Run `turnlog` likewise and block until it has started; the first start imports everything."""
-    _FORK_CONTEXT.set_forkserver_preload(["tests.support.processes.preloaded_modules"])
+    _FORK_CONTEXT.set_forkserver_preload(PRELOADED_MODULES)
     if output_file is None:
         handle, name = tempfile.mkstemp(".log", "-".join(words[:2]), _get_output_folder().name)
         os.close(handle)
@@ -121,23 +124,20 @@ def fork_turnlog(
 
 
 def _run_command(words: Sequence[str], variables: Mapping[str, str], output_file: Path) -> None:
-    os.environ.clear()
-    os.environ.update(variables)
     with output_file.open("ab") as log:
         os.dup2(log.fileno(), sys.stderr.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    run_command(words, variables)
+
+
+def run_command(words: Sequence[str], variables: Mapping[str, str]) -> None:
+    """Run `turnlog` in this process with these variables and no others."""
+    os.environ.clear()
+    os.environ.update(variables)
     for folder in filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)):
         sys.path.insert(0, folder)
         if (customized := Path(folder) / "sitecustomize.py").is_file():
-            _run_customization(customized)
+            runpy.run_path(str(customized), run_name="sitecustomize")
     from turnlog.services.cli.main import main  # noqa: PLC0415 - behind what stands before imports
 
     main(words)
-
-
-def _run_customization(customized: Path) -> None:
-    """Unload our modules and run the `sitecustomize`, so that it sees them load."""
-    for name in tuple(sys.modules):
-        if name.partition(".")[0] == "turnlog":
-            del sys.modules[name]
-    runpy.run_path(str(customized), run_name="sitecustomize")

@@ -19,7 +19,7 @@ from tests.support.processes.turnlog_process import TurnlogProcess
 from tests.support.sessions.reproduction_checks import find_unreproducible_calls_on
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TurnlogUp:
     """A running `turnlog up`."""
 

@@ -190,7 +190,7 @@ async def _start_watcher(pid: int) -> Process:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class NatsCluster:
     """The nodes n0, n1 and n2."""
 

@@ -38,7 +38,7 @@ MISSING_REASON: Final = (
 """Why it cannot run here; empty where it can."""
 
 
-@dataclass
+@dataclass(repr=False)
 class ReferenceMcpServer:
     """The running server and its address."""
 

@@ -24,7 +24,7 @@ from turnlog.services.sessions.prompt_inputs import SegmentFetcher
 TENANT = "t"
 
 
-@dataclass
+@dataclass(repr=False)
 class SegmentHarness:
     """One process's view of a segment library."""
 

@@ -109,7 +109,7 @@ def build_small_blueprint(**policies: object) -> Blueprint:
     )
 
 
-@dataclass
+@dataclass(repr=False)
 class SessionHarness:
     """Everything a turn needs, in memory."""
 

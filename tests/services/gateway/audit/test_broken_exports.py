@@ -30,7 +30,7 @@ EVIL = ("\x1b[2JHi \x9b31m", "Grüße\x07\x1b]0;owned\x07")
 """Escapes that clear a terminal, colour it, ring its bell and set its title."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SpoiledService:
     """A service with sessions of one turn each: `evil`, and two with a spoiled event."""
 

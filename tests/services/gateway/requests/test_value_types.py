@@ -37,7 +37,7 @@ profiles:
 PROMPTS = ("old-town/small", "old-town/large", "harbour/small")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CourierService:
     """A gateway, and the folder of the blueprint that it offers."""
 

@@ -78,7 +78,7 @@ UNKNOWN_USAGE = AttemptUsage(
 )
 
 
-@dataclass
+@dataclass(repr=False)
 class StreamedSession:
     """One session on any log."""
 

@@ -2,7 +2,8 @@
 
 With `DOOR` naming a FIFO, importing litellm blocks until something is written to it. Without
 `DOOR`, the process says who imports it and exits. So tests see what needs litellm, and that nothing
-else waits for it.
+else waits for it. A forked process has our modules already: what they import as they load is tested
+by `tests/services/cli/test_role_imports.py`.
 """
 
 from __future__ import annotations

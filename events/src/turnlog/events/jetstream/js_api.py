@@ -152,7 +152,9 @@ async def fetch_stream_info(
     subject = f"$JS.API.STREAM.INFO.{stream}"
     info = await request_json(connection, subject, _StreamInfoReply, request)
     if not info.cluster.has_quorum:
-        raise Unavailable("nats", f"{stream}: {info.cluster.leader or 'the leader'} is cut off from its replicas")
+        raise Unavailable(
+            "nats", f"{stream}: {info.cluster.leader or 'the leader'} is cut off from its replicas"
+        )
     state = info.state
     return StreamInfo(
         info.created,
