@@ -145,6 +145,7 @@ def test_every_field_that_a_query_selects_is_part_of_an_answer_or_read_by_who_ge
         if not module.startswith(STORE) and SHAPES in path.read_text()
         for attribute in find_attributes(module)
     }
-    for shape in shapes - answers.keys():
+    for shape in shapes:
         names = {each.name for each in fields(vars(importlib.import_module(SHAPES))[shape])}
-        assert names <= readers, shape
+        is_published = any(names <= each.get("properties", {}).keys() for each in answers.values())
+        assert is_published or names <= readers, shape

@@ -23,7 +23,7 @@ def list_product_modules() -> list[Path]:
 
 def expand_path(path: str) -> Path:
     """Return the file that a page means: below `src/turnlog/` of its member, or below the root."""
-    member = path.partition("/")[0]
+    member = "client" if path.startswith("contract/") else path.partition("/")[0]
     inside = ROOT / member / "src/turnlog" / path
     return inside if member in MEMBERS and inside.exists() else ROOT / path
 

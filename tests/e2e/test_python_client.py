@@ -20,11 +20,11 @@ from turnlog.client import (
     ClientOperation,
     CommandAnswer,
     DoneEvent,
-    EntryForm,
-    ImportedEntryForm,
+    ImportedEntry,
     InvalidRequest,
     NotFound,
-    PromptCategory,
+    OverrideCategory,
+    PutEntryRequest,
     RequestConflict,
     ServiceUnavailable,
     SessionClient,
@@ -95,7 +95,7 @@ async def test_the_blocking_client_does_the_same(up: TurnlogUp, provider: OpenAI
             session.run_turn("And?", user="blocking-ben")
             turnlog.set_quota("blocking-ben", requests_per_day=5)
             assert turnlog.fetch_quota("blocking-ben").limits.requests_per_day == 5
-            added = turnlog.put_entry("blocking", "a", {"text": "An entry."})
+            added = turnlog.put_entry("blocking", "a", PutEntryRequest(text="An entry."))
             assert turnlog.list_entries("blocking", min_sequence=added.sequence).next is None
             assert turnlog.search_knowledge("entry", collections=["blocking"]).hits
             assert turnlog.remove_collection("blocking").removed == 1
@@ -211,14 +211,14 @@ async def test_commands_on_a_session(turnlog: AsyncTurnlogClient, provider: Open
 
 async def test_knowledge_is_added_found_and_removed(turnlog: AsyncTurnlogClient) -> None:
     collection = "client-cases"
-    form: EntryForm = {"text": "Count the sailings.", "kind": "case", "title": "How many sail?"}
+    form = PutEntryRequest(text="Count the sailings.", kind="case", title="How many sail?")
     added = await turnlog.put_entry(collection, "sailings", form)
     assert (added.added, added.edited) == (1, 0)
-    rated: EntryForm = {**form, "efficiency": 0.5}
+    rated = form.model_copy(update={"efficiency": 0.5})
     again = await turnlog.put_entry(collection, "sailings", rated)
     assert (again.added, again.edited) == (0, 1)
-    entries: list[ImportedEntryForm] = [
-        {"id": f"harbour-{n}", "text": f"Quay {n} opens at six.", "source": "harbour.md"}
+    entries = [
+        ImportedEntry(id=f"harbour-{n}", text=f"Quay {n} opens at six.", source="harbour.md")
         for n in (1, 2)
     ]
     assert (await turnlog.import_entries(collection, entries)).added == 2
@@ -249,7 +249,7 @@ async def test_a_user_has_their_own_prompts(
     turnlog: AsyncTurnlogClient, provider: OpenAIServer
 ) -> None:
     user, blueprint = "client/eve", "uderia"
-    category: PromptCategory = "conversation_execution"
+    category: OverrideCategory = "conversation_execution"
     text = "Answer Eve in one sentence. {base} {weather}"
     own = await turnlog.set_override(user, blueprint, category, text)
     assert (own.user, own.path, own.version) == (user, "conversation_execution.md", 1)

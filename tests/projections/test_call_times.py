@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.read_models.call_times import (
-    CallTimes,
+    CallDurations,
     compute_call_times,
     compute_waiting_times,
 )
@@ -37,34 +37,34 @@ def build_time(seconds: float) -> str:
 def test_a_call_of_one_attempt_lasts_from_its_request_to_its_end() -> None:
     # It was claimed four seconds before its tools had run and its request was sent.
     attempts = [build_attempt(0, 6, 2_000)]
-    assert compute_call_times(attempts) == CallTimes(2_000, 2_000, 0)
+    assert compute_call_times(attempts) == CallDurations(2_000, 2_000, 0)
 
 
 def test_the_delay_before_a_retry_is_waiting_and_belongs_to_the_call() -> None:
     # The second attempt begins on the log when the first one ends, and then waits.
     attempts = [build_attempt(0, 1, 500), build_attempt(1, 5, 1_200)]
-    assert compute_call_times(attempts) == CallTimes(4_500, 1_700, 2_800)
+    assert compute_call_times(attempts) == CallDurations(4_500, 1_700, 2_800)
     assert list(compute_waiting_times(attempts)) == [0, 2_800]
 
 
 def test_an_attempt_whose_worker_was_lost_is_waiting_as_nobody_measured_it() -> None:
     attempts = [build_attempt(0, 30, None), build_attempt(30, 33, 2_500)]
     assert list(compute_waiting_times(attempts)) == [30_000, 500]
-    assert compute_call_times(attempts) == CallTimes(33_000, 2_500, 30_500)
+    assert compute_call_times(attempts) == CallDurations(33_000, 2_500, 30_500)
     lost_last = [build_attempt(0, 1, 500), build_attempt(1, 9, None)]
-    assert compute_call_times(lost_last) == CallTimes(8_500, 500, 8_000)
+    assert compute_call_times(lost_last) == CallDurations(8_500, 500, 8_000)
 
 
 def test_a_call_that_runs_or_that_nobody_measured_has_no_times() -> None:
     running = [build_attempt(0, 1, 500), build_attempt(1, None, None)]
     assert list(compute_waiting_times(running)) == [0, None]
     for attempts in (running, [build_attempt(0, 30, None)], []):
-        assert compute_call_times(attempts) == CallTimes(None, None, None)
+        assert compute_call_times(attempts) == CallDurations(None, None, None)
 
 
 def test_clocks_that_disagree_make_no_time_negative() -> None:
     behind = [build_attempt(0, 1, 500), build_attempt(-3_600, -3_598, 1_500)]
-    assert compute_call_times(behind) == CallTimes(2_000, 2_000, 0)
+    assert compute_call_times(behind) == CallDurations(2_000, 2_000, 0)
 
 
 SECONDS = st.floats(-100, 100)

@@ -13,10 +13,10 @@ from tests.projections.store.session_histories import (
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.read_models.call_costs import CostSum
+from turnlog.projections.read_models.call_costs import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.child_usage import list_turn_usage
-from turnlog.projections.store.read.row_types import SessionRow, SessionUsage, TurnUsage
+from turnlog.projections.store.read.row_types import ListedSession, TurnUsageTotal, UsageTotal
 from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
 from turnlog.projections.store.read.usage_queries import UsageFilter, add_figures, list_usage
 
@@ -34,12 +34,12 @@ def ask_child(turn: int, child: str, child_turn: int) -> ChildRequested:
     )
 
 
-def build_usage(tokens: int, unknown: int = 0) -> SessionUsage:
-    cost = CostSum(tokens, guessed=False, unpriced_calls=unknown)
-    return SessionUsage(tokens, tokens, 2 * tokens, tokens, unknown, cost)
+def build_usage(tokens: int, unknown: int = 0) -> UsageTotal:
+    cost = CostTotal(tokens, guessed=False, unpriced_calls=unknown)
+    return UsageTotal(tokens, tokens, 2 * tokens, tokens, unknown, cost)
 
 
-async def read_sessions(store: ReadModelStore) -> dict[str, SessionRow]:
+async def read_sessions(store: ReadModelStore) -> dict[str, ListedSession]:
     async with store.open_reader() as connection:
         page = await list_sessions(connection, "t", SessionQuery())
     return {row.session: row for row in page.sessions}
@@ -68,7 +68,7 @@ async def test_children_and_theirs_count_beside_the_turn_that_asked_and_once_in_
         usage = await list_usage(connection, "t", "all", UsageFilter())
     first, third = turns
     theirs = build_usage(111_000)
-    assert first == TurnUsage(1, build_usage(1), theirs, build_usage(111_001))
+    assert first == TurnUsageTotal(1, build_usage(1), theirs, build_usage(111_001))
     assert (third.turn, third.usage, third.children_usage.cost.micro_dollars) == (
         3,
         build_usage(100),

@@ -39,13 +39,13 @@ from turnlog.events.model.turn_events import (
     TurnReleased,
 )
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.read_models.call_costs import CostSum
+from turnlog.projections.read_models.call_costs import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
 from turnlog.projections.store.read.row_types import (
-    CallRow,
-    SessionRow,
-    SessionUsage,
+    ListedCall,
+    ListedSession,
+    UsageTotal,
 )
 
 
@@ -60,13 +60,13 @@ async def read_turns(store: ReadModelStore, story: StoredSession) -> Sequence[Ro
         return await read_turn_rows(connection, story.tenant, story.session)
 
 
-async def read_calls(store: ReadModelStore, story: StoredSession) -> tuple[CallRow, ...]:
+async def read_calls(store: ReadModelStore, story: StoredSession) -> tuple[ListedCall, ...]:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
         return await session_queries.list_calls(connection, story.tenant, story.session)
 
 
-async def read_session(store: ReadModelStore, story: StoredSession) -> SessionRow:
+async def read_session(store: ReadModelStore, story: StoredSession) -> ListedSession:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
         row = await session_queries.find_session(connection, story.tenant, story.session)
@@ -227,15 +227,15 @@ async def test_a_sessions_usage_is_the_sum_of_its_attempts_and_names_what_nobody
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened("assistant"), build_submitted(1, "Hi"))
-    assert (await read_session(store, story)).usage == SessionUsage()
+    assert (await read_session(store, story)).usage == UsageTotal()
     await story.append_events(
         build_started(1, 1), build_ended(1, 1, tokens=None, micro_dollars=None)
     )
     await story.append_events(build_started(1, 2), build_ended(1, 2, tokens=40, micro_dollars=7))
     await story.append_events(build_completed(1, "Hello"), build_submitted(2, "And?"))
     await story.append_events(build_started(2, 1), build_ended(2, 1, tokens=2, micro_dollars=1))
-    cost = CostSum(8, guessed=False, unpriced_calls=1)
-    usage = SessionUsage(42, 42, 84, 8, unknown_attempts=1, cost=cost)
+    cost = CostTotal(8, guessed=False, unpriced_calls=1)
+    usage = UsageTotal(42, 42, 84, 8, unknown_attempts=1, cost=cost)
     assert (await read_session(store, story)).usage == usage
     async with store.open_reader() as connection:
         page = await session_queries.list_sessions(

@@ -17,7 +17,7 @@ from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
-from turnlog.projections.store.read.row_types import SessionRow
+from turnlog.projections.store.read.row_types import ListedSession
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def story() -> StoredSession:
     return StoredSession(MemoryLog())
 
 
-async def read_session(store: ReadModelStore, story: StoredSession) -> SessionRow:
+async def read_session(store: ReadModelStore, story: StoredSession) -> ListedSession:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
         row = await session_queries.find_session(connection, story.tenant, story.session)

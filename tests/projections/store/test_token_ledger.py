@@ -18,7 +18,7 @@ from tests.projections.store.session_histories import (
 )
 from turnlog.events.model.manifest import AppliedTrimStep, PromptPart
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.read_models.call_costs import CostSum
+from turnlog.projections.read_models.call_costs import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
 from turnlog.projections.store.read.token_ledger import (
@@ -148,4 +148,4 @@ async def test_a_group_costs_what_its_attempts_cost_and_counts_calls_without_a_p
     await story.append_events(build_ended(1, 2, tokens=7, micro_dollars=21))
     await fold_log(store, story.log)
     (group,) = await read_group_growth(store, "model")
-    assert group.cost == CostSum(21, guessed=False, unpriced_calls=1)
+    assert group.cost == CostTotal(21, guessed=False, unpriced_calls=1)

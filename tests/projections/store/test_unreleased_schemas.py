@@ -19,7 +19,7 @@ from tests.projections.store.unreleased_databases import (
 from turnlog.events.errors import Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.read.row_types import CallRow, SessionRow, UsageRow
+from turnlog.projections.store.read.row_types import ListedCall, ListedSession, UsageRow
 from turnlog.projections.store.read.session_queries import SessionQuery, list_calls, list_sessions
 from turnlog.projections.store.read.usage_queries import UsageFilter, list_usage
 from turnlog.projections.store.schema.read_model_tables import (
@@ -60,8 +60,8 @@ async def empty_store(database_url: str) -> AsyncIterator[ReadModelStore]:
 class RowAnswers:
     """What readers get from the rows of the sessions."""
 
-    sessions: Sequence[SessionRow]
-    calls: Sequence[CallRow]
+    sessions: Sequence[ListedSession]
+    calls: Sequence[ListedCall]
     usage: Sequence[UsageRow]
 
 

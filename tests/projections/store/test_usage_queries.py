@@ -21,7 +21,7 @@ from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.read_models.call_costs import CostSum
+from turnlog.projections.read_models.call_costs import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.row_types import UsageFigures
 from turnlog.projections.store.read.usage_queries import (
@@ -104,7 +104,7 @@ async def test_turns_are_counted_by_user_and_by_how_they_ended(
     users = await read_usage(store, "user")
     ann = users["ann"]
     assert (ann.turns, ann.completed, ann.failed, ann.output_tokens) == (2, 1, 1, 40)
-    assert (ann.unknown_attempts, ann.cost) == (1, CostSum(40, guessed=False, unpriced_calls=1))
+    assert (ann.unknown_attempts, ann.cost) == (1, CostTotal(40, guessed=False, unpriced_calls=1))
     assert users[None].turns == 1, "what an application records is no turn of anybody"
     (only,) = (await read_usage(store, "all", UsageFilter(user="ann"))).values()
     assert only == ann

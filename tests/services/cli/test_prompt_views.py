@@ -22,7 +22,7 @@ from tests.support.sessions.prompt_assembly import (
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.registry import EVENT_TYPES, KnownEvent, UnknownEvent
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
-from turnlog.projections.read_models.call_costs import CostSum
+from turnlog.projections.read_models.call_costs import CostTotal
 from turnlog.projections.testing import claim_turn, submit_turn
 from turnlog.services.cli.conversation.reply_display import LabelledTextWriter
 from turnlog.services.cli.views.event_view import describe_event
@@ -168,15 +168,19 @@ def test_money_is_never_rounded_to_nothing(micro_dollars: int | None, formatted:
 @pytest.mark.parametrize(
     ("cost", "of_one_call", "of_several"),
     [
-        (CostSum(28, guessed=True), "$0.000028 (guessed)", "$0.000028 (guessed)"),
-        (CostSum(0), "$0.00", "$0.00"),
-        (CostSum(28, unpriced_calls=1), "≥ $0.000028", "≥ $0.000028 · 1 call without a price"),
-        (CostSum(None, unpriced_calls=2), "", "2 calls without a price"),
-        (CostSum(None), "", ""),
+        (CostTotal(28, guessed=True), "$0.000028 (guessed)", "$0.000028 (guessed)"),
+        (CostTotal(0), "$0.00", "$0.00"),
+        (
+            CostTotal(28, unpriced_calls=1),
+            "≥ $0.000028",
+            "≥ $0.000028 · 1 call without a price",
+        ),
+        (CostTotal(None, unpriced_calls=2), "", "2 calls without a price"),
+        (CostTotal(None), "", ""),
     ],
 )
 def test_a_sum_says_that_it_is_guessed_and_how_many_calls_are_not_in_it(
-    cost: CostSum, of_one_call: str, of_several: str
+    cost: CostTotal, of_one_call: str, of_several: str
 ) -> None:
     assert (format_cost(cost), format_cost_sum(cost)) == (of_one_call, of_several)
 

@@ -25,7 +25,7 @@ from turnlog.events.testing import FIRST_EVENT_TIME
 from turnlog.projections.library.segment_inputs import EditSegment, SegmentInput
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence
-from turnlog.projections.store.read.row_types import SegmentRow
+from turnlog.projections.store.read.row_types import ListedSegment
 from turnlog.projections.store.read.segment_queries import SegmentRowFilter, list_segments
 from turnlog.projections.store.write.segment_projection import (
     read_segments_position,
@@ -64,7 +64,7 @@ async def list_segment_rows(
     *,
     after: int = 0,
     limit: int = 100,
-) -> list[SegmentRow]:
+) -> list[ListedSegment]:
     async with store.open_reader() as connection:
         found, _ = await list_segments(connection, tenant, sought, after=after, limit=limit)
     return list(found)

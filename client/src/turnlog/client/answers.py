@@ -10,6 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from turnlog.contract.usage_payloads import CostSum
+
 
 class Answer(BaseModel):
     """An answer of a service."""
@@ -318,17 +320,6 @@ class UncoveredTurnsAnswer(Answer):
     """The turns, without the excluded one; the next turn may have a model summarise them again."""
 
 
-class CostAnswer(Answer):
-    """What some calls cost, and how well that is known."""
-
-    micro_dollars: int | None = 0
-    """Millionths of a dollar, as far as known; None if nothing of it is known."""
-    guessed: bool = False
-    """Whether a price in it is a guess, because no table has that very model."""
-    unpriced_calls: int = 0
-    """Calls that have an attempt without a price; what such an attempt cost is in no sum."""
-
-
 class ExclusionPreviewAnswer(Answer):
     """What excluding a turn would undo; nothing is recorded."""
 
@@ -342,5 +333,5 @@ class ExclusionPreviewAnswer(Answer):
     """The summaries that cover the turn and would be undone, the latest first."""
     uncovered: tuple[UncoveredTurnsAnswer, ...]
     """The turns that windows would show again, by view."""
-    cost: CostAnswer
+    cost: CostSum
     """What writing the undone summaries cost, as an estimate for writing them again."""

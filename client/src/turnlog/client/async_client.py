@@ -38,24 +38,24 @@ from turnlog.client.sse_events import (
     parse_session_event,
     parse_turn_event,
 )
-from turnlog.client.tenant_answers import (
-    CollectionListAnswer,
-    EntryAnswer,
-    EntryForm,
-    EntryKind,
-    EntryListAnswer,
-    ImportedEntryForm,
-    KnowledgeChangeAnswer,
-    KnowledgeSearchAnswer,
-    OverrideAnswer,
-    OverrideListAnswer,
-    OverrideRemovalAnswer,
-    PromptCategory,
-    QuotaAnswer,
-    QuotaListAnswer,
-    UsageGrouping,
-    UsageReportAnswer,
+from turnlog.contract.knowledge_payloads import (
+    CollectionList,
+    EntryKindWord,
+    EntryPage,
+    EntryRow,
+    ImportedEntry,
+    KnowledgeChangeResult,
+    KnowledgeSearchResult,
+    PutEntryRequest,
 )
+from turnlog.contract.override_payloads import (
+    OverrideCategory,
+    OverridePage,
+    OverrideRemovalResult,
+    OverrideTextView,
+)
+from turnlog.contract.quota_payloads import QuotaPage, QuotaView
+from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
 
 
 class AsyncTurnlogClient:
@@ -128,18 +128,18 @@ class AsyncTurnlogClient:
         return await self.send(operations.list_sessions(filters, attributes or {}))
 
     async def put_entry(
-        self, collection: str, entry: str, form: EntryForm
-    ) -> KnowledgeChangeAnswer:
+        self, collection: str, entry: str, form: PutEntryRequest
+    ) -> KnowledgeChangeResult:
         """Add an entry of knowledge, or change it so that it is as given."""
         return await self.send(tenant_operations.put_entry(collection, entry, form))
 
     async def import_entries(
         self,
         collection: str,
-        entries: Sequence[ImportedEntryForm],
+        entries: Sequence[ImportedEntry],
         *,
         replace_sources: bool = False,
-    ) -> KnowledgeChangeAnswer:
+    ) -> KnowledgeChangeResult:
         """Add or edit entries, all or none.
 
         `replace_sources` removes what came from the same sources before and is not among them.
@@ -148,7 +148,7 @@ class AsyncTurnlogClient:
             tenant_operations.import_entries(collection, entries, replace_sources=replace_sources)
         )
 
-    async def list_collections(self, *, min_sequence: int | None = None) -> CollectionListAnswer:
+    async def list_collections(self, *, min_sequence: int | None = None) -> CollectionList:
         """Return the collections of the knowledge, as of a change with `min_sequence`."""
         return await self.send(tenant_operations.list_collections(min_sequence))
 
@@ -159,7 +159,7 @@ class AsyncTurnlogClient:
         after: str | None = None,
         limit: int | None = None,
         min_sequence: int | None = None,
-    ) -> EntryListAnswer:
+    ) -> EntryPage:
         """Return a page of a collection's entries; `after` is the `next` of the page before it."""
         return await self.send(
             tenant_operations.list_entries(collection, after, limit, min_sequence)
@@ -167,7 +167,7 @@ class AsyncTurnlogClient:
 
     async def fetch_entry(
         self, collection: str, entry: str, *, min_sequence: int | None = None
-    ) -> EntryAnswer:
+    ) -> EntryRow:
         """Return an entry as it is now."""
         return await self.send(tenant_operations.fetch_entry(collection, entry, min_sequence))
 
@@ -177,10 +177,10 @@ class AsyncTurnlogClient:
         *,
         collections: Sequence[str] = (),
         limit: int | None = None,
-        kinds: Sequence[EntryKind] = (),
+        kinds: Sequence[EntryKindWord] = (),
         min_efficiency: float | None = None,
         exclude_negative: bool = False,
-    ) -> KnowledgeSearchAnswer:
+    ) -> KnowledgeSearchResult:
         """Return what is found in collections, best first; in all where none is named."""
         form = {
             "text": text,
@@ -192,11 +192,11 @@ class AsyncTurnlogClient:
         }
         return await self.send(tenant_operations.search_knowledge(form))
 
-    async def remove_entry(self, collection: str, entry: str) -> KnowledgeChangeAnswer:
+    async def remove_entry(self, collection: str, entry: str) -> KnowledgeChangeResult:
         """Remove an entry; no later turn retrieves it."""
         return await self.send(tenant_operations.remove_entry(collection, entry))
 
-    async def remove_collection(self, collection: str) -> KnowledgeChangeAnswer:
+    async def remove_collection(self, collection: str) -> KnowledgeChangeResult:
         """Remove all entries of a collection."""
         return await self.send(tenant_operations.remove_collection(collection))
 
@@ -204,12 +204,12 @@ class AsyncTurnlogClient:
         self,
         user: str,
         blueprint: str,
-        category: PromptCategory,
+        category: OverrideCategory,
         text: str,
         *,
         profile: str | None = None,
         provider: str | None = None,
-    ) -> OverrideAnswer:
+    ) -> OverrideTextView:
         """Set a user's own text of a category, from the user's next turn on.
 
         With `profile` or `provider` it is for that one only, and stands before one for all.
@@ -221,11 +221,11 @@ class AsyncTurnlogClient:
         self,
         user: str,
         blueprint: str,
-        category: PromptCategory,
+        category: OverrideCategory,
         *,
         profile: str | None = None,
         provider: str | None = None,
-    ) -> OverrideAnswer:
+    ) -> OverrideTextView:
         """Return a user's own text that was set for exactly this profile and provider."""
         return await self.send(
             tenant_operations.fetch_override(user, blueprint, category, profile, provider)
@@ -233,7 +233,7 @@ class AsyncTurnlogClient:
 
     async def list_overrides(
         self, user: str | None = None, *, blueprint: str | None = None
-    ) -> OverrideListAnswer:
+    ) -> OverridePage:
         """Return the own texts of a user, by default of the one whom a trusted proxy names."""
         return await self.send(tenant_operations.list_overrides(user, blueprint))
 
@@ -241,11 +241,11 @@ class AsyncTurnlogClient:
         self,
         user: str,
         blueprint: str,
-        category: PromptCategory,
+        category: OverrideCategory,
         *,
         profile: str | None = None,
         provider: str | None = None,
-    ) -> OverrideRemovalAnswer:
+    ) -> OverrideRemovalResult:
         """Remove a user's own text that was set for exactly this profile and provider."""
         return await self.send(
             tenant_operations.remove_override(user, blueprint, category, profile, provider)
@@ -259,7 +259,7 @@ class AsyncTurnlogClient:
         output_tokens: int | None = None,
         requests_per_hour: int | None = None,
         requests_per_day: int | None = None,
-    ) -> QuotaAnswer:
+    ) -> QuotaView:
         """Set all limits of a user; one that is not named is unlimited from then on."""
         limits = {
             "input_tokens": input_tokens,
@@ -269,11 +269,11 @@ class AsyncTurnlogClient:
         }
         return await self.send(tenant_operations.set_quota(user, limits))
 
-    async def fetch_quota(self, user: str) -> QuotaAnswer:
+    async def fetch_quota(self, user: str) -> QuotaView:
         """Return what is left of a user's limits, and whether a turn is allowed now."""
         return await self.send(tenant_operations.fetch_quota(user))
 
-    async def list_quotas(self) -> QuotaListAnswer:
+    async def list_quotas(self) -> QuotaPage:
         """Return the users who have a limit."""
         return await self.send(tenant_operations.list_quotas())
 
@@ -284,7 +284,7 @@ class AsyncTurnlogClient:
         user: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> UsageReportAnswer:
+    ) -> UsageReport:
         """Return what turns used, in all and by group; times need a time zone."""
         query = {
             "group_by": group_by,

@@ -76,8 +76,8 @@ class ClientOperation(Generic[AnswerT]):
         )
 
     def parse_answer(self, response: httpx.Response) -> AnswerT:
-        """Return the answer of a successful response."""
-        return self.answer.model_validate_json(response.content)
+        """Return the answer of a successful response, without fields that a later release adds."""
+        return self.answer.model_validate_json(response.content, extra="ignore")
 
 
 def compute_retry_delay(tries: int, response: httpx.Response | None) -> float | None:

@@ -7,25 +7,26 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from turnlog.client.operations import ClientOperation, build_command, build_read
-from turnlog.client.tenant_answers import (
-    CollectionListAnswer,
-    EntryAnswer,
-    EntryForm,
-    EntryListAnswer,
-    ImportedEntryForm,
-    KnowledgeChangeAnswer,
-    KnowledgeSearchAnswer,
-    OverrideAnswer,
-    OverrideListAnswer,
-    OverrideRemovalAnswer,
-    QuotaAnswer,
-    QuotaListAnswer,
-    UsageReportAnswer,
+from turnlog.contract.knowledge_payloads import (
+    CollectionList,
+    EntryPage,
+    EntryRow,
+    ImportedEntry,
+    KnowledgeChangeResult,
+    KnowledgeSearchResult,
+    PutEntryRequest,
 )
+from turnlog.contract.override_payloads import (
+    OVERRIDES_PATH,
+    OverridePage,
+    OverrideRemovalResult,
+    OverrideTextView,
+    build_override_path,
+)
+from turnlog.contract.quota_payloads import QuotaPage, QuotaView, build_quota_path
+from turnlog.contract.usage_payloads import UsageReport
 
 _COLLECTIONS: Final = "/v1/knowledge/collections"
-
-_OVERRIDES: Final = "/v1/overrides"
 
 
 def _format_collection_path(collection: str) -> str:
@@ -37,117 +38,108 @@ def _format_entry_path(collection: str, entry: str) -> str:
 
 
 def put_entry(
-    collection: str, entry: str, form: EntryForm
-) -> ClientOperation[KnowledgeChangeAnswer]:
+    collection: str, entry: str, form: PutEntryRequest
+) -> ClientOperation[KnowledgeChangeResult]:
     """Add an entry of knowledge, or edit it."""
     path = _format_entry_path(collection, entry)
-    return build_command(path, form, KnowledgeChangeAnswer, "PUT")
+    body = form.model_dump(mode="json", exclude_unset=True)
+    return build_command(path, body, KnowledgeChangeResult, "PUT")
 
 
 def import_entries(
-    collection: str, entries: Sequence[ImportedEntryForm], *, replace_sources: bool
-) -> ClientOperation[KnowledgeChangeAnswer]:
+    collection: str, entries: Sequence[ImportedEntry], *, replace_sources: bool
+) -> ClientOperation[KnowledgeChangeResult]:
     """Add or edit many entries, all or none."""
     body = {
         "collection": collection,
-        "entries": list(entries),
+        "entries": [each.model_dump(mode="json", exclude_unset=True) for each in entries],
         "replace_sources": replace_sources,
     }
-    return build_command("/v1/knowledge/import", body, KnowledgeChangeAnswer)
+    return build_command("/v1/knowledge/import", body, KnowledgeChangeResult)
 
 
-def remove_entry(collection: str, entry: str) -> ClientOperation[KnowledgeChangeAnswer]:
+def remove_entry(collection: str, entry: str) -> ClientOperation[KnowledgeChangeResult]:
     """Remove an entry."""
     path = _format_entry_path(collection, entry)
-    return build_command(path, None, KnowledgeChangeAnswer, "DELETE")
+    return build_command(path, None, KnowledgeChangeResult, "DELETE")
 
 
-def remove_collection(collection: str) -> ClientOperation[KnowledgeChangeAnswer]:
+def remove_collection(collection: str) -> ClientOperation[KnowledgeChangeResult]:
     """Remove all entries of a collection."""
     path = _format_collection_path(collection)
-    return build_command(path, None, KnowledgeChangeAnswer, "DELETE")
+    return build_command(path, None, KnowledgeChangeResult, "DELETE")
 
 
-def list_collections(min_sequence: int | None) -> ClientOperation[CollectionListAnswer]:
+def list_collections(min_sequence: int | None) -> ClientOperation[CollectionList]:
     """List the collections."""
-    return build_read(_COLLECTIONS, CollectionListAnswer, {"min_sequence": min_sequence})
+    return build_read(_COLLECTIONS, CollectionList, {"min_sequence": min_sequence})
 
 
 def list_entries(
     collection: str, after: str | None, limit: int | None, min_sequence: int | None
-) -> ClientOperation[EntryListAnswer]:
+) -> ClientOperation[EntryPage]:
     """List the entries of a collection."""
     query = {"after": after, "limit": limit, "min_sequence": min_sequence}
-    return build_read(_format_collection_path(collection), EntryListAnswer, query)
+    return build_read(_format_collection_path(collection), EntryPage, query)
 
 
-def fetch_entry(
-    collection: str, entry: str, min_sequence: int | None
-) -> ClientOperation[EntryAnswer]:
+def fetch_entry(collection: str, entry: str, min_sequence: int | None) -> ClientOperation[EntryRow]:
     """Fetch an entry."""
     path = _format_entry_path(collection, entry)
-    return build_read(path, EntryAnswer, {"min_sequence": min_sequence})
+    return build_read(path, EntryRow, {"min_sequence": min_sequence})
 
 
-def search_knowledge(form: Mapping[str, Any]) -> ClientOperation[KnowledgeSearchAnswer]:
+def search_knowledge(form: Mapping[str, Any]) -> ClientOperation[KnowledgeSearchResult]:
     """Search collections; it records nothing, and so has no idempotency key."""
     body = {name: value for name, value in form.items() if value is not None}
-    return ClientOperation("POST", "/v1/knowledge/search", KnowledgeSearchAnswer, body)
+    return ClientOperation("POST", "/v1/knowledge/search", KnowledgeSearchResult, body)
 
 
 def set_override(
     user: str, blueprint: str, category: str, form: Mapping[str, str | None]
-) -> ClientOperation[OverrideAnswer]:
+) -> ClientOperation[OverrideTextView]:
     """Set a user's own text of a category."""
-    path = _format_override_path(user, blueprint, category)
-    return build_command(path, form, OverrideAnswer, "PUT")
+    path = build_override_path(blueprint, category, user)
+    return build_command(path, form, OverrideTextView, "PUT")
 
 
 def fetch_override(
     user: str, blueprint: str, category: str, profile: str | None, provider: str | None
-) -> ClientOperation[OverrideAnswer]:
+) -> ClientOperation[OverrideTextView]:
     """Fetch a user's own text for exactly this profile and provider."""
-    path = _format_override_path(user, blueprint, category)
-    return build_read(path, OverrideAnswer, {"profile": profile, "provider": provider})
+    path = build_override_path(blueprint, category, user)
+    return build_read(path, OverrideTextView, {"profile": profile, "provider": provider})
 
 
 def remove_override(
     user: str, blueprint: str, category: str, profile: str | None, provider: str | None
-) -> ClientOperation[OverrideRemovalAnswer]:
+) -> ClientOperation[OverrideRemovalResult]:
     """Remove a user's own text."""
-    path = _format_override_path(user, blueprint, category)
+    path = build_override_path(blueprint, category, user)
     place = {"profile": profile, "provider": provider}
-    return build_command(path, None, OverrideRemovalAnswer, "DELETE", place)
+    return build_command(path, None, OverrideRemovalResult, "DELETE", place)
 
 
-def list_overrides(user: str | None, blueprint: str | None) -> ClientOperation[OverrideListAnswer]:
+def list_overrides(user: str | None, blueprint: str | None) -> ClientOperation[OverridePage]:
     """List the own texts of a user."""
-    return build_read(_OVERRIDES, OverrideListAnswer, {"user": user, "blueprint": blueprint})
+    return build_read(OVERRIDES_PATH, OverridePage, {"user": user, "blueprint": blueprint})
 
 
-def _format_override_path(user: str, blueprint: str, category: str) -> str:
-    return "/".join((_OVERRIDES, *(quote(each, safe="") for each in (blueprint, category, user))))
-
-
-def set_quota(user: str, limits: Mapping[str, int | None]) -> ClientOperation[QuotaAnswer]:
+def set_quota(user: str, limits: Mapping[str, int | None]) -> ClientOperation[QuotaView]:
     """Set all limits of a user."""
-    return build_command(_format_quota_path(user), limits, QuotaAnswer, "PUT")
+    return build_command(build_quota_path(user), limits, QuotaView, "PUT")
 
 
-def fetch_quota(user: str) -> ClientOperation[QuotaAnswer]:
+def fetch_quota(user: str) -> ClientOperation[QuotaView]:
     """Fetch what is left of a user's limits."""
-    return build_read(_format_quota_path(user), QuotaAnswer)
+    return build_read(build_quota_path(user), QuotaView)
 
 
-def list_quotas() -> ClientOperation[QuotaListAnswer]:
+def list_quotas() -> ClientOperation[QuotaPage]:
     """List the users who have a limit."""
-    return build_read("/v1/quotas", QuotaListAnswer)
+    return build_read("/v1/quotas", QuotaPage)
 
 
-def _format_quota_path(user: str) -> str:
-    return f"/v1/quotas/{quote(user, safe='')}"
-
-
-def fetch_usage(query: Mapping[str, str | None]) -> ClientOperation[UsageReportAnswer]:
+def fetch_usage(query: Mapping[str, str | None]) -> ClientOperation[UsageReport]:
     """Fetch what turns used."""
-    return build_read("/v1/usage", UsageReportAnswer, query)
+    return build_read("/v1/usage", UsageReport, query)

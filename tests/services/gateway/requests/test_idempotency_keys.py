@@ -10,10 +10,10 @@ import pytest
 from pydantic import JsonValue
 
 from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.contract.payload_models import RequestModel
 from turnlog.events.content import PlainText
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.services.api import requests, segment_payloads, service_payloads
-from turnlog.services.api.payload_models import RequestModel
 from turnlog.services.http.request_identity import RequestIdentity
 
 CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}

@@ -16,7 +16,7 @@ GUESSED_PRICES: Final = ("normalised", "fallback")
 
 
 @dataclass(frozen=True, slots=True)
-class CostSum:
+class CostTotal:
     """What one call or several cost, and how well that is known."""
 
     micro_dollars: int | None = 0
@@ -27,7 +27,7 @@ class CostSum:
     """Calls that have an attempt without a price; what such an attempt cost is in no sum."""
 
 
-NO_COST: Final = CostSum()
+NO_COST: Final = CostTotal()
 """The cost of no call at all."""
 
 
@@ -50,22 +50,22 @@ def is_guessed_price(price: str | None) -> bool:
     return price in GUESSED_PRICES
 
 
-def add_costs(costs: Iterable[CostSum]) -> CostSum:
+def add_costs(costs: Iterable[CostTotal]) -> CostTotal:
     """Return the cost of several calls or groups of calls."""
     parts = tuple(costs)
     known = [cost.micro_dollars for cost in parts if cost.micro_dollars is not None]
-    return CostSum(
+    return CostTotal(
         sum(known) if known or not parts else None,
         any(cost.guessed for cost in parts),
         sum(cost.unpriced_calls for cost in parts),
     )
 
 
-def sum_call_cost(costs: Iterable[PricedAttempt]) -> CostSum:
+def sum_call_cost(costs: Iterable[PricedAttempt]) -> CostTotal:
     """Return the cost of one call from those of its finished attempts."""
     attempts = tuple(costs)
     known = [cost.micro_dollars for cost in attempts if cost.micro_dollars is not None]
-    return CostSum(
+    return CostTotal(
         sum(known) if known else None,
         any(is_guessed_price(cost.price) for cost in attempts),
         int(len(known) < len(attempts)),

@@ -47,7 +47,7 @@ class TimedAttempt(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class CallTimes:
+class CallDurations:
     """How long a call took; null while it runs, and if none of its attempts was measured."""
 
     total_ms: int | None
@@ -58,16 +58,16 @@ class CallTimes:
     """Milliseconds between the attempts: delays before retries, and until a worker took over."""
 
 
-UNKNOWN_TIMES: Final = CallTimes(None, None, None)
+UNKNOWN_TIMES: Final = CallDurations(None, None, None)
 
 
-def compute_call_times(attempts: Sequence[TimedAttempt]) -> CallTimes:
+def compute_call_times(attempts: Sequence[TimedAttempt]) -> CallDurations:
     """Return the times of a call from all its attempts, in order."""
     measured = [each.total_ms for each in attempts if each.total_ms is not None]
     if not measured or any(each.ended_at is None for each in attempts):
         return UNKNOWN_TIMES
     waiting = sum(filter(None, compute_waiting_times(attempts)))
-    return CallTimes(sum(measured) + waiting, sum(measured), waiting)
+    return CallDurations(sum(measured) + waiting, sum(measured), waiting)
 
 
 def compute_waiting_times(attempts: Sequence[TimedAttempt]) -> Iterator[int | None]:

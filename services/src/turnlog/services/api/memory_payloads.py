@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from turnlog.contract.payload_models import ResponseModel
+from turnlog.contract.usage_payloads import CostSum
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 from turnlog.projections.blueprint.storable_json import JsonObject
-from turnlog.projections.read_models.call_costs import CostSum
 from turnlog.projections.session.reference_inheritance import InheritanceReason
-from turnlog.services.api.payload_models import ResponseModel
 
 
 class TurnRangeView(ResponseModel):

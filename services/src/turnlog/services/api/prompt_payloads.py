@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from turnlog.contract.payload_models import ResponseModel
 from turnlog.events.content import Digest
 from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.manifest import Manifest, MessageRole
@@ -14,7 +15,6 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.projections.audit.verify.verification_report import ReproductionOutcome
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.prompt.chat_request import ChatMessage
-from turnlog.services.api.payload_models import ResponseModel
 
 
 class FunctionCallView(ResponseModel):

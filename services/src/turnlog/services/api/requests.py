@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from turnlog.contract.payload_models import ADDED_FIELD, RequestModel
 from turnlog.events.ids import USER_NAME_PATTERN
 from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.strict_model import MAX_KEY_CHARACTERS, ModelName
 from turnlog.projections.blueprint.storable_json import MAX_INT, JsonObject
-from turnlog.services.api.payload_models import ADDED_FIELD, RequestModel
 
 ShortName = Annotated[str, Field(min_length=1, max_length=64)]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from turnlog.contract.payload_models import ADDED_FIELD, RequestModel, ResponseModel
 from turnlog.events.content import Digest
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.library.segment_inputs import (
@@ -17,8 +18,6 @@ from turnlog.projections.library.segment_inputs import (
     ImportSegments,
     SegmentInput,
 )
-from turnlog.projections.store.read.row_types import SegmentRow
-from turnlog.services.api.payload_models import ADDED_FIELD, RequestModel, ResponseModel
 
 MAX_IMPORT_ROWS = 20_000
 """The maximum number of segments in one import."""
@@ -162,6 +161,41 @@ class SegmentImportResult(ResponseModel):
     """The number of rows in the request, including those that were unchanged."""
     sequence: int
     """The library's sequence that the response reflects."""
+
+
+class SegmentRow(ResponseModel):
+    """The current version of a variant of a segment."""
+
+    id: int
+    """The segment number."""
+    variant: str
+    """The variant."""
+    scope: str
+    """The part of a prompt it is for."""
+    ref: str | None
+    """The reference within the scope that it belongs to."""
+    locale: str | None
+    """The locale of the text."""
+    content: str | None
+    """The text; None when it was erased."""
+    digest: Digest
+    """The digest of the text."""
+    characters: int
+    """The length in code points."""
+    tier: int
+    """How much a reader must have discovered to see it."""
+    type: str
+    """The kind of text."""
+    priority: str
+    """`low`, `normal` or `high`."""
+    active: bool
+    """Whether calls may use it."""
+    version: int
+    """The version number within the segment."""
+    edited_at: str
+    """When it was last edited."""
+    edited_by: str
+    """The actor of the last edit."""
 
 
 class SegmentPage(ResponseModel):

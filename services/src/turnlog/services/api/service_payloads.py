@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from turnlog.contract.payload_models import RequestModel, ResponseModel
 from turnlog.events.content import SHA256_PATTERN, Digest
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.store.read.row_types import PinKind
-from turnlog.services.api.payload_models import RequestModel, ResponseModel
 from turnlog.services.platform.durability_level import DurabilityLevel
 
 

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from turnlog.contract.payload_models import ResponseModel
+from turnlog.contract.usage_payloads import SessionUsage
 from turnlog.events.content import Digest
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.session.state import RecordedChoice
-from turnlog.projections.store.read.row_types import OriginRow, SessionRow
-from turnlog.services.api.payload_models import ResponseModel
+
+
+class OriginRow(ResponseModel):
+    """The origin of a session."""
+
+    kind: Literal["parent", "fork"]
+    """Whether it is a coordinator's child or a fork."""
+    session: str
+    """The id of the origin."""
+    sequence: int
+    """The origin's sequence at which it was created."""
 
 
 class OpenedSession(ResponseModel):
@@ -106,6 +119,45 @@ class SessionView(ResponseModel):
     """The faults of the files at opening, and the defaults used instead."""
     origin: OriginRow | None = None
     """The session it came from."""
+
+
+class SessionRow(ResponseModel):
+    """A session in a list; times are those of its events, RFC 3339 in UTC."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The last sequence that the read models contain."""
+    title: str | None
+    """The first turn's text, shortened to one line; None if there is none that may be shown."""
+    blueprint: str
+    """The blueprint's name."""
+    version: int
+    """The blueprint's version."""
+    digest: str
+    """The digest of the blueprint."""
+    profile: str
+    """The current profile."""
+    attributes: JsonObject
+    """The attributes of the session."""
+    turns: int
+    """The number of submitted turns."""
+    redacted: bool
+    """Whether a reply was redacted."""
+    opened_at: str
+    """When it was opened."""
+    last_at: str
+    """When its latest event was recorded."""
+    closed_at: str | None
+    """When it was closed."""
+    usage: SessionUsage
+    """The tokens and the cost of all its calls so far."""
+    origin: OriginRow | None = None
+    """The session it came from."""
+    children_usage: SessionUsage | None = None
+    """The same of the children that its turns asked, and of theirs; None if none was asked."""
+    total_usage: SessionUsage | None = None
+    """Both together; None if no child was asked."""
 
 
 class SessionPage(ResponseModel):

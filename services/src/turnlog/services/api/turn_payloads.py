@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from turnlog.contract.payload_models import ResponseModel
 from turnlog.events.model.turn_events import FinishReason, TurnRole
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.session_history import TurnStatus
 from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
 from turnlog.projections.read_models.turn_timeline import TurnSpan
-from turnlog.services.api.payload_models import ResponseModel
 
 
 class SubmittedTurn(ResponseModel):

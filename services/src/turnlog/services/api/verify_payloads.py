@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from turnlog.contract.payload_models import ResponseModel
 from turnlog.events.content import Digest
 from turnlog.projections.audit.verify.verification_report import (
     AuditFinding,
@@ -13,7 +14,6 @@ from turnlog.projections.audit.verify.verification_report import (
     ReproductionCounts,
     TotalsAgreement,
 )
-from turnlog.services.api.payload_models import ResponseModel
 
 
 class TotalsView(ResponseModel):

@@ -12,7 +12,7 @@ from turnlog.services.cli.options import ReadTarget
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from turnlog.services.api.payload_models import ResponseModel
+    from turnlog.contract.payload_models import ResponseModel
     from turnlog.services.cli.client.service_reader import ServiceReader
     from turnlog.services.cli.console import OutputFormat
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from pydantic import JsonValue
 from rich.console import Console, RenderableType
 
-from turnlog.services.api.payload_models import ResponseModel
+from turnlog.contract.payload_models import ResponseModel
 
 NON_TERMINAL_WIDTH: Final = 100
 """Columns to use when the output is not a terminal."""

@@ -17,12 +17,13 @@ from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from turnlog.contract.quota_payloads import LimitUseView
 from turnlog.events.errors import Conflict, Corrupt, LogRolledBack, Refused, Unavailable
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 from turnlog.projections.quotas.quota_decisions import QuotaExceeded
 from turnlog.services.api.published_errors.error_catalogue import get_error_code
 from turnlog.services.api.published_errors.error_code import INVALID_VALUE_STATUS
-from turnlog.services.api.quota_payloads import LimitUseView, create_limit_use
+from turnlog.services.api.quota_answers import create_limit_use
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 

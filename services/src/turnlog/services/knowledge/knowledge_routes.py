@@ -7,17 +7,17 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.projections.store.read.row_types import EntryRow
-from turnlog.services.api.knowledge_payloads import (
+from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryPage,
+    EntryRow,
     ImportEntriesRequest,
     KnowledgeChangeResult,
     KnowledgeSearchResult,
     PutEntryRequest,
     SearchKnowledgeRequest,
 )
+from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_identity import CallerIdentity
 from turnlog.services.http.request_tenant import RequestTenant

@@ -9,10 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from turnlog.contract.knowledge_payloads import (
+    CollectionList,
+    CollectionRow,
+    EntryPage,
+    EntryRow,
+    HitView,
+    ImportEntriesRequest,
+    KnowledgeChangeResult,
+    KnowledgeSearchResult,
+    PutEntryRequest,
+    SearchKnowledgeRequest,
+)
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.knowledge.knowledge_decisions import build_unknown_collection
 from turnlog.projections.knowledge.knowledge_inputs import (
+    EntryInput,
     KnowledgeCommand,
     PutEntries,
     RemoveEntries,
@@ -30,17 +43,6 @@ from turnlog.projections.store.knowledge.knowledge_queries import (
     find_entry,
     list_collections,
     list_entries,
-)
-from turnlog.projections.store.read.row_types import EntryRow
-from turnlog.services.api.knowledge_payloads import (
-    CollectionList,
-    EntryPage,
-    HitView,
-    ImportEntriesRequest,
-    KnowledgeChangeResult,
-    KnowledgeSearchResult,
-    PutEntryRequest,
-    SearchKnowledgeRequest,
 )
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.row_waits import RowWaits
@@ -64,7 +66,8 @@ class KnowledgeUseCases:
         sequence = await read_knowledge_sequence(self.store, tenant)
         async with self.store.open_reader() as connection:
             rows = await list_collections(connection, tenant)
-        return CollectionList(collections=rows, sequence=sequence)
+        found = tuple(CollectionRow.model_validate(row) for row in rows)
+        return CollectionList(collections=found, sequence=sequence)
 
     async def list_entries(
         self,
@@ -85,7 +88,8 @@ class KnowledgeUseCases:
             )
         if not rows and not after:
             await self._require_collections(tenant, (collection,))
-        return EntryPage(entries=rows, next=rows[-1].id if more else None)
+        entries = tuple(EntryRow.model_validate(row) for row in rows)
+        return EntryPage(entries=entries, next=rows[-1].id if more else None)
 
     async def load_entry(
         self, tenant: str, collection: str, entry: str, min_sequence: int | None = None
@@ -99,13 +103,13 @@ class KnowledgeUseCases:
         if found is None:
             detail = f"{collection} has no entry {entry[:128]!r}"
             raise Refused("unknown-entry", detail, field="entry")
-        return found
+        return EntryRow.model_validate(found)
 
     async def put_entry(
         self, caller: Caller, collection: str, entry: str, request: PutEntryRequest
     ) -> KnowledgeChangeResult:
         """Add an entry, or change it so that it is as given."""
-        command = PutEntries(collection, (request.convert_to_input(entry),))
+        command = PutEntries(collection, (_build_entry_input(entry, request),))
         try:
             return await self._handle(caller, command)
         except Refused as refused:
@@ -117,7 +121,9 @@ class KnowledgeUseCases:
         self, caller: Caller, request: ImportEntriesRequest
     ) -> KnowledgeChangeResult:
         """Import all these entries or none of them; a repeated import changes nothing."""
-        return await self._handle(caller, request.create_command())
+        entries = tuple(_build_entry_input(each.id, each) for each in request.entries)
+        command = PutEntries(request.collection, entries, request.replace_sources)
+        return await self._handle(caller, command)
 
     async def remove_entry(
         self, caller: Caller, collection: str, entry: str
@@ -197,4 +203,17 @@ def _build_hit_view(hit: KnowledgeHit) -> HitView:
         vector_score=hit.vector_score,
         fused_score=hit.fused_score,
         confidence=hit.confidence,
+    )
+
+
+def _build_entry_input(entry: str, request: PutEntryRequest) -> EntryInput:
+    return EntryInput(
+        entry,
+        request.text,
+        request.kind,
+        request.title,
+        request.source,
+        tuple(request.tags),
+        request.attributes,
+        request.efficiency,
     )

@@ -6,10 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from turnlog.events.ids import USER_NAME_PATTERN
-from turnlog.projections.blueprint.schema.layer_specs import PromptCategory
-from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
-from turnlog.services.api.override_payloads import (
+from turnlog.contract.override_payloads import (
     OVERRIDES_PATH,
     OverridePage,
     OverridePlaceRequest,
@@ -18,13 +15,20 @@ from turnlog.services.api.override_payloads import (
     ProfileName,
     ProviderName,
     SetOverrideRequest,
-    create_override_place,
 )
+from turnlog.events.ids import USER_NAME_PATTERN
+from turnlog.projections.blueprint.schema.layer_specs import PromptCategory
+from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_identity import CallerIdentity, ReaderIdentity
 from turnlog.services.overrides.override_use_cases import OverrideUseCases
 
 router = APIRouter()
+
+
+def _create_place(category: str, form: OverridePlaceRequest) -> OverridePlace:
+    """Return the place that a request names."""
+    return OverridePlace(category, form.profile, form.provider)
 
 
 async def get_overrides(request: Request) -> OverrideUseCases:
@@ -97,7 +101,7 @@ async def set_override(
 
     What a prompt file would be refused for is refused here.
     """
-    place = create_override_place(category, form)
+    place = _create_place(category, form)
     done = await overrides.set_override(
         caller.create_caller(form), user, blueprint, place, text=form.text
     )
@@ -120,6 +124,6 @@ async def remove_override(
     Turns that used it still name it, and its text is kept for their prompts.
     """
     form = OverridePlaceRequest(profile=profile, provider=provider)
-    place = create_override_place(category, form)
+    place = _create_place(category, form)
     done = await overrides.remove_override(caller.create_caller(form), user, blueprint, place)
     return tag_body(response, done)

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnlog.contract.override_payloads import (
+    OverridePage,
+    OverrideRemovalResult,
+    OverrideTextView,
+    UserOverrideView,
+)
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.prompt_overrides import (
@@ -22,12 +28,6 @@ from turnlog.projections.library.user_overrides import (
     build_unknown_override,
 )
 from turnlog.projections.prompt.sources.layer_content import list_include_names
-from turnlog.services.api.override_payloads import (
-    OverridePage,
-    OverrideRemovalResult,
-    OverrideTextView,
-    UserOverrideView,
-)
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.folder_files import MAX_FILE_BYTES, clean_text
 from turnlog.services.caches.text_cache import TextReader

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.events.model.quota_events import QuotaEdited
+from turnlog.contract.quota_payloads import QuotaPage, QuotaRequest, QuotaView
+from turnlog.events.model.quota_events import QuotaEdited, QuotaLimits
 from turnlog.projections.quotas.quota_decisions import (
     find_refusal,
     format_period,
     list_limit_uses,
 )
 from turnlog.projections.quotas.quota_limits import UNLIMITED, TenantLimits
-from turnlog.services.api.quota_payloads import (
-    QuotaPage,
-    QuotaRequest,
-    QuotaView,
-    create_limit_use,
-    create_user_limits,
-)
+from turnlog.services.api.quota_answers import create_limit_use, create_user_limits
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 
@@ -45,7 +40,7 @@ class QuotaUseCases:
 
     async def set_quota(self, caller: Caller, user: str, request: QuotaRequest) -> QuotaView:
         """Set all limits of a user; a limit that is left out or null is unlimited."""
-        edited = QuotaEdited(user=user, limits=request.create_limits())
+        edited = QuotaEdited(user=user, limits=QuotaLimits.model_validate(request.model_dump()))
         limits = await self.quotas.service.edit_limits(
             caller.tenant, edited, caller.metadata, caller.command
         )

@@ -26,6 +26,7 @@ from turnlog.services.api.segment_payloads import (
     SegmentChangeResult,
     SegmentImportResult,
     SegmentPage,
+    SegmentRow,
     SegmentVersionView,
     SegmentView,
 )
@@ -62,7 +63,8 @@ class SegmentUseCases:
             rows, more = await list_segment_rows(
                 connection, tenant, sought, after=after, limit=limit
             )
-        return SegmentPage(segments=rows, next=rows[-1].id if more else None)
+        segments = tuple(SegmentRow.model_validate(row) for row in rows)
+        return SegmentPage(segments=segments, next=rows[-1].id if more else None)
 
     async def load_segment(self, tenant: str, segment: int) -> SegmentView:
         """Return a segment with all its versions."""

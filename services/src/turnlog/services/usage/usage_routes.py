@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 
+from turnlog.contract.usage_payloads import UsageReport
 from turnlog.events.ids import USER_NAME_PATTERN
 from turnlog.projections.store.read.usage_queries import UsageFilter, UsageGrouping
-from turnlog.services.api.usage_payloads import UsageReport
 from turnlog.services.http.request_checks import QueryTime, convert_to_utc
 from turnlog.services.http.request_tenant import RequestTenant
 from turnlog.services.usage.usage_use_cases import UsageUseCases

@@ -6,17 +6,17 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from turnlog.contract.usage_payloads import CostSum, UsageReport, UsageView
 from turnlog.events.model.attempt_figures import TokenUsage
-from turnlog.projections.read_models.call_costs import CostSum, add_costs, is_guessed_price
+from turnlog.projections.read_models.call_costs import CostTotal, add_costs, is_guessed_price
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.row_types import UsageRow
+from turnlog.projections.store.read.row_types import UsageFigures, UsageRow
 from turnlog.projections.store.read.usage_queries import (
     UsageFilter,
     UsageGrouping,
     add_figures,
     list_usage,
 )
-from turnlog.services.api.usage_payloads import UsageReport, UsageView, create_usage
 from turnlog.services.blueprints.model_prices import ModelPrices, PriceTable, compute_cost
 
 
@@ -49,14 +49,14 @@ def _sum_rows(group: str | None, rows: Sequence[UsageRow], prices: PriceTable) -
         for row in rows
         if row.model is not None and row.figures.saved_tokens
     )
-    return create_usage(group, add_figures(row.figures for row in rows), saved)
+    return _create_usage(group, add_figures(row.figures for row in rows), saved)
 
 
-def _compute_output_cost(model: str, tokens: int, prices: PriceTable) -> CostSum:
+def _compute_output_cost(model: str, tokens: int, prices: PriceTable) -> CostTotal:
     """Return what so many tokens of a model's answers cost, the prompts left aside."""
     usage = TokenUsage(input_tokens=0, output_tokens=tokens, known="reported")
     cost = compute_cost(model, usage, prices)
-    return CostSum(cost.micro_dollars, is_guessed_price(cost.price))
+    return CostTotal(cost.micro_dollars, is_guessed_price(cost.price))
 
 
 def _count_turns(
@@ -79,3 +79,28 @@ def _collect_rows(
     for row in rows:
         found[get_name(row)].append(row)
     return found
+
+
+def _create_usage(group: str | None, used: UsageFigures, saved_cost: CostTotal) -> UsageView:
+    """Return what a group used as responses have it."""
+    ended = used.completed + used.failed
+    return UsageView(
+        group=group,
+        turns=used.turns,
+        completed=used.completed,
+        failed=used.failed,
+        cancelled=used.cancelled,
+        open=used.turns - ended - used.cancelled,
+        guided=used.guided,
+        activation_rate=used.guided / used.turns if used.turns else None,
+        success_rate=used.completed / ended if ended else None,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        total_tokens=used.input_tokens + used.output_tokens,
+        unknown_attempts=used.unknown_attempts,
+        saved_tokens=used.saved_tokens,
+        saving_turns=used.saving_turns,
+        average_saved_tokens=used.saved_tokens / used.saving_turns if used.saving_turns else None,
+        saved_cost=CostSum.model_validate(saved_cost),
+        cost=CostSum.model_validate(used.cost),
+    )

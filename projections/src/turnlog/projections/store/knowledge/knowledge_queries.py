@@ -8,13 +8,15 @@ from sqlalchemy import ColumnElement, Row, func, select
 
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.knowledge.knowledge_builds import ACTIVE_KNOWLEDGE_BUILD
-from turnlog.projections.store.read.row_types import CollectionRow, EntryRow
+from turnlog.projections.store.read.row_types import ListedCollection, ListedEntry
 from turnlog.projections.store.schema.read_model_tables import KNOWLEDGE_ENTRIES
 
 _ROWS = KNOWLEDGE_ENTRIES.c
 
 
-async def list_collections(connection: AsyncConnection, tenant: str) -> tuple[CollectionRow, ...]:
+async def list_collections(
+    connection: AsyncConnection, tenant: str
+) -> tuple[ListedCollection, ...]:
     """Return the collections of a tenant by name."""
     cases = func.count().filter(_ROWS.kind == "case")
     found = (
@@ -29,7 +31,7 @@ async def list_collections(connection: AsyncConnection, tenant: str) -> tuple[Co
         .order_by(_ROWS.collection)
     )
     return tuple(
-        CollectionRow(row.collection, row.cases, row.entries - row.cases, int(row.characters))
+        ListedCollection(row.collection, row.cases, row.entries - row.cases, int(row.characters))
         for row in await connection.execute(found)
     )
 
@@ -41,7 +43,7 @@ async def list_entries(
     *,
     after: str = "",
     limit: int,
-) -> tuple[tuple[EntryRow, ...], bool]:
+) -> tuple[tuple[ListedEntry, ...], bool]:
     """Return up to `limit` entries after an id, in order of ids, and whether there are more."""
     found = (
         select(KNOWLEDGE_ENTRIES)
@@ -55,7 +57,7 @@ async def list_entries(
 
 async def find_entry(
     connection: AsyncConnection, tenant: str, collection: str, entry: str
-) -> EntryRow | None:
+) -> ListedEntry | None:
     """Return an entry, or None."""
     found = select(KNOWLEDGE_ENTRIES).where(
         *_match_tenant(tenant), _ROWS.collection == collection, _ROWS.entry == entry
@@ -68,8 +70,8 @@ def _match_tenant(tenant: str) -> tuple[ColumnElement[bool], ...]:
     return _ROWS.build == ACTIVE_KNOWLEDGE_BUILD, _ROWS.tenant == tenant
 
 
-def _build_entry(row: Row[*tuple[object, ...]]) -> EntryRow:
-    return EntryRow(
+def _build_entry(row: Row[*tuple[object, ...]]) -> ListedEntry:
+    return ListedEntry(
         row.collection,
         row.entry,
         row.kind,

@@ -15,14 +15,14 @@ from turnlog.projections.read_models.call_costs import add_costs
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.cost_columns import USAGE_COLUMNS, build_usage
 from turnlog.projections.store.read.row_filters import label_columns, match_tenant, read_figures
-from turnlog.projections.store.read.row_types import SessionUsage, TurnUsage
+from turnlog.projections.store.read.row_types import TurnUsageTotal, UsageTotal
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, CHILD_TURNS
 
 
-def add_usage(parts: Iterable[SessionUsage]) -> SessionUsage:
+def add_usage(parts: Iterable[UsageTotal]) -> UsageTotal:
     """Return what all of these took together."""
     found = tuple(parts)
-    return SessionUsage(
+    return UsageTotal(
         sum(each.input_tokens for each in found),
         sum(each.output_tokens for each in found),
         sum(each.total_tokens for each in found),
@@ -34,7 +34,7 @@ def add_usage(parts: Iterable[SessionUsage]) -> SessionUsage:
 
 async def sum_child_usage(
     connection: AsyncConnection, tenant: str, sessions: Sequence[str]
-) -> Mapping[str, Mapping[int, SessionUsage]]:
+) -> Mapping[str, Mapping[int, UsageTotal]]:
     """Return what the children of these sessions took, by session and turn that asked them."""
     columns = CHILD_TURNS.c
     asked = (
@@ -70,7 +70,7 @@ async def sum_child_usage(
         .group_by(asked.c.parent, asked.c.parent_turn)
         .order_by(asked.c.parent, asked.c.parent_turn)
     )
-    found: defaultdict[str, dict[int, SessionUsage]] = defaultdict(dict)
+    found: defaultdict[str, dict[int, UsageTotal]] = defaultdict(dict)
     for row in (await connection.execute(query)).mappings():
         figures = read_figures(row, USAGE_COLUMNS)
         found[row["parent"]][row["parent_turn"]] = build_usage(figures)
@@ -79,7 +79,7 @@ async def sum_child_usage(
 
 async def list_turn_usage(
     connection: AsyncConnection, tenant: str, session: str
-) -> tuple[TurnUsage, ...]:
+) -> tuple[TurnUsageTotal, ...]:
     """Return what each turn of a session took that asked children, in order."""
     children = (await sum_child_usage(connection, tenant, [session])).get(session, {})
     columns = ATTEMPTS.c
@@ -96,7 +96,7 @@ async def list_turn_usage(
     rows = (await connection.execute(query)).mappings()
     own = {row["turn"]: build_usage(read_figures(row, USAGE_COLUMNS)) for row in rows}
     return tuple(
-        TurnUsage(turn, own[turn], theirs, add_usage((own[turn], theirs)))
+        TurnUsageTotal(turn, own[turn], theirs, add_usage((own[turn], theirs)))
         for turn, theirs in children.items()
         if turn in own
     )

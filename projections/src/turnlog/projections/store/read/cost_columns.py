@@ -1,4 +1,4 @@
-"""The columns of a query over attempts from which a `CostSum` or a `SessionUsage` is built."""
+"""The columns of a query over attempts from which a `CostTotal` or a `UsageTotal` is built."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, and_, distinct, func
 
-from turnlog.projections.read_models.call_costs import GUESSED_PRICES, CostSum
+from turnlog.projections.read_models.call_costs import GUESSED_PRICES, CostTotal
 from turnlog.projections.store.read.row_filters import sum_column
-from turnlog.projections.store.read.row_types import SessionUsage
+from turnlog.projections.store.read.row_types import UsageTotal
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS
 
 _COLUMNS: Final = ATTEMPTS.c
@@ -29,9 +29,9 @@ COST_COLUMNS: Final[Mapping[str, ColumnElement[int]]] = {
 }
 
 
-def build_cost_sum(figures: Mapping[str, int]) -> CostSum:
+def build_cost_sum(figures: Mapping[str, int]) -> CostTotal:
     """Build the sum of a group of attempts from its `COST_COLUMNS`."""
-    return CostSum(
+    return CostTotal(
         figures["micro_dollars"] if figures["priced_attempts"] else None,
         figures["guessed_attempts"] > 0,
         figures["unpriced_calls"],
@@ -49,7 +49,7 @@ USAGE_COLUMNS: Final[Mapping[str, ColumnElement[int]]] = {
 }
 
 
-def build_usage(figures: Mapping[str, int]) -> SessionUsage:
+def build_usage(figures: Mapping[str, int]) -> UsageTotal:
     """Build what a group of attempts took from its `USAGE_COLUMNS`."""
-    known = {each.name: figures[each.name] for each in fields(SessionUsage) if each.name in figures}
-    return SessionUsage(**known, cost=build_cost_sum(figures))
+    known = {each.name: figures[each.name] for each in fields(UsageTotal) if each.name in figures}
+    return UsageTotal(**known, cost=build_cost_sum(figures))

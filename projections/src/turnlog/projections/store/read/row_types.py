@@ -10,12 +10,12 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.events.model.turn_events import FinishReason
-from turnlog.projections.read_models.call_costs import NO_COST, CostSum
-from turnlog.projections.read_models.call_times import CallTimes
+from turnlog.projections.read_models.call_costs import NO_COST, CostTotal
+from turnlog.projections.read_models.call_times import CallDurations
 
 
 @dataclass(frozen=True, slots=True)
-class OriginRow:
+class ListedOrigin:
     """The origin of a session."""
 
     kind: Literal["parent", "fork"]
@@ -27,7 +27,7 @@ class OriginRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionUsage:
+class UsageTotal:
     """What the attempts of a session took and cost, as far as it is known.
 
     Attempts that a fork copied count in the session that made them.
@@ -43,12 +43,12 @@ class SessionUsage:
     """Millionths of a dollar, as far as known; `cost` tells how well that is."""
     unknown_attempts: int = 0
     """Ended attempts whose tokens nobody counted; they are in none of the sums."""
-    cost: CostSum = NO_COST
+    cost: CostTotal = NO_COST
     """The cost, and how well it is known."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRow:
+class ListedSession:
     """A session in a list; times are those of its events, RFC 3339 in UTC."""
 
     session: str
@@ -77,27 +77,27 @@ class SessionRow:
     """When its latest event was recorded."""
     closed_at: str | None
     """When it was closed."""
-    usage: SessionUsage
+    usage: UsageTotal
     """The tokens and the cost of all its calls so far."""
-    origin: OriginRow | None = None
+    origin: ListedOrigin | None = None
     """The session it came from."""
-    children_usage: SessionUsage | None = None
+    children_usage: UsageTotal | None = None
     """The same of the children that its turns asked, and of theirs; None if none was asked."""
-    total_usage: SessionUsage | None = None
+    total_usage: UsageTotal | None = None
     """Both together; None if no child was asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class TurnUsage:
+class TurnUsageTotal:
     """What a turn that asked children took, and they for it."""
 
     turn: int
     """The turn number."""
-    usage: SessionUsage
+    usage: UsageTotal
     """The tokens and the cost of its own calls."""
-    children_usage: SessionUsage
+    children_usage: UsageTotal
     """Those of its children's turns, and of the turns that these asked for."""
-    total_usage: SessionUsage
+    total_usage: UsageTotal
     """Both together."""
 
 
@@ -105,13 +105,13 @@ class TurnUsage:
 class SessionRowPage:
     """A page of sessions, newest first."""
 
-    sessions: tuple[SessionRow, ...]
+    sessions: tuple[ListedSession, ...]
     before: int | None
     """Parameter for the next page; None on the last page."""
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptRow:
+class ListedAttempt:
     """An attempt at a call; a figure that is missing is unknown or not final, and not zero."""
 
     attempt: int
@@ -147,7 +147,7 @@ class AttemptRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CallRow:
+class ListedCall:
     """A call with a fixed prompt, all attempts at it and their totals."""
 
     call: str
@@ -192,11 +192,11 @@ class CallRow:
     """Tokens received in all attempts."""
     micro_dollars: int | None
     """The cost of all attempts in millionths of a dollar, as far as known."""
-    cost: CostSum
+    cost: CostTotal
     """The cost of all attempts, and how well it is known."""
-    times: CallTimes
+    times: CallDurations
     """How long the call, its attempts and the waiting between them took."""
-    attempts: tuple[AttemptRow, ...]
+    attempts: tuple[ListedAttempt, ...]
     """All attempts."""
 
 
@@ -234,7 +234,7 @@ class GroupGrowth:
     components: dict[str, int]
     """Tokens by component."""
     cut_turns: int
-    cost: CostSum = NO_COST
+    cost: CostTotal = NO_COST
     """What their attempts cost; those that a fork copied count in the session that made them."""
     retrieval_hit_rate: float | None = None
     """Share of the calls with the component `rag_context` that include a text of it; None if there
@@ -260,7 +260,7 @@ class UsageFigures:
     """What guided turns took less than the turn before them, in output tokens."""
     saving_turns: int = 0
     """Guided turns that took less."""
-    cost: CostSum = NO_COST
+    cost: CostTotal = NO_COST
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class UsageRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentRow:
+class ListedSegment:
     """The current version of a variant of a segment."""
 
     id: int
@@ -336,7 +336,7 @@ class PinnedText:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionRow:
+class ListedCollection:
     """A collection."""
 
     collection: str
@@ -350,7 +350,7 @@ class CollectionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryRow:
+class ListedEntry:
     """An entry of a collection as it is now."""
 
     collection: str

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, select
 
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.row_filters import select_columns
-from turnlog.projections.store.read.row_types import SegmentRow
+from turnlog.projections.store.read.row_types import ListedSegment
 from turnlog.projections.store.schema.read_model_tables import SEGMENTS, replace_nul
 from turnlog.projections.store.write.segment_projection import ACTIVE_SEGMENTS_BUILD
 
@@ -38,7 +38,7 @@ class SegmentRowFilter:
 
 async def list_segments(
     connection: AsyncConnection, tenant: str, sought: SegmentRowFilter, *, after: int, limit: int
-) -> tuple[tuple[SegmentRow, ...], bool]:
+) -> tuple[tuple[ListedSegment, ...], bool]:
     """Return the variants of up to `limit` segments after a number, and whether there are more."""
     numbers = (
         select(_SEGMENT_COLUMNS.id)
@@ -48,11 +48,11 @@ async def list_segments(
         .limit(limit + 1)
     )
     found = (
-        select(*select_columns(SEGMENTS, SegmentRow))
+        select(*select_columns(SEGMENTS, ListedSegment))
         .where(*_build_conditions(tenant, sought), _SEGMENT_COLUMNS.id.in_(numbers))
         .order_by(_SEGMENT_COLUMNS.id, _SEGMENT_COLUMNS.variant)
     )
-    rows = [SegmentRow(**row) for row in (await connection.execute(found)).mappings()]
+    rows = [ListedSegment(**row) for row in (await connection.execute(found)).mappings()]
     by_number = [tuple(group) for _, group in groupby(rows, key=lambda row: row.id)]
     page = by_number[:limit]
     return tuple(row for group in page for row in group), len(by_number) > limit

@@ -47,12 +47,12 @@ from turnlog.projections.store.read.row_filters import (
     sum_column,
 )
 from turnlog.projections.store.read.row_types import (
-    AttemptRow,
-    CallRow,
-    OriginRow,
-    SessionRow,
+    ListedAttempt,
+    ListedCall,
+    ListedOrigin,
+    ListedSession,
     SessionRowPage,
-    SessionUsage,
+    UsageTotal,
 )
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
@@ -69,7 +69,7 @@ SESSION_PAGE_SIZE: Final = 50
 _SESSION_COLUMNS: Final = SESSIONS.c
 
 _LISTED_COLUMNS: Final = (
-    *select_columns(SESSIONS, SessionRow),
+    *select_columns(SESSIONS, ListedSession),
     _SESSION_COLUMNS.last_sequence.label("sequence"),
     _SESSION_COLUMNS.blueprint_version.label("version"),
     _SESSION_COLUMNS.blueprint_digest.label("digest"),
@@ -129,7 +129,9 @@ async def list_sessions(
     return SessionRowPage(tuple(_build_session_row(row, usage) for row in rows[:limit]), last)
 
 
-async def find_session(connection: AsyncConnection, tenant: str, session: str) -> SessionRow | None:
+async def find_session(
+    connection: AsyncConnection, tenant: str, session: str
+) -> ListedSession | None:
     """Return one session, or None."""
     found = select(*_LISTED_COLUMNS).where(match_session(SESSIONS, tenant, session))
     row = (await connection.execute(found)).mappings().one_or_none()
@@ -142,8 +144,8 @@ async def find_session(connection: AsyncConnection, tenant: str, session: str) -
 class _UsageSums:
     """What sessions took, and the children that their turns asked."""
 
-    own: Mapping[str, SessionUsage]
-    children: Mapping[str, SessionUsage]
+    own: Mapping[str, UsageTotal]
+    children: Mapping[str, UsageTotal]
 
 
 async def _sum_usage(
@@ -206,12 +208,12 @@ def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
     )
 
 
-def _build_session_row(row: RowMapping, usage: _UsageSums) -> SessionRow:
-    columns = {field.name: row[field.name] for field in fields(SessionRow) if field.name in row}
+def _build_session_row(row: RowMapping, usage: _UsageSums) -> ListedSession:
+    columns = {field.name: row[field.name] for field in fields(ListedSession) if field.name in row}
     columns["attributes"] = json.loads(row["attributes"])
-    own = usage.own.get(row["session"], SessionUsage())
+    own = usage.own.get(row["session"], UsageTotal())
     theirs = usage.children.get(row["session"])
-    return SessionRow(
+    return ListedSession(
         **columns,
         usage=own,
         origin=_build_origin_row(row),
@@ -220,17 +222,19 @@ def _build_session_row(row: RowMapping, usage: _UsageSums) -> SessionRow:
     )
 
 
-def _build_origin_row(row: RowMapping) -> OriginRow | None:
+def _build_origin_row(row: RowMapping) -> ListedOrigin | None:
     if row["origin_kind"] is None:
         return None
-    return OriginRow(row["origin_kind"], row["origin_session"], row["origin_sequence"])
+    return ListedOrigin(row["origin_kind"], row["origin_session"], row["origin_sequence"])
 
 
-async def list_calls(connection: AsyncConnection, tenant: str, session: str) -> tuple[CallRow, ...]:
+async def list_calls(
+    connection: AsyncConnection, tenant: str, session: str
+) -> tuple[ListedCall, ...]:
     """Return a session's calls in order, each with its attempts."""
     attempts = await _list_attempts_by_call(connection, tenant, session)
     found = (
-        select(*select_columns(CALLS, CallRow))
+        select(*select_columns(CALLS, ListedCall))
         .where(match_session(CALLS, tenant, session))
         .order_by(CALLS.c.sequence)
     )
@@ -242,26 +246,26 @@ async def list_calls(connection: AsyncConnection, tenant: str, session: str) -> 
 
 async def _list_attempts_by_call(
     connection: AsyncConnection, tenant: str, session: str
-) -> Mapping[str, Sequence[AttemptRow]]:
+) -> Mapping[str, Sequence[ListedAttempt]]:
     """Return a session's attempts by call, in order."""
     found = (
-        select(ATTEMPTS.c.call, *select_columns(ATTEMPTS, AttemptRow))
+        select(ATTEMPTS.c.call, *select_columns(ATTEMPTS, ListedAttempt))
         .where(match_session(ATTEMPTS, tenant, session))
         .order_by(ATTEMPTS.c.turn, ATTEMPTS.c.attempt)
     )
-    attempts: defaultdict[str, list[AttemptRow]] = defaultdict(list)
+    attempts: defaultdict[str, list[ListedAttempt]] = defaultdict(list)
     for row in (await connection.execute(found)).mappings():
         columns = {name: value for name, value in row.items() if name != "call"}
-        attempts[row["call"]].append(AttemptRow(**columns))
+        attempts[row["call"]].append(ListedAttempt(**columns))
     return attempts
 
 
-def _build_call_row(row: RowMapping, attempts: tuple[AttemptRow, ...]) -> CallRow:
+def _build_call_row(row: RowMapping, attempts: tuple[ListedAttempt, ...]) -> ListedCall:
     """Build a call with the totals of its attempts, as reliable as the worst of them."""
     sources = {attempt.known or "unknown" for attempt in attempts} or {"unknown"}
     cost = sum_call_cost(attempt for attempt in attempts if attempt.ended_at is not None)
     waits = compute_waiting_times(attempts)
-    return CallRow(
+    return ListedCall(
         **row,
         known=next(name for name in ("unknown", "estimated", "reported") if name in sources),
         input_tokens=_sum_known(attempt.input_tokens for attempt in attempts),

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.projections.read_models.call_costs import CostSum, add_costs
+from turnlog.projections.read_models.call_costs import CostTotal, add_costs
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.cost_columns import IS_GUESSED, IS_UNPRICED
 from turnlog.projections.store.read.row_filters import match_tenant, read_figures, sum_column
@@ -233,7 +233,7 @@ def _build_conditions(sought: UsageFilter) -> list[ColumnElement[bool]]:
 
 
 def _build_row(row: RowMapping) -> UsageRow:
-    cost = CostSum(
+    cost = CostTotal(
         row["micro_dollars"] if row["priced_attempts"] or not row["unpriced_attempts"] else None,
         row["guessed_attempts"] > 0,
         row["unpriced_attempts"],

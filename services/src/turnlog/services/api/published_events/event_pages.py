@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnlog.services.api.payload_models import ResponseModel
+from turnlog.contract.payload_models import ResponseModel
 
 
 class SessionPageHead(ResponseModel):

@@ -7,8 +7,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from turnlog.contract.call_payloads import CallList
 from turnlog.events.errors import Refused
-from turnlog.services.api.call_payloads import CallList
 from turnlog.services.api.requests import AssembleRequest, WindowPreviewRequest
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import (

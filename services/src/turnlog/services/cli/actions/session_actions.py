@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from rich.console import Group
 from rich.text import Text
 
+from turnlog.contract.call_payloads import ToolResultView
 from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.events.model.tool_events import ApprovalDecision
-from turnlog.services.api.call_payloads import ToolResultView
 from turnlog.services.api.session_payloads import ForkedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.service_connection import send_command

@@ -15,7 +15,7 @@ from uuid import uuid4
 import httpx
 from pydantic import JsonValue
 
-from turnlog.services.api.payload_models import ResponseModel
+from turnlog.contract.payload_models import ResponseModel
 from turnlog.services.cli.client.http_responses import send_request
 from turnlog.services.cli.client.service_location import (
     RunningService,

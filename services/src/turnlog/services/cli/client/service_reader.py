@@ -15,9 +15,17 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
+from turnlog.contract.call_payloads import CallList, GrowthView, ToolResultView
+from turnlog.contract.knowledge_payloads import CollectionList, EntryPage
+from turnlog.contract.override_payloads import (
+    OVERRIDES_PATH,
+    OverridePage,
+    OverrideTextView,
+    build_override_path,
+)
+from turnlog.contract.quota_payloads import QuotaPage, QuotaView, build_quota_path
+from turnlog.contract.usage_payloads import UsageReport
 from turnlog.events.errors import Refused
-from turnlog.services.api.call_payloads import CallList, GrowthView, ToolResultView
-from turnlog.services.api.knowledge_payloads import CollectionList, EntryPage
 from turnlog.services.api.memory_payloads import (
     ExclusionPreviewView,
     MemoryView,
@@ -25,14 +33,7 @@ from turnlog.services.api.memory_payloads import (
     ResolvedReferencesView,
     SummariesView,
 )
-from turnlog.services.api.override_payloads import (
-    OVERRIDES_PATH,
-    OverridePage,
-    OverrideTextView,
-    build_override_path,
-)
 from turnlog.services.api.prompt_payloads import AssembledPromptView, WindowView
-from turnlog.services.api.quota_payloads import QuotaPage, QuotaView, build_quota_path
 from turnlog.services.api.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.service_payloads import (
     BlueprintList,
@@ -43,11 +44,10 @@ from turnlog.services.api.service_payloads import (
 )
 from turnlog.services.api.session_payloads import SessionPage, SessionView
 from turnlog.services.api.turn_payloads import HistoryView
-from turnlog.services.api.usage_payloads import UsageReport
 from turnlog.services.cli.client.http_responses import send_request
 
 if TYPE_CHECKING:
-    from turnlog.services.api.payload_models import RequestModel
+    from turnlog.contract.payload_models import RequestModel
     from turnlog.services.api.requests import (
         AssembleRequest,
         ResolveReferencesRequest,

@@ -14,10 +14,10 @@ from pydantic import JsonValue
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.contract.quota_payloads import QuotaView, build_quota_path
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import ToolReturned
-from turnlog.services.api.quota_payloads import QuotaView, build_quota_path
 from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.client.event_reads import EventQuery, read_events

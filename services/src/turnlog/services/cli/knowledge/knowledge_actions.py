@@ -17,15 +17,15 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
+from turnlog.contract.knowledge_payloads import (
+    KnowledgeChangeResult,
+    KnowledgeSearchResult,
+)
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput
-from turnlog.services.api.knowledge_payloads import (
-    KnowledgeChangeResult,
-    KnowledgeSearchResult,
-)
 from turnlog.services.cli.actions.verification import create_progress_bar
 from turnlog.services.cli.client.service_connection import (
     create_client,

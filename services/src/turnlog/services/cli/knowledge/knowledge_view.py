@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.services.api.knowledge_payloads import (
+from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryPage,
     HitView,

@@ -6,7 +6,7 @@ import sys
 from typing import Final
 from urllib.parse import urlencode
 
-from turnlog.services.api.override_payloads import (
+from turnlog.contract.override_payloads import (
     OverrideRemovalResult,
     OverrideTextView,
     build_override_path,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.services.api.override_payloads import (
+from turnlog.contract.override_payloads import (
     OverridePage,
     OverrideTextView,
 )

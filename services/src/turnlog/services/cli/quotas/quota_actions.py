@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnlog.services.api.quota_payloads import QuotaView, build_quota_path
+from turnlog.contract.quota_payloads import QuotaView, build_quota_path
 from turnlog.services.cli.client.service_connection import CommandBody, send_command
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget

@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
-from turnlog.projections.store.read.row_types import SegmentRow
 from turnlog.services.api.segment_payloads import (
     SegmentChangeResult,
     SegmentImportResult,
     SegmentPage,
+    SegmentRow,
     SegmentVersionView,
     SegmentView,
 )

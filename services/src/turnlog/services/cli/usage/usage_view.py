@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.services.api.usage_payloads import UsageReport, UsageView
+from turnlog.contract.usage_payloads import UsageReport, UsageView
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_cost,

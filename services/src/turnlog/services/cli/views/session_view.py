@@ -9,12 +9,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.projections.read_models.call_times import CallTimes
+from turnlog.contract.call_payloads import CallList, CallRow, CallTimes
+from turnlog.contract.usage_payloads import TurnUsage
 from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.turn_activity import TurnToolUse, describe_unfinished_use
-from turnlog.projections.store.read.row_types import CallRow, SessionRow, TurnUsage
-from turnlog.services.api.call_payloads import CallList
-from turnlog.services.api.session_payloads import OpenTurnView, SessionPage, SessionView
+from turnlog.services.api.session_payloads import OpenTurnView, SessionPage, SessionRow, SessionView
 from turnlog.services.api.turn_payloads import HistoryView, TurnView
 from turnlog.services.cli.views.text_format import (
     UNKNOWN_TEXT,

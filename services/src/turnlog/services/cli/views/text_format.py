@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, assert_never
 
+from turnlog.contract.usage_payloads import CostSum
 from turnlog.events.content import Content, Digest, ErasedText, PlainText, SealedText
 from turnlog.events.model.attempt_figures import TokenUsage
 from turnlog.events.model.memory_events import TurnRange
-from turnlog.projections.read_models.call_costs import CostSum
+from turnlog.projections.read_models.call_costs import CostTotal
 
 UNKNOWN_TEXT: Final = "unknown"
 """Shown for a missing figure; a zero or a dash would be misleading."""
@@ -60,13 +61,13 @@ def format_money(micro_dollars: int | None, *, guessed: bool = False) -> str:
     return f"{amount} (guessed)" if guessed else amount
 
 
-def format_cost(cost: CostSum) -> str:
+def format_cost(cost: CostSum | CostTotal) -> str:
     """Format what is known of a cost, `≥` if that is not all of it; empty if nothing is known."""
     at_least = "≥ " if cost.unpriced_calls and cost.micro_dollars is not None else ""
     return f"{at_least}{format_money(cost.micro_dollars, guessed=cost.guessed)}"
 
 
-def format_cost_sum(cost: CostSum) -> str:
+def format_cost_sum(cost: CostSum | CostTotal) -> str:
     """Format the cost of several calls, and how many of them have no price."""
     unpriced = cost.unpriced_calls
     lacking = f"{format_count(unpriced, 'call')} without a price" if unpriced else ""

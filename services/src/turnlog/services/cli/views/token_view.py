@@ -13,10 +13,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.contract.call_payloads import CallMetrics, GroupMetrics, GrowthView
 from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
 from turnlog.projections.audit.diff.call_diff import PrefixAgreement
-from turnlog.projections.read_models.call_costs import add_costs
-from turnlog.services.api.call_payloads import CallMetrics, GroupMetrics, GrowthView
+from turnlog.projections.read_models.call_costs import CostTotal, add_costs
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_cost,
@@ -171,7 +171,8 @@ def _sum_components(groups: Iterable[GroupMetrics]) -> dict[str, int]:
 def _render_title(growth: GrowthView) -> Text:
     calls = sum(group.calls for group in growth.groups)
     line = Text().append(f"growth of {growth.session or 'all sessions'}", "bold")
-    cost = format_cost_sum(add_costs(group.cost for group in growth.groups))
+    costs = (CostTotal(**group.cost.model_dump()) for group in growth.groups)
+    cost = format_cost_sum(add_costs(costs))
     facts = " · ".join(filter(None, (format_count(calls, "call"), cost)))
     return line.append(f"  {facts}", MUTED)
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from turnlog.contract.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.projections.store.read.token_ledger import GrowthGrouping
-from turnlog.services.api.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.services.http.headers import set_etag, tag_body
 from turnlog.services.http.request_checks import MinSequenceQuery, QueryTime, convert_to_utc
 from turnlog.services.http.request_tenant import RequestTenant

@@ -12,6 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from turnlog.contract.call_payloads import (
+    CallList,
+    CallMetrics,
+    CallRow,
+    GroupMetrics,
+    GrowthView,
+    ToolResultView,
+)
+from turnlog.contract.usage_payloads import CostSum, SessionUsage, TurnUsage
 from turnlog.events.content import Digest, get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
@@ -23,19 +32,12 @@ from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, 
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.child_usage import list_turn_usage
-from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth, SessionUsage
+from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
 from turnlog.projections.store.read.session_queries import find_session, list_calls
 from turnlog.projections.store.read.token_ledger import (
     GrowthGrouping,
     list_call_growth,
     list_group_growth,
-)
-from turnlog.services.api.call_payloads import (
-    CallList,
-    CallMetrics,
-    GroupMetrics,
-    GrowthView,
-    ToolResultView,
 )
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.row_waits import MIN_SEQUENCE_FIELD
@@ -71,9 +73,9 @@ class CallReading:
             sequence=row.sequence if row else 0,
             models=tuple(dict.fromkeys(call.model for call in calls)),
             profiles=tuple(dict.fromkeys(call.profile for call in calls if call.profile)),
-            calls=calls,
-            usage=row.usage if row else SessionUsage(),
-            turns=turns,
+            calls=tuple(CallRow.model_validate(call) for call in calls),
+            usage=SessionUsage.model_validate(row.usage) if row else SessionUsage(),
+            turns=tuple(TurnUsage.model_validate(turn) for turn in turns),
         )
 
     async def load_tool_result(
@@ -220,7 +222,7 @@ def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
         components=_format_components(group.components),
         savings_estimate=group.savings,
         cut_turns=group.cut_turns,
-        cost=group.cost,
+        cost=CostSum.model_validate(group.cost),
         retrieval_hit_rate=group.retrieval_hit_rate,
     )
 

@@ -19,9 +19,8 @@ from turnlog.events.model.session_events import BlueprintRef
 from turnlog.projections.session.commands import ForkSession
 from turnlog.projections.session.rules.fork_rules import build_fork_opening, count_missing_events
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.store.read.row_types import OriginRow
 from turnlog.services.api.requests import ForkSessionRequest
-from turnlog.services.api.session_payloads import ForkedSession
+from turnlog.services.api.session_payloads import ForkedSession, OriginRow
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.sessions.time_travel import TimeTravel
 
@@ -63,7 +62,7 @@ class SessionForking:
         )
         return ForkedSession(
             session=fork,
-            origin=OriginRow("fork", session, request.at),
+            origin=OriginRow(kind="fork", session=session, sequence=request.at),
             blueprint=blueprint.name,
             digest=blueprint.digest,
             sequence=request.at,

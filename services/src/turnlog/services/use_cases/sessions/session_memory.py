@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from turnlog.contract.usage_payloads import CostSum
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
@@ -21,7 +22,7 @@ from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.sources.session_material import find_phase_visibility
 from turnlog.projections.read_models.call_costs import (
-    CostSum,
+    CostTotal,
     add_costs,
     is_guessed_price,
     sum_call_cost,
@@ -136,7 +137,7 @@ class SessionMemory:
                 UncoveredTurns(view=view, turns=_create_range_views(turns))
                 for view, turns in preview.uncovered.items()
             ),
-            cost=_sum_summary_costs(events),
+            cost=CostSum.model_validate(_sum_summary_costs(events)),
         )
 
 
@@ -150,7 +151,7 @@ def _format_reference(reference: LastReference) -> dict[str, JsonValue]:
     }
 
 
-def _sum_summary_costs(recorded: Iterable[RecordedEvent]) -> CostSum:
+def _sum_summary_costs(recorded: Iterable[RecordedEvent]) -> CostTotal:
     events = (each.event for each in recorded)
     summaries = (event for event in events if isinstance(event, HistorySummarised))
     return add_costs(sum_call_cost([each.cost]) for each in summaries)

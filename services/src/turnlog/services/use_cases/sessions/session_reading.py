@@ -10,13 +10,14 @@ from turnlog.projections.session.open_turn import OpenTurn, list_undecided_tools
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import read_folded_sequence
-from turnlog.projections.store.read.row_types import OriginRow
 from turnlog.projections.store.read.session_queries import SessionQuery
 from turnlog.projections.store.read.session_queries import list_sessions as list_session_rows
 from turnlog.services.api.session_payloads import (
     OpenTurnView,
+    OriginRow,
     PendingApproval,
     SessionPage,
+    SessionRow,
     SessionView,
 )
 from turnlog.services.command_handling.row_waits import RowWaits
@@ -74,7 +75,8 @@ class SessionReading:
         async with self.store.open_reader() as connection:
             page = await list_session_rows(connection, tenant, query, limit=limit, before=before)
         after = None if page.before is None else str(page.before)
-        return SessionPage(sessions=page.sessions, next=after)
+        sessions = tuple(SessionRow.model_validate(row) for row in page.sessions)
+        return SessionPage(sessions=sessions, next=after)
 
     async def _wait_for_session(self, tenant: str, session: str, sequence: int) -> None:
         state = await self.time_travel.command_handler.load_state(tenant, session)
@@ -102,7 +104,7 @@ def _create_session_view(state: SessionState) -> SessionView:
         phase=state.phase,
         exchanges=state.exchanges,
         warnings=state.warnings,
-        origin=OriginRow(origin.kind, origin.session, origin.sequence) if origin else None,
+        origin=OriginRow.model_validate(origin) if origin else None,
         choices=state.choices,
     )
 

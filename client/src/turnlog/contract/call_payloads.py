@@ -7,10 +7,108 @@ from __future__ import annotations
 
 from typing import Literal
 
-from turnlog.events.content import Digest
-from turnlog.projections.read_models.call_costs import CostSum
-from turnlog.projections.store.read.row_types import CallRow, SessionUsage, TurnUsage
-from turnlog.services.api.payload_models import ResponseModel
+from turnlog.contract.payload_models import ResponseModel
+from turnlog.contract.usage_payloads import CostSum, SessionUsage, TurnUsage
+from turnlog.contract.value_names import FinishReason
+
+
+class CallTimes(ResponseModel):
+    """How long a call took; null while it runs, and if none of its attempts was measured."""
+
+    total_ms: int | None
+    """Milliseconds from its first request to the end of its last attempt: the sum of the others."""
+    attempts_ms: int | None
+    """Milliseconds of all attempts together, each from its request to its end."""
+    waiting_ms: int | None
+    """Milliseconds between the attempts: delays before retries, and until a worker took over."""
+
+
+class AttemptRow(ResponseModel):
+    """An attempt at a call; a figure that is missing is unknown or not final, and not zero."""
+
+    attempt: int
+    """The attempt number within the turn."""
+    worker: str
+    """The id of the worker."""
+    started_at: str
+    """When the attempt started."""
+    ended_at: str | None
+    """When the attempt ended."""
+    outcome: str | None
+    """How the attempt ended."""
+    known: str | None
+    """The source of the token figures: reported, estimated or unknown."""
+    input_tokens: int | None
+    """Tokens sent."""
+    output_tokens: int | None
+    """Tokens received."""
+    cached_tokens: int | None
+    """Tokens sent that the provider had cached."""
+    micro_dollars: int | None
+    """The cost in millionths of a dollar."""
+    price: str | None
+    """How the model was found in the price table."""
+    first_token_ms: int | None
+    """Milliseconds from the request to the model until the first text."""
+    total_ms: int | None
+    """Milliseconds from the request to the model until its end."""
+    fault: str | None
+    """Why the attempt failed."""
+    waited_ms: int | None = None
+    """Milliseconds from the end of the call's previous attempt to the request of this one."""
+
+
+class CallRow(ResponseModel):
+    """A call with a fixed prompt, all attempts at it and their totals."""
+
+    call: str
+    """The call id: `3.1` is turn 3, call 1."""
+    turn: int
+    """The turn number."""
+    sequence: int
+    """The sequence of the event that contains the manifest."""
+    at: str
+    """When the prompt was recorded."""
+    kind: str
+    """The blueprint's name for this kind of call."""
+    model: str
+    """The model."""
+    supersedes: str | None
+    """The call that this one replaces."""
+    digest: str
+    """The digest of the canonical request."""
+    tokens: int
+    """The tokens of the prompt, as counted by `counter`."""
+    counter: str
+    """The token counter."""
+    budget: int | None
+    """The token budget."""
+    parts: int
+    """The number of parts in the manifest."""
+    profile: str | None
+    """The profile of the call; None in records from before profiles could be switched."""
+    savings: int
+    """Tokens saved by shortening parts of the prompt."""
+    attempt: int | None
+    """The attempt that answered."""
+    finish: FinishReason | None
+    """Why the model stopped."""
+    characters: int | None
+    """The length of the answer."""
+    known: str
+    """The source of the figures: reported, estimated or unknown."""
+    input_tokens: int | None
+    """Tokens sent in all attempts."""
+    output_tokens: int | None
+    """Tokens received in all attempts."""
+    micro_dollars: int | None
+    """The cost of all attempts in millionths of a dollar, as far as known."""
+    cost: CostSum
+    """The cost of all attempts, and how well it is known."""
+    times: CallTimes
+    """How long the call, its attempts and the waiting between them took."""
+    attempts: tuple[AttemptRow, ...]
+    """All attempts."""
 
 
 class CallList(ResponseModel):
@@ -56,7 +154,7 @@ class ToolResultView(ResponseModel):
     """The text that prompts contain."""
     treatment: Literal["kept", "condensed"]
     """Whether prompts contain all of the result."""
-    digest: Digest | None
+    digest: str | None
     """The digest of the whole result; null when there is none."""
     characters: int
     """The length of the whole result."""

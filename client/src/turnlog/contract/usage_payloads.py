@@ -1,10 +1,57 @@
-"""Responses about what turns used."""
+"""What attempts and turns used: tokens and cost, of a session, a turn or a group."""
 
 from __future__ import annotations
 
-from turnlog.projections.read_models.call_costs import CostSum
-from turnlog.projections.store.read.row_types import UsageFigures
-from turnlog.services.api.payload_models import ResponseModel
+from typing import Literal
+
+from turnlog.contract.payload_models import ResponseModel
+
+UsageGrouping = Literal["all", "user", "profile", "blueprint", "model", "day", "hour"]
+"""What the turns of a group have in common."""
+
+
+class CostSum(ResponseModel):
+    """What one call or several cost, and how well that is known."""
+
+    micro_dollars: int | None = 0
+    """Millionths of a dollar, as far as known; null if nothing of it is known."""
+    guessed: bool = False
+    """Whether a price in it is a guess, because no table has that very model."""
+    unpriced_calls: int = 0
+    """Calls that have an attempt without a price; what such an attempt cost is in no sum."""
+
+
+class SessionUsage(ResponseModel):
+    """What the attempts of a session took and cost, as far as it is known.
+
+    Attempts that a fork copied count in the session that made them.
+    """
+
+    input_tokens: int = 0
+    """Tokens sent."""
+    output_tokens: int = 0
+    """Tokens received."""
+    total_tokens: int = 0
+    """Both together."""
+    micro_dollars: int = 0
+    """Millionths of a dollar, as far as known; `cost` tells how well that is."""
+    unknown_attempts: int = 0
+    """Ended attempts whose tokens nobody counted; they are in none of the sums."""
+    cost: CostSum = CostSum()
+    """The cost, and how well it is known."""
+
+
+class TurnUsage(ResponseModel):
+    """What a turn that asked children took, and they for it."""
+
+    turn: int
+    """The turn number."""
+    usage: SessionUsage
+    """The tokens and the cost of its own calls."""
+    children_usage: SessionUsage
+    """Those of its children's turns, and of the turns that these asked for."""
+    total_usage: SessionUsage
+    """Both together."""
 
 
 class UsageView(ResponseModel):
@@ -47,31 +94,6 @@ class UsageView(ResponseModel):
     """What the saved tokens would have cost, by today's price of an output token of each model."""
     cost: CostSum
     """What their attempts cost."""
-
-
-def create_usage(group: str | None, used: UsageFigures, saved_cost: CostSum) -> UsageView:
-    """Return what a group used as responses have it."""
-    ended = used.completed + used.failed
-    return UsageView(
-        group=group,
-        turns=used.turns,
-        completed=used.completed,
-        failed=used.failed,
-        cancelled=used.cancelled,
-        open=used.turns - ended - used.cancelled,
-        guided=used.guided,
-        activation_rate=used.guided / used.turns if used.turns else None,
-        success_rate=used.completed / ended if ended else None,
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        total_tokens=used.input_tokens + used.output_tokens,
-        unknown_attempts=used.unknown_attempts,
-        saved_tokens=used.saved_tokens,
-        saving_turns=used.saving_turns,
-        average_saved_tokens=used.saved_tokens / used.saving_turns if used.saving_turns else None,
-        saved_cost=saved_cost,
-        cost=used.cost,
-    )
 
 
 class UsageReport(ResponseModel):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from pydantic import Field
 
-from turnlog.events.model.quota_events import QuotaLimits
-from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.projections.quotas.quota_decisions import LimitName, LimitUse, format_reset
-from turnlog.services.api.payload_models import RequestModel, ResponseModel
+from turnlog.contract.payload_models import MAX_INT, RequestModel, ResponseModel
 
 
 def build_quota_path(user: str) -> str:
     """Return the path of a user's quota."""
     return f"/v1/quotas/{quote(user, safe='')}"
 
+
+LimitName = Literal[
+    "input_tokens", "output_tokens", "requests_per_hour", "requests_per_day", "unsettled_turns"
+]
 
 LimitNumber = Annotated[int, Field(ge=0, le=MAX_INT)]
 
@@ -32,10 +33,6 @@ class QuotaRequest(RequestModel):
     """Turns that the user may begin in a clock hour, UTC."""
     requests_per_day: LimitNumber | None = None
     """Turns that the user may begin in a calendar day, UTC."""
-
-    def create_limits(self) -> QuotaLimits:
-        """Return the limits as they are recorded."""
-        return QuotaLimits.model_validate(self.model_dump())
 
 
 class LimitUseView(ResponseModel):
@@ -57,18 +54,6 @@ class LimitUseView(ResponseModel):
     """When nothing of it is used any more, RFC 3339, in whole seconds."""
 
 
-def create_limit_use(use: LimitUse) -> LimitUseView:
-    """Return a limit as responses have it."""
-    return LimitUseView(
-        name=use.name,
-        limit=use.limit,
-        used=use.used,
-        reserved=use.reserved,
-        left=use.left,
-        resets_at=format_reset(use.resets_at),
-    )
-
-
 class UserLimitsView(ResponseModel):
     """The limits of a user; null is unlimited."""
 
@@ -82,17 +67,6 @@ class UserLimitsView(ResponseModel):
     """Turns that begin in a clock hour, UTC."""
     requests_per_day: int | None
     """Turns that begin in a calendar day, UTC."""
-
-
-def create_user_limits(user: str, limits: QuotaLimits) -> UserLimitsView:
-    """Return the limits of a user as responses have them."""
-    return UserLimitsView(
-        user=user,
-        input_tokens=limits.input_tokens,
-        output_tokens=limits.output_tokens,
-        requests_per_hour=limits.requests_per_hour,
-        requests_per_day=limits.requests_per_day,
-    )
 
 
 class QuotaPage(ResponseModel):

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from pydantic import Field
 
-from turnlog.events.content import Digest
-from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
-from turnlog.services.api.payload_models import RequestModel, ResponseModel
+from turnlog.contract.payload_models import RequestModel, ResponseModel
 
 OVERRIDES_PATH = "/v1/overrides"
+
+OverrideCategory = Literal[
+    "master_system",
+    "visualization",
+    "workflow_classification",
+    "error_recovery",
+    "conversation_execution",
+    "genie_coordination",
+    "rag_focused_execution",
+]
+"""The kind of prompt file that a user may replace for their own turns."""
 
 ProfileName = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -58,7 +67,7 @@ class UserOverrideView(ResponseModel):
     """The file that it stands for, in the folder of the blueprint; manifests have it too."""
     version: int
     """The version, from 1; manifests have it too."""
-    digest: Digest
+    digest: str
     """Digest of the text."""
     characters: int
     """Length of the text in code points."""
@@ -93,8 +102,3 @@ class OverrideRemovalResult(ResponseModel):
 
     sequence: int
     """The sequence of the removal."""
-
-
-def create_override_place(category: str, form: OverridePlaceRequest) -> OverridePlace:
-    """Return the place that a request names."""
-    return OverridePlace(category, form.profile, form.provider)

@@ -12,6 +12,9 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+MAX_INT: Final = 2**53 - 1
+"""JSON readers disagree about whole numbers beyond this one."""
+
 ADDED_FIELD: Final = Field(exclude_if=lambda value: value is None)
 """Marks an optional field that a request got in a later release.
 

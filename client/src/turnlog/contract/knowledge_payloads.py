@@ -9,10 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from turnlog.projections.knowledge.knowledge_inputs import EntryInput, PutEntries
-from turnlog.projections.knowledge.search_port import MAX_CANDIDATES
-from turnlog.projections.store.read.row_types import CollectionRow, EntryRow
-from turnlog.services.api.payload_models import RequestModel, ResponseModel
+from turnlog.contract.payload_models import RequestModel, ResponseModel
 
 MAX_IMPORT_ENTRIES = 20_000
 """The maximum number of entries in one import."""
@@ -21,6 +18,9 @@ MAX_SEARCH_CHARACTERS = 8_000
 """The maximum length of what is sought."""
 
 MAX_SEARCHED_COLLECTIONS = 50
+
+MAX_SEARCH_HITS = 24
+"""The maximum number of hits; with texts of the longest kind they still fit into one message."""
 
 EntryKindWord = Literal["case", "document"]
 
@@ -43,19 +43,6 @@ class PutEntryRequest(RequestModel):
     efficiency: float | None = None
     """How efficient a case was, from 0 to 1."""
 
-    def convert_to_input(self, entry: str) -> EntryInput:
-        """Return the entry as the input type of the rules."""
-        return EntryInput(
-            entry,
-            self.text,
-            self.kind,
-            self.title,
-            self.source,
-            tuple(self.tags),
-            self.attributes,
-            self.efficiency,
-        )
-
 
 class ImportedEntry(PutEntryRequest):
     """One entry of an import."""
@@ -74,11 +61,6 @@ class ImportEntriesRequest(RequestModel):
     replace_sources: bool = False
     """Whether entries that came from the same sources before, and are not here, are removed."""
 
-    def create_command(self) -> PutEntries:
-        """Return the command."""
-        entries = tuple(each.convert_to_input(each.id) for each in self.entries)
-        return PutEntries(self.collection, entries, self.replace_sources)
-
 
 class SearchKnowledgeRequest(RequestModel):
     """A search in collections."""
@@ -87,7 +69,7 @@ class SearchKnowledgeRequest(RequestModel):
     """What is sought."""
     collections: Annotated[list[str], Field(max_length=MAX_SEARCHED_COLLECTIONS)] = []
     """The collections to search; all of the tenant's when none is named."""
-    limit: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] = 10
+    limit: Annotated[int, Field(ge=1, le=MAX_SEARCH_HITS)] = 10
     """The maximum number of hits."""
     kinds: list[EntryKindWord] = []
     """Only entries of these kinds."""
@@ -110,6 +92,52 @@ class KnowledgeChangeResult(ResponseModel):
     """The number of removed entries."""
     sequence: int
     """The sequence of the tenant's knowledge that the response reflects."""
+
+
+class CollectionRow(ResponseModel):
+    """A collection."""
+
+    collection: str
+    """Its name."""
+    cases: int
+    """How many cases it contains."""
+    documents: int
+    """How many parts of documents it contains."""
+    characters: int
+    """The length of all texts in code points."""
+
+
+class EntryRow(ResponseModel):
+    """An entry of a collection as it is now."""
+
+    collection: str
+    """The collection."""
+    id: str
+    """The id within the collection."""
+    kind: EntryKindWord
+    """`case` or `document`."""
+    title: str
+    """What it is about."""
+    text: str | None
+    """The text; null when it was erased."""
+    digest: str
+    """The digest of the text."""
+    characters: int
+    """The length in code points."""
+    source: str | None
+    """The file that an import read it from."""
+    tags: tuple[str, ...]
+    """Words that authors sort entries by."""
+    attributes: dict[str, str]
+    """Further properties."""
+    efficiency: float | None
+    """How efficient a case was, from 0 to 1."""
+    revision: int
+    """The sequence of the knowledge at which it got this text."""
+    edited_at: str
+    """When that was recorded."""
+    edited_by: str
+    """The actor of that."""
 
 
 class CollectionList(ResponseModel):
