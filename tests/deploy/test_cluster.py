@@ -167,7 +167,7 @@ async def test_the_log_of_a_single_server_moves_to_the_cluster_by_the_program_of
     (tmp_path / "copy_streams.py").write_text(program)
     subjects = {"SESSIONS": "session", "LIBRARY": "library", "BLOBS": "blob"}
     async with (
-        await NatsServer.start(NatsConfig(tmp_path / "single")) as single,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path / "single")) as single,
         await nats.connect(single.url) as alone,
     ):
         for stream, subject in subjects.items():
@@ -234,7 +234,14 @@ async def test_rows_go_on_when_one_of_two_projectors_is_killed(
     await roles.kill_container(roles.get_container("projector", 1))
     sequence = await run_turn(gateway, session)
     signal = ProjectionSignal()
-    assert await wait_until_folded(store, signal, "default", session, sequence, within=LONG)
+    assert await wait_until_folded(
+        store=store,
+        signal=signal,
+        tenant="default",
+        session=session,
+        sequence=sequence,
+        within=LONG,
+    )
 
 
 async def test_turns_go_on_while_the_leader_of_the_sessions_is_restarted(

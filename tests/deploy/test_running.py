@@ -99,7 +99,12 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
 
     sequence = settled["settled"]
     assert await wait_until_folded(
-        store, ProjectionSignal(), TENANT, session, sequence, within=REPLY_WITHIN
+        store=store,
+        signal=ProjectionSignal(),
+        tenant=TENANT,
+        session=session,
+        sequence=sequence,
+        within=REPLY_WITHIN,
     )
     listed = (await front.get("/v1/sessions")).json()["sessions"]
     assert (session, 1) in [(each["session"], each["turns"]) for each in listed]

@@ -173,7 +173,7 @@ async def test_a_copied_store_and_dumped_rows_come_back_together(
         build_variables(postgres_server, name, operator.folder / name) for name in databases
     )
     shutil.move(operator.folder / ".turnlog", before["STORE"])
-    async with await NatsServer.start(NatsConfig(Path(before["STORE"]))) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=Path(before["STORE"]))) as server:
         settings = before | {"TURNLOG_NATS_URL": server.url}
         shell = DocShell(operator.folder, exported=settings)
         # What a projector would have done: Postgres holds the rows of the log.
@@ -184,7 +184,9 @@ async def test_a_copied_store_and_dumped_rows_come_back_together(
 
     Operator(operator.folder, after).run_block("restore store and rows")
     address = f"127.0.0.1:{find_free_port()}"
-    async with await NatsServer.start(NatsConfig(Path(after["STORE"]), monitor=True)) as server:
+    async with await NatsServer.start(
+        NatsConfig(data_dir=Path(after["STORE"]), monitor=True)
+    ) as server:
         assert server.monitor_url
         settings = after | {"TURNLOG_NATS_URL": server.url, "TURNLOG_HTTP": address}
         settings["TURNLOG_NATS_MONITOR"] = server.monitor_url

@@ -67,7 +67,7 @@ def test_the_lines_to_begin_with_are_twelve() -> None:
 async def test_a_model_of_ones_own_receives_what_the_log_reads_back(tmp_path: Path) -> None:
     export, command = find_console_block("OPENAI_API_BASE").splitlines()
     setting = export.removeprefix("export ").partition("=")[0]
-    async with OpenAIServer(ModelAnswer(("Good ", "day."))) as model:
+    async with OpenAIServer(ModelAnswer(tokens=("Good ", "day."))) as model:
         exported = {setting: model.url}
         printed = await asyncio.to_thread(
             run_readme_conversation, tmp_path, command.split(), exported

@@ -24,7 +24,7 @@ async def run_two_turns(http: str) -> None:
 
 
 async def test_turns_of_a_service_are_measured(up: TurnlogUp, provider: OpenAIServer) -> None:
-    provider.queue_behaviours(ModelAnswer(("One.",)), ModelAnswer(("Two.",)))
+    provider.queue_behaviours(ModelAnswer(tokens=("One.",)), ModelAnswer(tokens=("Two.",)))
     await run_two_turns(str(up.service.http.base_url))
 
 

@@ -24,7 +24,8 @@ async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
 ) -> None:
     session = await up.service.open_session()
     provider.queue_behaviours(
-        ModelAnswer(("Paris, ", "of course.")), ModelAnswer(("About two ", "million."))
+        ModelAnswer(tokens=("Paris, ", "of course.")),
+        ModelAnswer(tokens=("About two ", "million.")),
     )
     exchange_count = len(provider.exchanges)
     first = await up.service.run_turn(session, "What is the capital of France?")
@@ -77,11 +78,11 @@ async def test_tokens_equal_the_recorded_reply_over_random_disconnects(
     chance = random.Random(7)  # noqa: S311 - chance, not a secret
     session = await up.service.open_session()
     words = tuple(f"word {number} " for number in range(200))
-    provider.queue_behaviours(ModelAnswer(words, pace=0.002))
+    provider.queue_behaviours(ModelAnswer(tokens=words, pace=0.002))
     await up.service.submit_turn(session)
     assert up.service.http.base_url.port
     watcher = ResumingWatcher(
-        up.service.http.base_url.port, f"/v1/sessions/{session}/turns/1/stream"
+        port=up.service.http.base_url.port, path=f"/v1/sessions/{session}/turns/1/stream"
     )
     connections = 0
     while watcher.end_event is None:

@@ -63,7 +63,7 @@ class StartedTurn:
 
 async def start_turn(running: SeparateRoles, text: str = "Hi") -> StartedTurn:
     gate = asyncio.Event()
-    running.provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    running.provider.queue_behaviours(ModelAnswer(tokens=("Never ", "heard."), gates={1: gate}))
     session = await running.service.open_session()
     await running.service.submit_turn(session, text)
     worker = await running.service.wait_for_worker_pid(session)
@@ -205,7 +205,10 @@ async def test_nats_killed_and_started_again_loses_no_turn(working: SeparateRole
 
 async def test_an_approval_outlives_restarts_of_everything(working: SeparateRoles) -> None:
     called = (("time_get_current_time", json.dumps({"timezone": "UTC"})),)
-    answers = ModelAnswer((), finish="tool_calls", tool_calls=called), ModelAnswer(("Noon.",))
+    answers = (
+        ModelAnswer(tokens=(), finish="tool_calls", tool_calls=called),
+        ModelAnswer(tokens=("Noon.",)),
+    )
     working.provider.queue_behaviours(*answers)
     session = await working.service.open_session("guarded")
     await working.service.submit_turn(session, "What time is it?")
@@ -237,7 +240,7 @@ async def test_a_service_that_was_killed_resumes_its_turns_at_once_for_no_other_
     # No other worker would take the turn over before this test is given up.
     patient = {"TURNLOG_ACK_WAIT": "3600", "TURNLOG_MODEL_ADAPTER": "direct"}
     gate, exchanges = asyncio.Event(), len(provider.exchanges)
-    provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("Never ", "heard."), gates={1: gate}))
     words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
     process = await host.start_process(*words, variables=patient)
     ready_file = host.folder / "data/ready.json"
@@ -272,13 +275,13 @@ class TeamAnswers:
         if messages[-1]["role"] == "tool":
             return self._answer_once_late("reply", "It is done.")
         calls = (("thinker", '{"query": "Think."}'), ("seeker", '{"query": "Seek."}'))
-        return ModelAnswer((), finish="tool_calls", tool_calls=calls)
+        return ModelAnswer(tokens=(), finish="tool_calls", tool_calls=calls)
 
     def _answer_once_late(self, what: str, text: str) -> ModelAnswer:
         if what not in self.hanging:
-            return ModelAnswer((text,))
+            return ModelAnswer(tokens=(text,))
         self.hanging.remove(what)
-        return ModelAnswer(("Never ", "heard."), gates={1: asyncio.Event()})
+        return ModelAnswer(tokens=("Never ", "heard."), gates={1: asyncio.Event()})
 
 
 async def kill_worker_of(working: SeparateRoles, session: str, attempt: int = 1) -> None:

@@ -67,7 +67,9 @@ def join_tokens(events: list[TurnEvent]) -> str:
 async def test_a_conversation_from_the_first_turn_to_the_last(
     turnlog: AsyncTurnlogClient, provider: OpenAIServer
 ) -> None:
-    provider.queue_behaviours(ModelAnswer(("Paris.",)), ModelAnswer(("About two ", "million.")))
+    provider.queue_behaviours(
+        ModelAnswer(tokens=("Paris.",)), ModelAnswer(tokens=("About two ", "million."))
+    )
     session = await turnlog.open_session("assistant", attributes={"name": "Ada"})
     first = await session.run_turn("What is the capital of France?")
     assert (first.turn, first.status, first.reply) == (1, "completed", "Paris.")
@@ -85,7 +87,9 @@ async def test_a_conversation_from_the_first_turn_to_the_last(
 
 
 async def test_the_blocking_client_does_the_same(up: TurnlogUp, provider: OpenAIServer) -> None:
-    provider.queue_behaviours(ModelAnswer(("One ", "answer.")), ModelAnswer(("Another.",)))
+    provider.queue_behaviours(
+        ModelAnswer(tokens=("One ", "answer.")), ModelAnswer(tokens=("Another.",))
+    )
 
     def converse() -> tuple[SessionClient, list[TurnEvent], list[str]]:
         with TurnlogClient(get_address(up)) as turnlog:
@@ -139,7 +143,7 @@ async def test_a_stream_goes_on_where_its_connection_broke(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     gate = asyncio.Event()
-    provider.queue_behaviours(ModelAnswer(("It goes ", "on ", "and on."), gates={1: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("It goes ", "on ", "and on."), gates={1: gate}))
     async with connect_through_proxy(up) as (turnlog, proxy):
         session = await turnlog.open_session("assistant")
         events = list[TurnEvent]()
@@ -157,7 +161,7 @@ async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
     turnlog: AsyncTurnlogClient, up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     gate = asyncio.Event()
-    provider.queue_behaviours(ModelAnswer(("At ", "last."), gates={0: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("At ", "last."), gates={0: gate}))
     session = await turnlog.open_session("assistant")
     with pytest.raises(TurnUnsettled):
         await session.run_turn("Hello", timeout=0.05)
@@ -185,7 +189,7 @@ async def test_a_refusal_names_the_field_and_the_fix(turnlog: AsyncTurnlogClient
 
 
 async def test_commands_on_a_session(turnlog: AsyncTurnlogClient, provider: OpenAIServer) -> None:
-    provider.queue_behaviours(ModelAnswer(("A secret.",)), ModelAnswer(("Nothing.",)))
+    provider.queue_behaviours(ModelAnswer(tokens=("A secret.",)), ModelAnswer(tokens=("Nothing.",)))
     session = await turnlog.open_session("assistant", session=None)
     await session.run_turn("Tell me.")
     redacted = await session.redact_reply(1, "a secret", replacement="(withheld)")
@@ -273,7 +277,7 @@ async def test_a_user_has_their_own_prompts(
     async def read_prompt() -> str:
         """Return what the model is sent of a turn of this user."""
         seen = len(provider.exchanges)
-        provider.queue_behaviours(ModelAnswer(("Yes.",)))
+        provider.queue_behaviours(ModelAnswer(tokens=("Yes.",)))
         await session.run_turn("Hello", user=user)
         (exchange,) = provider.exchanges[seen:]
         return exchange.raw.decode()
@@ -296,7 +300,9 @@ async def test_a_user_has_their_own_prompts(
 async def test_a_user_has_a_quota_and_usage_and_judges_replies(
     turnlog: AsyncTurnlogClient, up: TurnlogUp, provider: OpenAIServer
 ) -> None:
-    provider.queue_behaviours(ModelAnswer(("One.",)), ModelAnswer(("Two.",)), ModelAnswer(("3.",)))
+    provider.queue_behaviours(
+        ModelAnswer(tokens=("One.",)), ModelAnswer(tokens=("Two.",)), ModelAnswer(tokens=("3.",))
+    )
     user = "client/ann"
     quota = await turnlog.set_quota(user, output_tokens=10**6, requests_per_day=1_000)
     assert (quota.allowed, quota.limits.requests_per_hour) == (True, None)
@@ -313,9 +319,9 @@ async def test_a_user_has_a_quota_and_usage_and_judges_replies(
     assert [(each.turn, each.vote) for each in votes] == [(1, "down"), (1, "up")]
     await turnlog.request(
         ClientOperation(
-            "GET",
-            f"/v1/sessions/{session.session}/calls",
-            CommandAnswer,
+            method="GET",
+            path=f"/v1/sessions/{session.session}/calls",
+            answer=CommandAnswer,
             query={"min_sequence": str(judged.sequence)},
         )
     )

@@ -37,7 +37,9 @@ async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[Tra
     with run_collector() as collector:
         async with run_turnlog_up(host, variables={"TURNLOG_OTLP_ENDPOINT": collector.url}) as up:
             session = await up.service.open_session("persistent")
-            provider.queue_behaviours(ModelRefusal(500, message=ASKED), ModelAnswer((REPLIED,)))
+            provider.queue_behaviours(
+                ModelRefusal(status=500, message=ASKED), ModelAnswer(tokens=(REPLIED,))
+            )
             answer = await up.service.http.post(
                 f"/v1/sessions/{session}/turns?wait=150",
                 json={"text": ASKED},

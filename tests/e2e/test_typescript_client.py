@@ -81,7 +81,9 @@ async def read_lines(process: Process) -> list[Any]:
 async def test_a_conversation_from_the_first_turn_to_the_last(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
-    provider.queue_behaviours(ModelAnswer(("Paris.",)), ModelAnswer(("About two ", "million.")))
+    provider.queue_behaviours(
+        ModelAnswer(tokens=("Paris.",)), ModelAnswer(tokens=("About two ", "million."))
+    )
     async with run_consumer(program, "converse", str(up.service.http.base_url)) as process:
         first, *streamed, replies, preview, excluded, names, refused = await read_lines(process)
     assert first == ["completed", "Paris."]
@@ -97,7 +99,7 @@ async def test_a_stream_goes_on_where_its_connection_broke(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     gate = asyncio.Event()
-    provider.queue_behaviours(ModelAnswer(("It goes ", "on ", "and on."), gates={1: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("It goes ", "on ", "and on."), gates={1: gate}))
     session = await up.service.open_session()
     async with run_fault_proxy(str(up.service.http.base_url)) as proxy:
         address = f"http://127.0.0.1:{urlsplit(proxy.url).port}"
@@ -128,7 +130,8 @@ async def test_a_turn_that_waits_for_a_person_says_so_at_once(
 ) -> None:
     asked = ("time_get_current_time", '{"timezone": "UTC"}')
     provider.queue_behaviours(
-        ModelAnswer((), finish="tool_calls", tool_calls=(asked,)), ModelAnswer(("Noon.",))
+        ModelAnswer(tokens=(), finish="tool_calls", tool_calls=(asked,)),
+        ModelAnswer(tokens=("Noon.",)),
     )
     async with run_consumer(program, "approve", str(up.service.http.base_url)) as process:
         needed, done = await read_lines(process)
@@ -140,7 +143,7 @@ async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     gate = asyncio.Event()
-    provider.queue_behaviours(ModelAnswer(("At ", "last."), gates={0: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("At ", "last."), gates={0: gate}))
     session = await up.service.open_session()
     address = str(up.service.http.base_url)
     async with run_consumer(program, "leave", address, session) as process:
@@ -161,7 +164,7 @@ async def test_a_signal_ends_a_stream_of_some_types_that_is_at_rest(
 async def test_knowledge_quotas_and_usage_of_a_user(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
-    provider.queue_behaviours(ModelAnswer(("Hello.",)))
+    provider.queue_behaviours(ModelAnswer(tokens=("Hello.",)))
     async with run_consumer(program, "share", str(up.service.http.base_url)) as process:
         printed = await read_lines(process)
     assert printed == [

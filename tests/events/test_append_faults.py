@@ -35,7 +35,7 @@ from turnlog.services.platform.nats_server import NatsServer
 async def open_impatient_log(url: str, patience: float = 30.0) -> AsyncGenerator[JetStreamLog]:
     """A log that soon takes silence for silence, and tries for a long time."""
     async with open_connection(url, patience=0.5) as connection:
-        yield JetStreamLog(connection, patience=patience)
+        yield JetStreamLog(connection=connection, patience=patience)
 
 
 async def wait_for_event(log: EventLog, tenant: str, session: str, sequence: int) -> None:

@@ -26,7 +26,7 @@ SUBJECT_OFFSET = 30
 @asynccontextmanager
 async def open_snapshots(folder: Path) -> AsyncGenerator[JetStreamSnapshotStore]:
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, StreamOptions()) as client,
     ):
         yield client.snapshots
@@ -77,7 +77,7 @@ async def test_a_client_goes_on_with_a_server_that_restarts_without_its_snapshot
     tmp_path: Path,
 ) -> None:
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as client,
     ):
         await client.snapshots.put_snapshot("t", "s", b"a state")

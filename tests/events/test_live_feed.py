@@ -35,7 +35,7 @@ def build_feed(decoded: list[int] | None = None) -> LiveFeed[str]:
             decoded.append(sequence)
         return stored.decode()
 
-    return LiveFeed("session.>", 3, decode, is_open=True)
+    return LiveFeed(subjects="session.>", key_words=3, decode=decode, is_open=True)
 
 
 def test_a_message_is_queued_for_those_who_watch_its_subject_and_decoded_once() -> None:
@@ -196,7 +196,9 @@ async def test_a_gap_in_a_session_is_read_from_the_log(
     ):
         assert await anext(watched) == first
         async with lose_frames(reader):
-            lost = await append_one_by_one(jetstream.log, fresh_tenant, "s", 3, first.head)
+            lost = await append_one_by_one(
+                log=jetstream.log, tenant=fresh_tenant, session="s", count=3, after=first.head
+            )
         (last,) = await append_texts(jetstream.log, fresh_tenant, "s", "5", after=lost[-1].head)
         assert await take_items(watched, 4, within=60) == [*lost, last]
 

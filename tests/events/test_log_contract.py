@@ -70,7 +70,9 @@ async def test_they_are_already_there_after_others_went_on(
 ) -> None:
     batch = build_batch(fresh_tenant, "s", None, "one")
     (first,) = require_appended(await store.log.append_batch(batch))
-    await append_one_by_one(store.log, fresh_tenant, "s", 3, first.head)
+    await append_one_by_one(
+        log=store.log, tenant=fresh_tenant, session="s", count=3, after=first.head
+    )
     assert await store.log.append_batch(batch) == BatchAlreadyStored((first,))
 
 
@@ -156,7 +158,9 @@ async def test_a_tail_of_any_length_comes_whole_and_in_order(
     events = await append_one_by_one(store.log, fresh_tenant, "s", 3)
     for _ in range(length):
         await append_texts(store.log, fresh_tenant, f"other-{len(events)}", "between")
-        events += await append_one_by_one(store.log, fresh_tenant, "s", 1, events[-1].head)
+        events += await append_one_by_one(
+            log=store.log, tenant=fresh_tenant, session="s", count=1, after=events[-1].head
+        )
     tail = await store.log.read_range(fresh_tenant, "s", events[2].head, events[-1])
     assert list(tail) == events[3:]
 
@@ -287,7 +291,9 @@ async def test_following_live_goes_on_with_what_comes(
         places = [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
         while len(places) < 3:
             places += [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
-        events += await append_one_by_one(store.log, fresh_tenant, "s", 3, events[-1].head)
+        events += await append_one_by_one(
+            log=store.log, tenant=fresh_tenant, session="s", count=3, after=events[-1].head
+        )
         while len(places) < 6:
             places += [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
     assert places == [event.stream_sequence for event in events]
@@ -299,7 +305,9 @@ async def test_watching_joins_past_and_live_without_gap_or_repeat(
 ) -> None:
     events = await append_one_by_one(store.log, fresh_tenant, "s", 25)
     growing = asyncio.create_task(
-        append_one_by_one(store.log, fresh_tenant, "s", 60, events[-1].head)
+        append_one_by_one(
+            log=store.log, tenant=fresh_tenant, session="s", count=60, after=events[-1].head
+        )
     )
     async with aclosing(store.log.watch_session(fresh_tenant, "s", after)) as watched:
         seen = await take_items(watched, 85 - after)

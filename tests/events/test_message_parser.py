@@ -25,7 +25,7 @@ payloads = st.binary(max_size=40) | st.sampled_from([b"\r\n", b"MSG a 7 1\r\nx\r
 headers = st.none() | st.sampled_from([b"NATS/1.0\r\na: b\r\n\r\n", b"NATS/1.0 100 Idle\r\n\r\n"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SentMessage:
     sid: int
     subject: bytes
@@ -51,7 +51,9 @@ class Client:
     async def _process_msg(
         self, sid: int, subject: bytes, reply: bytes, payload: bytes, headers: bytes | None
     ) -> None:
-        self.heard.append(SentMessage(sid, subject, reply, headers, payload))
+        self.heard.append(
+            SentMessage(sid=sid, subject=subject, reply=reply, headers=headers, payload=payload)
+        )
 
     async def _process_ping(self) -> None:
         self.heard.append("ping")
@@ -133,7 +135,10 @@ def test_what_was_begun_on_a_connection_that_broke_is_forgotten() -> None:
 def test_without_anything_to_take_all_is_nats_pys() -> None:
     client = Client()
     parse_stream(b"PING\r\nMSG a 3 1\r\nx\r\n", [3, 9], RawParser(Parser(client)))
-    assert client.heard == ["ping", SentMessage(3, b"a", b"", None, b"x")]
+    assert client.heard == [
+        "ping",
+        SentMessage(sid=3, subject=b"a", reply=b"", headers=None, payload=b"x"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,9 @@ async def test_readers_live_on_through_kills_of_the_server(
             for _ in range(2):
                 os.kill(own_server.pid, signal.SIGKILL)
                 await own_server.restart()
-                events += await append_one_by_one(log, fresh_tenant, "s", 20, events[-1].head)
+                events += await append_one_by_one(
+                    log=log, tenant=fresh_tenant, session="s", count=20, after=events[-1].head
+                )
                 seen += await take_items(watched, 20)
             while len(followed_places) < 60:
                 followed_places += [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
@@ -154,7 +156,9 @@ async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
         places = [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
         for _ in range(2):
             proxy.drop_server_data()  # what is sent to the readers now is lost
-            events += await append_one_by_one(jetstream.log, fresh_tenant, "s", 10, events[-1].head)
+            events += await append_one_by_one(
+                log=jetstream.log, tenant=fresh_tenant, session="s", count=10, after=events[-1].head
+            )
             proxy.reset_faults()
             seen += await take_items(watched, 10)
             while len(places) < len(events):
@@ -204,7 +208,9 @@ async def test_a_log_that_was_rolled_back_is_never_followed_on(
         events = await append_one_by_one(client.log, fresh_tenant, "s", 2)
         await copy_store(own_server, folder, copy)
         async with aclosing(client.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
-            await append_one_by_one(client.log, fresh_tenant, "s", 2, events[-1].head)
+            await append_one_by_one(
+                log=client.log, tenant=fresh_tenant, session="s", count=2, after=events[-1].head
+            )
             while (await take_items(bulks, 1))[0][-1].stream_sequence < 4:
                 pass
             await restore_store(own_server, folder, copy)
@@ -221,7 +227,9 @@ async def test_a_log_that_was_rolled_back_and_grew_again_is_never_followed_on(
         await copy_store(own_server, folder, copy)
         await extend_store(copy, lambda log: append_one_by_one(log, fresh_tenant, "new", 5))
         async with aclosing(client.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
-            await append_one_by_one(client.log, fresh_tenant, "s", 2, events[-1].head)
+            await append_one_by_one(
+                log=client.log, tenant=fresh_tenant, session="s", count=2, after=events[-1].head
+            )
             while (await take_items(bulks, 1))[0][-1].stream_sequence < 4:
                 pass
             await restore_store(own_server, folder, copy)
@@ -278,7 +286,9 @@ async def test_a_reader_of_the_past_is_not_slowed_by_what_is_written_meanwhile(
     events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 30)
     async with aclosing(jetstream.log.stream_raw_events(fresh_tenant, 0, live=False)) as bulks:
         places = [raw.stream_sequence for raw in await anext(bulks)]
-        await append_one_by_one(jetstream.log, fresh_tenant, "s", 30, events[-1].head)
+        await append_one_by_one(
+            log=jetstream.log, tenant=fresh_tenant, session="s", count=30, after=events[-1].head
+        )
         places += [raw.stream_sequence async for bulk in bulks for raw in bulk]
     assert places == [event.stream_sequence for event in events]
     assert list_sequences(events) == list(range(1, 31))

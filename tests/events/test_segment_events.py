@@ -57,11 +57,17 @@ def build_batch(tenant: str, after: ChainHead | None, *texts: str) -> EventBatch
     first = after.sequence + 1 if after else 1
     drafts = [
         EventDraft(
-            build_added(text, first=number), make_id(number), FIRST_EVENT_TIME, "/test", "ann"
+            event=build_added(text, first=number),
+            id=make_id(number),
+            at=FIRST_EVENT_TIME,
+            source="/test",
+            actor="ann",
         )
         for number, text in enumerate(texts, first)
     ]
-    return encode_batch(tenant, SEGMENT_FAMILY, after, drafts, LIBRARY_HISTORY)
+    return encode_batch(
+        tenant=tenant, session=SEGMENT_FAMILY, after=after, drafts=drafts, kind=LIBRARY_HISTORY
+    )
 
 
 @pytest_asyncio.fixture(params=["memory", "jetstream"])

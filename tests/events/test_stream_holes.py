@@ -59,7 +59,7 @@ async def damage_store(
 ) -> None:
     """Write two sessions of two tenants in turn, stop the server, and damage its store."""
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         await append_one_by_one(on.log, "t", "s", LENGTH // 2)
@@ -72,7 +72,7 @@ async def damage_store(
 async def test_a_flipped_byte_is_a_hole_that_ends_every_reader(tmp_path: Path, lost: int) -> None:
     await damage_store(tmp_path, lambda stream: stream.flip_byte(lost))
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         for live in (False, True):
@@ -95,7 +95,7 @@ async def test_a_session_whose_last_event_is_lost_is_no_session_without_events(
 ) -> None:
     await damage_store(tmp_path, lambda stream: stream.flip_byte(LENGTH))
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         # The server would take another first event of this session.
@@ -108,7 +108,7 @@ async def test_a_session_whose_last_event_is_lost_is_no_session_without_events(
 async def test_a_lost_block_is_one_hole_from_the_first_event_to_the_last(tmp_path: Path) -> None:
     await damage_store(tmp_path, lambda stream: stream.block.unlink())
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         for tenant in (None, "t"):
@@ -119,7 +119,7 @@ async def test_a_lost_block_is_one_hole_from_the_first_event_to_the_last(tmp_pat
 async def test_a_cut_tail_is_a_hole_up_to_where_the_server_knows_it_was(tmp_path: Path) -> None:
     await damage_store(tmp_path, lambda stream: stream.cut_tail(3))
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         places, hole = await read_until_hole(on.log, None)
@@ -133,7 +133,7 @@ async def test_a_lost_event_of_a_leaf_is_missing_and_not_one_that_never_was(
     tmp_path: Path, *, is_counted: bool
 ) -> None:
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         whole, damaged = [await append_exclusions(on.log, session) for session in "ab"]
@@ -143,7 +143,7 @@ async def test_a_lost_event_of_a_leaf_is_missing_and_not_one_that_never_was(
     else:
         stored.drop_sequence(lost.stream_sequence)
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         leaf = TurnExcluded.leaf
@@ -185,7 +185,7 @@ async def test_a_log_in_memory_has_the_same_holes() -> None:
 async def test_a_lost_blob_is_gone_and_a_hole_of_its_stream(tmp_path: Path) -> None:
     await damage_store(tmp_path, lambda stream: stream.flip_byte(1), BLOBS_STREAM)
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         with pytest.raises(Corrupt, match="it is gone"):

@@ -63,7 +63,7 @@ def build_full_session() -> TutorSession:
 
 def build_sparse_session() -> TutorSession:
     """One file, one filled field, no choices."""
-    material = SessionMaterial(load_shipped_material(SHARE).blueprint, SPARSE)
+    material = SessionMaterial(blueprint=load_shipped_material(SHARE).blueprint, cartridge=SPARSE)
     return (
         open_tutor_session(material, {"persona": PERSONA}, locale="fr")
         .submit_text("Why?")
@@ -74,7 +74,9 @@ def build_sparse_session() -> TutorSession:
 def build_empty_session() -> TutorSession:
     """No file, no field, and nothing is said."""
     return (
-        open_tutor_session(SessionMaterial(load_shipped_material(SHARE).blueprint, LEAST), {})
+        open_tutor_session(
+            SessionMaterial(blueprint=load_shipped_material(SHARE).blueprint, cartridge=LEAST), {}
+        )
         .submit_text("")
         .answer_turn("")
     )

@@ -334,7 +334,7 @@ async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too
     await tutor_service.submit_and_watch(
         session, "Who are you?", answer_with_text("Hm. ", FORBIDDEN, "Soon.")
     )
-    tutor_service.provider.queue_behaviours(ModelRefusal(500))
+    tutor_service.provider.queue_behaviours(ModelRefusal(status=500))
     await tutor_service.submit_and_watch(session, "Pardon?", answer_with_text("A friend."))
     await tutor_service.submit_and_watch(session, "Really?", answer_with_text("Of course."))
     sent: list[Any] = [
@@ -401,7 +401,7 @@ async def test_t8_a_debrief_that_failed_is_held_again_when_asked_for_without_a_t
             session, f"Why {n}?", answer_with_text(f"Because {n}.")
         )
     tutor_service.provider.queue_behaviours(
-        answer_with_signal("understood", "Well done."), ModelRefusal(401)
+        answer_with_signal("understood", "Well done."), ModelRefusal(status=401)
     )
     await tutor_service.watch_turn(
         session, await tutor_service.service.submit_turn(session, "I see it now.")
@@ -537,7 +537,7 @@ async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_an
         session, "One", answer_with_signal("understood", "Too early.")
     )
     invented = ModelAnswer(
-        ("Too clever.",),
+        tokens=("Too clever.",),
         tool_calls=(
             ("transition_phase", '{"signal": "victory"}'),
             ("transition_phase", "not JSON"),
@@ -599,7 +599,9 @@ async def test_t11_an_answer_that_is_a_signal_and_no_word_ends_the_phase_too(
 ) -> None:
     session = await tutor_service.open_session(DRAW)
     await tutor_service.submit_and_watch(session, "One")
-    wordless = ModelAnswer((), tool_calls=(("transition_phase", '{"signal": "understood"}'),))
+    wordless = ModelAnswer(
+        tokens=(), tool_calls=(("transition_phase", '{"signal": "understood"}'),)
+    )
     received = await tutor_service.submit_and_watch(
         session, "Two", wordless, answer_with_text("Now look.")
     )
@@ -651,7 +653,9 @@ async def test_t11_a_teacher_may_send_a_signal_that_the_phase_offers(
     for n in range(2):
         await tutor_service.submit_and_watch(session, f"Why {n}?")
     gate = asyncio.Event()
-    tutor_service.provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    tutor_service.provider.queue_behaviours(
+        ModelAnswer(tokens=("Never ", "heard."), gates={1: gate})
+    )
     turn = await tutor_service.service.submit_turn(session, "And?")
     busy = await tutor_service.post_command(session, "phase", signal="understood")
     assert (busy.status_code, busy.json()["code"]) == (409, "turn-open")
@@ -699,14 +703,14 @@ async def test_t12_a_redacted_reply_ends_with_the_reason_and_the_replacement(
 
 async def test_t12_a_turn_that_fails_or_is_cancelled_says_so(tutor_service: TutorService) -> None:
     session = await tutor_service.open_dialogue()
-    tutor_service.provider.queue_behaviours(ModelRefusal(401))
+    tutor_service.provider.queue_behaviours(ModelRefusal(status=401))
     failed = await tutor_service.watch_turn(
         session, await tutor_service.service.submit_turn(session, "One")
     )
     assert list_event_names(failed) == ["failed"]
     assert failed[-1].json == {"code": "unauthorised", "retryable": False, "partial": ""}
     tutor_service.provider.queue_behaviours(
-        ModelAnswer(("Never. ", "Heard."), gates={1: asyncio.Event()})
+        ModelAnswer(tokens=("Never. ", "Heard."), gates={1: asyncio.Event()})
     )
     exchange_count = len(tutor_service.provider.exchanges)
     turn = await tutor_service.service.submit_turn(session, "Two")
@@ -721,9 +725,9 @@ async def test_t12_an_attempt_that_is_given_up_is_announced_and_every_call_has_i
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
-    broken = ModelAnswer(("Half. ", "An ans"), breaks=AnswerBreak(2, "disconnect"))
+    broken = ModelAnswer(tokens=("Half. ", "An ans"), breaks=AnswerBreak(2, "disconnect"))
     usage = {"prompt_tokens": 300, "completion_tokens": 20}
-    tutor_service.provider.queue_behaviours(broken, ModelAnswer(("Whole.",), usage=usage))
+    tutor_service.provider.queue_behaviours(broken, ModelAnswer(tokens=("Whole.",), usage=usage))
     turn = await tutor_service.service.submit_turn(session, "Labas")
     received = await tutor_service.watch_turn(session, turn)
     reset = list_event_names(received).index("attempt-reset")

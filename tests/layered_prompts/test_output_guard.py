@@ -51,7 +51,7 @@ def build_material(hold_back: HoldBack) -> SessionMaterial:
     blueprint = remove_retry_delays(DRAW.blueprint)
     written = blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["hold_back"] = hold_back
-    return SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
+    return SessionMaterial(blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge)
 
 
 MATERIALS: Final = {hold: build_material(hold) for hold in HOLDS}
@@ -162,7 +162,7 @@ def test_the_work_for_a_reply_grows_with_its_length_only(hold_back: HoldBack, un
         searched += len(text)
 
     pieces = [unit * 40] * 5_000
-    guard = OutputGuard(hold_back, (("count", count_characters),))
+    guard = OutputGuard(hold_back=hold_back, rules=(("count", count_characters),))
     texts, violation = feed_guard(guard, pieces)
     assert (violation, "".join(texts)) == (None, "".join(pieces))
     length = len("".join(pieces))
@@ -181,7 +181,7 @@ def test_a_rule_about_the_beginning_of_a_reply_does_not_end_it_in_the_middle(
         return None if text.startswith("Begin") else "it does not begin so"
 
     pieces = ["Begin. ", *["And on. "] * 5_000]
-    guard = OutputGuard(hold_back, (("beginning", find_late_beginning),))
+    guard = OutputGuard(hold_back=hold_back, rules=(("beginning", find_late_beginning),))
     texts, violation = feed_guard(guard, pieces)
     assert (violation, "".join(texts)) == (None, "".join(pieces))
     assert len(texts) > MATCH_REACH // 8, "no more is held back than it must"
@@ -191,7 +191,9 @@ def test_a_rule_about_the_beginning_of_a_reply_does_not_end_it_in_the_middle(
 async def test_patterns_are_compiled_once_when_a_session_is_loaded() -> None:
     written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["rules"] = [{"name": "rare", "pattern": "a rare secret"}]
-    play = CrashingSession(SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge))
+    play = CrashingSession(
+        SessionMaterial(blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge)
+    )
     await play.open_session()
     state = await play.house.sessions.load_state(TENANT, SESSION)
     assert state
@@ -225,7 +227,9 @@ async def test_a_registered_check_runs_in_a_thread_because_it_may_take_any_time(
     written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["rules"] = [{"name": "noted", "check": "noted"}]
     written["policies"]["safety"]["hold_back"] = "none"
-    material = SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
+    material = SessionMaterial(
+        blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge
+    )
     assert await build_guard(material).add_text("Hello.") == "Hello."
     (thread,) = import_module("noted_check").threads
     assert thread != threading.get_ident()
@@ -234,7 +238,7 @@ async def test_a_registered_check_runs_in_a_thread_because_it_may_take_any_time(
 async def test_a_session_that_pinned_another_pattern_is_refused_with_what_to_do() -> None:
     written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["rules"] = [{"name": "old", "pattern": "(?=a)b"}]
-    pinned = SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
+    pinned = SessionMaterial(blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge)
     with pytest.raises(Refused) as refused:
         build_guard(pinned)
     assert "the pattern of the rule `old` cannot be used: look-ahead" in refused.value.detail
@@ -343,7 +347,7 @@ async def judge_slowly(text: str) -> str | None:
 @pytest.mark.parametrize("length", [1, 3 * LONG_TEXT])
 async def test_a_check_that_waits_is_awaited_after_those_before_it(length: int) -> None:
     rules = (("words", find_no), ("judge", judge_slowly))
-    guard, filling = OutputGuard("reply", rules), "so " * length
+    guard, filling = OutputGuard(hold_back="reply", rules=rules), "so " * length
     assert await guard.check_text(f"{filling} well") is None
     assert await guard.check_text(f"{filling} a sword") == GuardViolation(
         "judge", "it touches weapons"
@@ -354,7 +358,7 @@ async def test_a_check_that_waits_is_awaited_after_those_before_it(length: int) 
 
 
 async def test_a_check_that_raises_fails_its_attempt_and_withholds_a_result_that_is_there() -> None:
-    guard = OutputGuard("reply", (("judge", judge_slowly),))
+    guard = OutputGuard(hold_back="reply", rules=(("judge", judge_slowly),))
     await guard.add_text("It is unclear.")
     with pytest.raises(SafetyCheckFailure) as failed:
         await guard.release_rest()

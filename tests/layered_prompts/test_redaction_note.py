@@ -42,7 +42,9 @@ BLUEPRINT: Final = remove_retry_delays(DRAW.blueprint)
 
 
 async def open_crashing_session(cartridge: dict[str, JsonValue] | None = None) -> CrashingSession:
-    play = CrashingSession(SessionMaterial(BLUEPRINT, cartridge or DRAW.cartridge))
+    play = CrashingSession(
+        SessionMaterial(blueprint=BLUEPRINT, cartridge=cartridge or DRAW.cartridge)
+    )
     await play.open_session()
     await play.submit_text("One")
     return play

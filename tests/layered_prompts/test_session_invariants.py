@@ -169,7 +169,7 @@ def rebuild_digest(made: ReadBackCall, blobs: dict[str, str]) -> str:
     assert state is not None
     assert made.call.manifest.sequence == state.head.sequence
     manifest = made.call.manifest
-    call = PromptCall(manifest.kind, made.call.model, manifest.at)
+    call = PromptCall(kind=manifest.kind, model=made.call.model, at=manifest.at)
     places = {event.stream_sequence: event.event for event in made.before}
     plan = plan_prompt(TIGHT_MATERIAL, state, call)
     texts = {each: getattr(places[each.place], each.field).text for each in plan.needs.text_refs}

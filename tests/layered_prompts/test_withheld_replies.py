@@ -95,7 +95,7 @@ async def test_a_client_that_comes_back_in_between_ends_with_the_replacement_onl
 ) -> None:
     gate = asyncio.Event()
     tutor_service.provider.queue_behaviours(
-        ModelAnswer(("Well. ", "So. ", FORBIDDEN, "Soon."), gates={2: gate})
+        ModelAnswer(tokens=("Well. ", "So. ", FORBIDDEN, "Soon."), gates={2: gate})
     )
     session = await tutor_service.open_session(DRAW)
     turn = await tutor_service.service.submit_turn(session, "Who are you?")
@@ -104,7 +104,7 @@ async def test_a_client_that_comes_back_in_between_ends_with_the_replacement_onl
     async with tutor_service.service.watch_turn(session, turn) as answer:
         first = await anext(answer.iterate_events())
     path = f"/v1/sessions/{session}/turns/{turn}/stream"
-    watcher = ResumingWatcher(port, path, text=first.json["text"], last_id=first.id)
+    watcher = ResumingWatcher(port=port, path=path, text=first.json["text"], last_id=first.id)
     gate.set()
     await tutor_service.service.wait_for_event(session, ReplyRedacted, turn=turn)
     await watcher.watch_connection()
@@ -125,7 +125,7 @@ async def test_a_rule_that_holds_nothing_back_is_followed_by_a_redaction_of_what
     with edit_file(file, shy):
         session = await tutor_service.open_session(DRAW)
     pieces = ("Write to trick", "@exa", "mple", ".org or so.")
-    provider.queue_behaviours(ModelAnswer(pieces))
+    provider.queue_behaviours(ModelAnswer(tokens=pieces))
     received = await tutor_service.watch_turn(
         session, await tutor_service.service.submit_turn(session, "Who are you?")
     )
@@ -146,7 +146,7 @@ async def test_a_reply_that_a_person_withholds_is_replaced_for_whoever_watched_i
     port = tutor_service.service.http.base_url.port
     assert port is not None
     path = f"/v1/sessions/{session}/turns/1/stream"
-    watcher = ResumingWatcher(port, path, text="Hello.", last_id=received[-1].id)
+    watcher = ResumingWatcher(port=port, path=path, text="Hello.", last_id=received[-1].id)
     await watcher.watch_connection()
     assert watcher.names == ["redact"]
     assert watcher.end_event

@@ -47,7 +47,12 @@ REPAIRED: tuple[ScenarioStep, ...] = (
     submit_turn("How many?"),
     claim_turn(),
     lambda state: CompleteTurn(
-        get_attempt(state), '{"answer": 7}', "stop", SAMPLE_SPENT, raw=RAW, repairs=("a comma",)
+        attempt=get_attempt(state),
+        text='{"answer": 7}',
+        finish="stop",
+        spent=SAMPLE_SPENT,
+        raw=RAW,
+        repairs=("a comma",),
     ),
 )
 
@@ -63,10 +68,10 @@ TOOL_CALLED: tuple[ScenarioStep, ...] = (
     submit_turn("Look"),
     claim_turn(),
     lambda state: AnswerCall(
-        get_attempt(state),
-        "I look.",
-        "tool_calls",
-        SAMPLE_SPENT,
+        attempt=get_attempt(state),
+        text="I look.",
+        finish="tool_calls",
+        spent=SAMPLE_SPENT,
         tools=(ToolRequest(id="t1", tool="look", arguments="{}"),),
         offered_tools=("look",),
         max_tools=1,
@@ -89,10 +94,10 @@ WITHHELD: tuple[ScenarioStep, ...] = (
     submit_turn("Tell me"),
     claim_turn(),
     lambda state: CompleteTurn(
-        get_attempt(state),
-        "a secret",
-        "safety",
-        SAMPLE_SPENT,
+        attempt=get_attempt(state),
+        text="a secret",
+        finish="safety",
+        spent=SAMPLE_SPENT,
         withheld=WithheldAnswer("a secret", "secrets", "(Withheld.)", DIGEST),
     ),
 )
@@ -243,7 +248,7 @@ def test_readers_of_the_reply_and_of_its_time_see_the_same(
 
 
 def describe_record(session: SessionScenario) -> object:
-    record = apply_log_events(ReplyRecord(1), session.events)
+    record = apply_log_events(ReplyRecord(turn=1), session.events)
     answered = (record.attempt, record.call, record.is_answered, record.abandoned_attempt)
     return answered, type(record.end_event)
 

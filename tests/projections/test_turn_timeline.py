@@ -161,11 +161,36 @@ def test_tools_and_approvals_belong_to_the_call_that_asked_for_them() -> None:
         *(end(66, 2, 1_000, call="1.2"), complete(66)),
     )
     (approval,) = (span for span in found.spans if span.kind == "approval")
-    assert approval == TurnSpan("approval", 7, 1_000, 60_000, "1.1", "1", "approved")
+    assert approval == TurnSpan(
+        kind="approval",
+        sequence=7,
+        offset_ms=1_000,
+        length_ms=60_000,
+        call="1.1",
+        name="1",
+        outcome="approved",
+    )
     tools = [span for span in found.spans if span.kind == "tool"]
     assert tools == [
-        TurnSpan("tool", 10, 62_100, 1_900, "1.1", "look", "answered", step=2),
-        TurnSpan("tool", 11, 64_500, None, "1.1", "pay", "refused"),
+        TurnSpan(
+            kind="tool",
+            sequence=10,
+            offset_ms=62_100,
+            length_ms=1_900,
+            call="1.1",
+            name="look",
+            outcome="answered",
+            step=2,
+        ),
+        TurnSpan(
+            kind="tool",
+            sequence=11,
+            offset_ms=64_500,
+            length_ms=None,
+            call="1.1",
+            name="pay",
+            outcome="refused",
+        ),
     ]
     # The next call was prepared once the last tool had returned.
     assert ("preparing", "", 64_500, 500) in describe(found)

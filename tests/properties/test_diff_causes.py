@@ -35,7 +35,7 @@ DEEDS = st.sampled_from(
 
 @st.composite
 def draw_session(draw: st.DrawFn) -> TrackedSession:
-    led = TrackedSession(build_tracked_blueprint())
+    led = TrackedSession(blueprint=build_tracked_blueprint())
     led.add_segment(1, "The sea is near.")
     led.add_segment(2, "She hums.", "npc.a", 0)
     led.add_segment(3, "She lies.", "npc.a", 2)

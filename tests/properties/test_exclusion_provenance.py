@@ -21,7 +21,7 @@ few = settings(max_examples=30)
 def test_every_turn_that_is_not_as_it_was_said_has_the_event_that_did_it(
     most: int, actions: list[str], data: st.DataObject
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(history={"recent": {"max_turns": most}}))
+    led = TrackedSession(blueprint=build_tracked_blueprint(history={"recent": {"max_turns": most}}))
     call = ""
     for action in ("talk", *actions, "talk"):
         if action == "talk":

@@ -68,7 +68,7 @@ def run_turn(draw: st.DrawFn, led: TrackedSession) -> str:
 @st.composite
 def draw_fork(draw: st.DrawFn) -> tuple[TrackedSession, TrackedSession, int]:
     """Draw a session and a fork of it that both continued, and the sequence of the fork."""
-    origin = TrackedSession(build_tracked_blueprint())
+    origin = TrackedSession(blueprint=build_tracked_blueprint())
     run_turn(draw, origin)
     apply_actions(draw, origin, draw(DEEDS))
     fork, at = deepcopy(origin), origin.last_sequence

@@ -57,7 +57,7 @@ def collect_turns(changes: list[PromptChange]) -> set[int]:
 def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
     most: int, talks: int, data: st.DataObject
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(history={"recent": {"max_turns": most}}))
+    led = TrackedSession(blueprint=build_tracked_blueprint(history={"recent": {"max_turns": most}}))
     calls = [run_turn(led, f"text {n}", f"reply {n}") for n in range(talks)]
     before, after = sorted(data.draw(st.integers(0, talks - 1)) for _ in "ab")
     pushed = list_removed(diff_calls(led, calls[before], calls[after]), "max_turns")
@@ -75,7 +75,7 @@ def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
 def test_turns_that_were_excluded_went_for_that_whatever_the_limit(
     most: int,
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(history={"recent": {"max_turns": most}}))
+    led = TrackedSession(blueprint=build_tracked_blueprint(history={"recent": {"max_turns": most}}))
     calls = [run_turn(led, f"text {n}", f"reply {n}") for n in range(most + 1)]
     led.toggle_exclusion(most + 1)
     led.toggle_exclusion(most)
@@ -98,7 +98,7 @@ def run_turn(led: TrackedSession, text: str, reply: str, **inputs: JsonValue) ->
 def test_a_turn_that_found_no_room_went_because_of_all_that_took_more(
     question_lengths: list[int], reply_lengths: list[int]
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(calls=PLAIN, budget=ROOM))
+    led = TrackedSession(blueprint=build_tracked_blueprint(calls=PLAIN, budget=ROOM))
     calls = [
         run_turn(led, "x" * length, "y" * reply_lengths[n])
         for n, length in enumerate(question_lengths)
@@ -134,7 +134,7 @@ def compute_fitting_turns(
 def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it(
     tokens: int,
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(calls=PLAIN, budget=ROOM))
+    led = TrackedSession(blueprint=build_tracked_blueprint(calls=PLAIN, budget=ROOM))
     run_turn(led, "x" * 10, "y" * 10)
     before = run_turn(led, "x" * 20, "y", mood="m" * 20)
     after = run_turn(led, "x", "y", mood="m" * 20, room=tokens)
@@ -154,7 +154,7 @@ def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it
 def test_a_turn_that_was_too_old_went_by_the_clock_of_the_call(seconds: int, talks: int) -> None:
     policy = MemoryPolicy(enabled=True, max_turns=0, max_chars=0, ttl_seconds=seconds)
     led = TrackedSession(
-        build_tracked_blueprint(history={"recent": {"memory": "narrator"}}), memory=policy
+        blueprint=build_tracked_blueprint(history={"recent": {"memory": "narrator"}}), memory=policy
     )
     calls = [run_turn(led, "text", "reply") for _ in range(talks)]
     found = diff_calls(led, calls[-2], calls[-1])

@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 def draw_session(draw: st.DrawFn) -> TrackedSession:
     """Draw a session whose views hold all turns or two."""
     views: list[dict[str, JsonValue]] = [{"recent": {}}, {"recent": {"max_turns": 2}}]
-    led = TrackedSession(build_tracked_blueprint(history=draw(st.sampled_from(views))))
+    led = TrackedSession(blueprint=build_tracked_blueprint(history=draw(st.sampled_from(views))))
     led.add_segment(1, "The sea is near.")
     for action in ("talk", *draw(st.lists(DEEDS, min_size=4, max_size=14)), "talk"):
         apply_action(draw, led, action)
@@ -61,7 +61,7 @@ def answer_from_partial_log(
     """Give an answer to whoever has only what is rare, some calls, and then what it asks for."""
     rare, last = [*filter(is_lasting, events)], events[-1:]
     known = (
-        PartialLog(events[0].session, rare, (), len(events))
+        PartialLog(session=events[0].session, events=rare, stretches=(), end=len(events))
         .add_events(last)
         .add_state(fold_until(events, len(events)))
     )

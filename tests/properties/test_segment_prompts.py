@@ -116,7 +116,10 @@ def draw_case(draw: st.DrawFn, budgets: st.SearchStrategy[int] = BUDGETS) -> Gam
     if draw(st.booleans()):
         inputs["first_turn"] = draw(st.booleans())
     return GameMasterTurn(
-        draw(draw_segments()), draw(TEXTS), inputs, build_limited_blueprint(LADDER)
+        segments=draw(draw_segments()),
+        text=draw(TEXTS),
+        inputs=inputs,
+        blueprint=build_limited_blueprint(LADDER),
     )
 
 

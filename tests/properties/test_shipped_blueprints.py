@@ -78,7 +78,9 @@ def draw_case(draw: st.DrawFn) -> ShippedCallCase:
     session = continue_session(shipped.open_session(), draw(draw_requests(most=12)))
     if session.opened_state.open is None:
         text = draw(st.text("ab. ", max_size=60))
-        session = session.apply_steps(SubmitTurn(text, DEFAULT_POLICIES, inputs={**shipped.inputs}))
+        session = session.apply_steps(
+            SubmitTurn(text=text, policies=DEFAULT_POLICIES, inputs={**shipped.inputs})
+        )
     kind = draw(st.sampled_from(sorted(shipped.material.blueprint.calls)))
     return ShippedCallCase(shipped, session, shipped.build_call(session.opened_state, kind))
 

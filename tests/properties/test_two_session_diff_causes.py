@@ -59,7 +59,9 @@ def build_session(different: set[str]) -> TrackedSession:
         layers=layers, calls={"reply": {"messages": slots}}, history={"recent": recent}
     )
     persona = "Be strict." if "persona" in different else "Be kind."
-    return TrackedSession(blueprint, persona, "Bob" if "name" in different else "Ann")
+    return TrackedSession(
+        blueprint=blueprint, persona=persona, name="Bob" if "name" in different else "Ann"
+    )
 
 
 def run_session(different: set[str]) -> TrackedSession:

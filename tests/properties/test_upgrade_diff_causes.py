@@ -25,7 +25,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 few = settings(max_examples=25)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlueprintVersion:
     """The properties of a blueprint version that differ in this test."""
 
@@ -57,7 +57,7 @@ VERSIONS = st.builds(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
     """A call and the session's properties at that time."""
 
@@ -90,7 +90,7 @@ class RecordedCall:
         return self.made.limit if len(self.list_usable_turns) > len(self.list_shown_turns) else None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class UpgradedSession:
     """A session that is upgraded now and then."""
 
@@ -126,7 +126,10 @@ class UpgradedSession:
 @st.composite
 def draw_session(draw: st.DrawFn) -> UpgradedSession:
     made = draw(VERSIONS)
-    moved = UpgradedSession(TrackedSession(made.blueprint, made.persona, made.name), made)
+    moved = UpgradedSession(
+        led=TrackedSession(blueprint=made.blueprint, persona=made.persona, name=made.name),
+        made=made,
+    )
     moved.run_turn()
     for action in draw(
         st.lists(st.sampled_from(["talk", "talk", "move", "mark"]), min_size=3, max_size=9)

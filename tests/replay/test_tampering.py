@@ -106,7 +106,9 @@ async def test_verifying_the_log_finds_it_and_names_the_first_bad_event(
     tampering.apply_to(copy)
     log = build_memory_log(copy, SOUND, (TUTOR, GAME))
     witness = select_two_sessions(checkpoint)
-    found = await list_findings(TENANT, log, build_memory_blobs(copy), witness, tmp_path)
+    found = await list_findings(
+        tenant=TENANT, log=log, blobs=build_memory_blobs(copy), witness=witness, folder=tmp_path
+    )
     assert find_first_fault(found, tampering.session) == tampering.event, found
 
 
@@ -119,13 +121,17 @@ async def test_streams_of_a_server_that_were_made_anew_are_found_out_like_a_log_
         tampering.apply_to(done.setdefault(name, SOUND.copy_bundle()))
     faults: dict[str, int] = {}
     async with (
-        await NatsServer.start(NatsConfig(tmp_path / "nats")) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path / "nats")) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         for name, copy in done.items():
             await replace_streams(on, copy, SOUND, (TUTOR, GAME))
             found = await list_findings(
-                TENANT, on.log, on.blobs, select_two_sessions(checkpoint), tmp_path
+                tenant=TENANT,
+                log=on.log,
+                blobs=on.blobs,
+                witness=select_two_sessions(checkpoint),
+                folder=tmp_path,
             )
             if found:
                 faults[name] = find_first_fault(found, TUTOR)
@@ -148,7 +154,13 @@ async def test_a_log_is_sound_where_nothing_was_done(
 ) -> None:
     log = build_memory_log(copy, SOUND, tuple(copy.sessions))
     assert (
-        await list_findings(TENANT, log, build_memory_blobs(copy), checkpoint.checkpoint, tmp_path)
+        await list_findings(
+            tenant=TENANT,
+            log=log,
+            blobs=build_memory_blobs(copy),
+            witness=checkpoint.checkpoint,
+            folder=tmp_path,
+        )
         == []
     )
 
@@ -170,7 +182,9 @@ async def test_a_manifest_that_reads_back_well_is_found_by_assembling_it_again(
     assert [each.check for each in report.findings] == ["assembly"]
     assert "part safety" in report.findings[0].detail
     log = build_memory_log(copy, SOUND, (TUTOR,))
-    found = await list_findings(TENANT, log, build_memory_blobs(copy), None, tmp_path)
+    found = await list_findings(
+        tenant=TENANT, log=log, blobs=build_memory_blobs(copy), witness=None, folder=tmp_path
+    )
     assert {each.finding.sequence for each in found} == {6}
 
 

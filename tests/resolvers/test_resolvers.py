@@ -121,7 +121,7 @@ async def test_a_turn_that_was_resolved_is_not_resolved_again_by_a_later_attempt
     request_count = len(answerer.requests)
     answerer.set_behaviours(FOUND)
     a_bank.provider.queue_behaviours(
-        ModelAnswer(("It ", "costs"), breaks=AnswerBreak(1, "disconnect")),
+        ModelAnswer(tokens=("It ", "costs"), breaks=AnswerBreak(1, "disconnect")),
         answer_with_text("It costs."),
     )
     assert (await a_bank.submit_question(RISK, "again"))["answer"] == "It costs."
@@ -132,7 +132,7 @@ async def test_who_watches_is_shown_the_answer_that_stands_for_a_broken_one(
     a_bank: QuestionService, answerer: ResolverServer
 ) -> None:
     answerer.set_behaviours(FOUND)
-    broken = ModelAnswer(("Half ", "an answer"), breaks=AnswerBreak(1, "disconnect"))
+    broken = ModelAnswer(tokens=("Half ", "an answer"), breaks=AnswerBreak(1, "disconnect"))
     a_bank.provider.queue_behaviours(broken, broken)
     await a_bank.submit_question(RISK, "watched")
     path = await a_bank.fetch_session_part("watched")

@@ -23,20 +23,25 @@ from turnlog.services.worker.model.model_types import ModelFailure
 async def open_game_session(**attributes: JsonValue) -> tuple[SessionHarness, SegmentHarness]:
     """Open a session with the coast segments in its library."""
     house = SessionHarness()
-    library = SegmentHarness(house.segments, house.blobs)
+    library = SegmentHarness(log=house.segments, blobs=house.blobs)
     for row in COAST_SEGMENTS:
         await library.add_segment(**row)  # type: ignore[arg-type]
     ref = await house.blueprints.store_blueprint(TENANT, GAME_MASTER)
     profile, width = GAME_MASTER.default_profile, compute_history_reach(GAME_MASTER)
     await house.sessions.handle(
-        TENANT, "s", OpenSession(ref, profile, width, {**ENTRY, **attributes}), TESTER
+        TENANT,
+        "s",
+        OpenSession(
+            blueprint=ref, profile=profile, reach=width, attributes={**ENTRY, **attributes}
+        ),
+        TESTER,
     )
     return house, library
 
 
 async def submit_turn(house: SessionHarness, text: str, **inputs: JsonValue) -> RecordedEvent:
     """Submit a turn; gives its event."""
-    command = SubmitTurn(text, GAME_MASTER.policies, inputs=inputs)
+    command = SubmitTurn(text=text, policies=GAME_MASTER.policies, inputs=inputs)
     done = await house.sessions.handle(TENANT, "s", command, TESTER)
     return done.events[-1]
 
@@ -57,7 +62,7 @@ async def test_a_later_try_of_a_call_is_sent_the_same_whatever_the_library_says_
     event = await submit_turn(house, "I knock.", npcs=build_npc_inputs((GUARD, 1)))
     answering = asyncio.create_task(house.run_turn(event))
     await house.wait_for_event(ContextAssembled)
-    await library.handle_command(EditSegment(1, content="Tell it in verse."))
+    await library.handle_command(EditSegment(id=1, content="Tell it in verse."))
     gate.set()
     await answering
     first, second = list_prompts(house)

@@ -32,7 +32,7 @@ def _is_fault_found(planted: str, seed: int) -> bool:
 
 
 def _run_with_fault(seed: int, making: ProcessOptions, sky: FaultProfile) -> list[str]:
-    simulation = Simulation(seed, making, sky)
+    simulation = Simulation(seed=seed, options=making, profile=sky)
     simulation.run()
     return find_faults(simulation)
 
@@ -51,6 +51,6 @@ def test_nothing_is_found_of_children_where_nothing_is_planted() -> None:
 @pytest.mark.parametrize("sky", [NO_FAULTS, LOST_REPLIES, LOST_MESSAGES, STOPPED_WORKERS])
 def test_nothing_is_found_in_the_same_weather_where_nothing_is_planted(sky: FaultProfile) -> None:
     for seed in range(20):
-        simulation = Simulation(seed, profile=sky)
+        simulation = Simulation(seed=seed, profile=sky)
         simulation.run()
         assert find_faults(simulation) == []

@@ -46,7 +46,7 @@ def test_whatever_goes_wrong_nothing_is_lost_doubled_or_said_by_a_superseded_wor
 
 @pytest.mark.parametrize("seed", [3, 17, 40, 46])
 def test_a_seed_decides_every_byte_of_the_log(seed: int) -> None:
-    first, again = Simulation(seed), Simulation(seed)
+    first, again = Simulation(seed=seed), Simulation(seed=seed)
     first.run()
     again.run()
     stored = [each.data for each in first.server.sessions.messages]

@@ -181,8 +181,8 @@ async def test_a_prompt_is_shown_beside_what_the_model_answered(
         "completion_tokens_details": {"reasoning_tokens": 60},
     }
     call = (("shop_look", json.dumps({"what": MARKUP})),)
-    asked = ModelAnswer((MARKUP,), finish="tool_calls", usage=usage, tool_calls=call)
-    await platform.complete_turn(session, asked, ModelAnswer(("Half of",), finish="length"))
+    asked = ModelAnswer(tokens=(MARKUP,), finish="tool_calls", usage=usage, tool_calls=call)
+    await platform.complete_turn(session, asked, ModelAnswer(tokens=("Half of",), finish="length"))
     address = f"{platform.gateway.address}/#/sessions/{session}"
     await browser.open_page(f"{address}/calls/1.1")
     await browser.wait_for("document.querySelector('.answer .use.answered')")
@@ -337,7 +337,7 @@ async def test_a_failure_is_told_in_words_with_its_cause_and_what_to_do(
     platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(build_loop_blueprint())
-    refused = await platform.submit_turn(session, ModelRefusal(401, message="secret words"))
+    refused = await platform.submit_turn(session, ModelRefusal(status=401, message="secret words"))
     assert refused["status"] == "failed"
     address = f"{platform.gateway.address}/#/sessions/{session}"
     text = TURN_FAILURES["unauthorised"]
@@ -350,7 +350,7 @@ async def test_a_failure_is_told_in_words_with_its_cause_and_what_to_do(
     reasons = build_texts_script(".why-failed")
     assert text.meaning[1:] in (await browser.wait_for(f"{reasons}.length && {reasons}"))[0]
     # An attempt that was made again has its cause, and there is nothing to do about it.
-    await platform.complete_turn(session, ModelRefusal(500), answer_with_text("Done."))
+    await platform.complete_turn(session, ModelRefusal(status=500), answer_with_text("Done."))
     await browser.open_page(f"{address}/calls/2.1")
     failed = "document.querySelector('.answer .attempt.failed .failure')?.textContent"
     shown = await browser.wait_for(failed)

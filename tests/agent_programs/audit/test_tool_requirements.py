@@ -33,7 +33,11 @@ SCHEMA: dict[str, JsonValue] = {
 }
 
 DRAWERS = tuple(
-    ToolOffer(f"drawer_{n}", "Looks into one of many drawers and says what is in it.", SCHEMA)
+    ToolOffer(
+        tool=f"drawer_{n}",
+        description="Looks into one of many drawers and says what is in it.",
+        schema=SCHEMA,
+    )
     for n in range(18)
 )
 
@@ -250,8 +254,8 @@ async def test_u14_sessions_of_a_profile_share_one_text_until_a_schema_changes(
 async def test_u20_prompts_are_told_of_and_those_that_are_disabled_are_not(
     platform: AgentService,
 ) -> None:
-    greet = ToolOffer("greet", "Greets somebody.", SCHEMA, "prompt")
-    scold = ToolOffer("scold", "Scolds somebody.", SCHEMA, "prompt")
+    greet = ToolOffer(tool="greet", description="Greets somebody.", schema=SCHEMA, kind="prompt")
+    scold = ToolOffer(tool="scold", description="Scolds somebody.", schema=SCHEMA, kind="prompt")
     platform.shop.extra_offers = (greet, scold)
     spec: dict[str, Any] = build_agent_blueprint().model_dump(
         mode="json", by_alias=True, exclude_unset=True

@@ -27,7 +27,7 @@ APPENDS = 18
 async def run_crashing_team(team: TeamHarness, at: int, when: Literal["before", "after"]) -> bool:
     """Let a worker of parent and children die, and another take over all of its messages."""
     await team.house.submit_turn("Is it so?")
-    mortal = CrashingLog(team.house.log, at, when)
+    mortal = CrashingLog(log=team.house.log, fatal=at, when=when)
     worker = build_crashing_worker(team.house, mortal, "w1")
     working = asyncio.create_task(team.queue.deliver_all(worker))
     dying = asyncio.create_task(mortal.dead.wait())
@@ -81,7 +81,7 @@ async def test_a_turn_that_is_cancelled_leaves_no_child_at_work(
     """The worker dies while it asks, or while it withdraws; the turn is cancelled in between."""
     team = await open_team()
     submitted = await team.house.submit_turn("Is it so?")
-    mortal = CrashingLog(team.house.log, at, when)
+    mortal = CrashingLog(log=team.house.log, fatal=at, when=when)
     worker = build_crashing_worker(team.house, mortal, "w1")
     await run_until_death(mortal, team.queue.deliver(worker, submitted))
     await team.house.sessions.handle(TENANT, "s", CancelTurn(1), TESTER)

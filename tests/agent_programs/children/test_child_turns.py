@@ -117,7 +117,7 @@ async def test_the_parent_has_no_attempt_and_no_delivery_while_its_children_answ
 async def test_a_child_gets_profile_pins_and_actor_of_its_parent() -> None:
     team = await open_team()
     await team.house.sessions.handle(
-        TENANT, "s", SubmitTurn("Is it so?", Policies()), CommandMetadata("user:anna")
+        TENANT, "s", SubmitTurn(text="Is it so?", policies=Policies()), CommandMetadata("user:anna")
     )
     await team.queue.deliver_all(team.house.build_worker())
     parent = (await team.house.load_state()).blueprint
@@ -255,7 +255,15 @@ async def test_after_a_cancelled_turn_the_same_child_is_asked_again() -> None:
 @pytest.mark.parametrize("arguments", ["{}", "no JSON", '{"query": ""}', '{"query": 3}'])
 async def test_a_child_that_is_asked_nothing_is_refused(arguments: str) -> None:
     call = ModelToolCall("c1", "thinker", arguments)
-    asking: list[ScriptStep] = [FinishedAnswer("tool_calls", (call,), USAGE, "puppet/one", None)]
+    asking: list[ScriptStep] = [
+        FinishedAnswer(
+            finish_reason="tool_calls",
+            tool_calls=(call,),
+            usage=USAGE,
+            model="puppet/one",
+            response_id=None,
+        )
+    ]
     team = await open_team(ScriptedTeam(asking))
     await run_team(team)
     assert list_results(team) == ["refused: its arguments have no text `query`"]
@@ -300,7 +308,10 @@ async def test_a_child_takes_no_turns_profiles_and_phases_but_may_be_read_and_st
     team = await open_team(ScriptedTeam(ASK_ONE))
     await run_team(team)
     (child,) = team.list_children()
-    for command in (SubmitTurn("Hello?", Policies()), SwitchProfile("seeker", ["seeker"])):
+    for command in (
+        SubmitTurn(text="Hello?", policies=Policies()),
+        SwitchProfile("seeker", ["seeker"]),
+    ):
         with pytest.raises(Refused, match="submits its turns"):
             await team.house.sessions.handle(TENANT, child, command, TESTER)
     await team.house.sessions.handle(TENANT, child, ExcludeTurn(1), TESTER)
@@ -335,7 +346,15 @@ class BuyingTeam(ScriptedTeam):
             return super().choose_script(request)
         if request.messages[-1]["role"] == "tool":
             return ["Bought."]
-        return [FinishedAnswer("tool_calls", (PAY,), USAGE, "puppet/one", None)]
+        return [
+            FinishedAnswer(
+                finish_reason="tool_calls",
+                tool_calls=(PAY,),
+                usage=USAGE,
+                model="puppet/one",
+                response_id=None,
+            )
+        ]
 
 
 async def wait_for_approval(team: TeamHarness) -> str:

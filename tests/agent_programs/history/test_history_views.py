@@ -90,7 +90,7 @@ async def test_a_reply_found_whole_after_its_worker_died_says_as_much() -> None:
     house = shop.house
     house.model.scripts = [*TWO_STEP_SCRIPTS]
     submitted = await house.submit_turn("Get me a hammer.")
-    mortal = CrashingLog(house.log, APPENDS, "before")
+    mortal = CrashingLog(log=house.log, fatal=APPENDS, when="before")
     dying = build_crashing_worker(house, mortal, "dying")
     working = asyncio.create_task(dying.run_turn(build_delivery(submitted)))
     await mortal.dead.wait()

@@ -239,7 +239,7 @@ async def test_u10_a_summary_that_fails_blocks_nothing(platform: AgentService) -
     session = await platform.open_session(build_remembering_agent())
     for number in (1, 2, 3, 4):
         await run_long_turn(platform, session, number)
-    await run_long_turn(platform, session, 5, ModelRefusal(500))
+    await run_long_turn(platform, session, 5, ModelRefusal(status=500))
     (failed,) = await platform.load_events(session, SummaryFailed)
     assert failed.code == "server_error"
     assert platform.get_request_texts(9)[1] == f"1: {PAGE}"

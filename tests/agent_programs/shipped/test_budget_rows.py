@@ -37,7 +37,8 @@ async def test_u12_tools_beyond_their_limit_are_named_only_and_the_step_is_recor
 ) -> None:
     wordy = "Tells of the tide and of the wind at one of the many piers of this harbour. " * 4
     platform.shop.extra_offers = tuple(
-        ToolOffer(f"pier_{n}", wordy, {"type": "object", "properties": {}}) for n in range(40)
+        ToolOffer(tool=f"pier_{n}", description=wordy, schema={"type": "object", "properties": {}})
+        for n in range(40)
     )
     session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
     await platform.complete_turn(

@@ -25,7 +25,7 @@ async def test_u26_a_filtered_reply_is_recorded_and_logged_and_leaves_the_next_w
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="llm_only")
-    filtered = ModelAnswer(("Half of",), finish="content_filter")
+    filtered = ModelAnswer(tokens=("Half of",), finish="content_filter")
     with capture_logs() as lines:
         await platform.complete_turn(session, filtered, text="Quote it.")
     logged = [line for line in lines if line["event"] == "answer-filtered"]
@@ -61,7 +61,7 @@ async def test_u26_a_blueprint_may_include_filtered_replies_in_the_next_window(
     session = await platform.open_shipped_session(
         "uderia-lenient", attributes={}, profile="llm_only"
     )
-    filtered = ModelAnswer(("Half of",), finish="content_filter")
+    filtered = ModelAnswer(tokens=("Half of",), finish="content_filter")
     await platform.complete_turn(session, filtered, text="Quote it.")
     await platform.complete_turn(session, answer_with_text("Good."), text="Go on.")
     assert platform.get_request_texts(1)[1:] == ["Quote it.", "Half of", "Go on."]

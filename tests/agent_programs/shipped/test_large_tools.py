@@ -31,7 +31,11 @@ def build_offer(tool: str, tokens: int) -> ToolOffer:
     """Return a tool whose definition has about so many tokens."""
     ports: list[JsonValue] = [f"port {number} of the coast" for number in range(tokens // 7)]
     field: JsonValue = {"type": "string", "enum": ports}
-    return ToolOffer(tool, "Charters a boat.", {"type": "object", "properties": {"port": field}})
+    return ToolOffer(
+        tool=tool,
+        description="Charters a boat.",
+        schema={"type": "object", "properties": {"port": field}},
+    )
 
 
 async def open_harbour_session(platform: AgentService, *offers: ToolOffer) -> str:

@@ -27,9 +27,14 @@ ROWS = [{"id": n, "name": f"boat {n}", "price": n * 1.5} for n in range(501)]
 
 DRAWERS = tuple(
     ToolOffer(
-        f"drawer_{n}",
-        "Looks into one of the many drawers of the harbour office and says what is in it now.",
-        {"type": "object", "properties": {"which": {"type": "string", "description": "Its name."}}},
+        tool=f"drawer_{n}",
+        description=(
+            "Looks into one of the many drawers of the harbour office and says what is in it now."
+        ),
+        schema={
+            "type": "object",
+            "properties": {"which": {"type": "string", "description": "Its name."}},
+        },
     )
     for n in range(30)
 )

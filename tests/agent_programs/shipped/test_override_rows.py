@@ -367,7 +367,7 @@ async def test_u17_a_turn_that_waits_has_the_words_its_user_had_when_it_was_subm
     await set_override(platform, "tom", "master_system", "Tom, first.")
     session = await open_chat(platform)
     held, path = asyncio.Event(), f"/v1/sessions/{session}/turns"
-    first = ModelAnswer(("One.",), gates={0: held})
+    first = ModelAnswer(tokens=("One.",), gates={0: held})
     platform.provider.queue_behaviours(first, answer_with_text("Two."))
     for text in ("One?", "Two?"):
         answer = await platform.http.post(path, json={"text": text, "user": "tom"})

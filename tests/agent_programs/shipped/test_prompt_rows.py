@@ -47,10 +47,10 @@ TOOLS = (
 )
 
 GREETING = ToolOffer(
-    "greet",
-    "How to greet.",
-    {"type": "object", "properties": {"tone": {"type": "string"}}, "required": ["tone"]},
-    "prompt",
+    tool="greet",
+    description="How to greet.",
+    schema={"type": "object", "properties": {"tone": {"type": "string"}}, "required": ["tone"]},
+    kind="prompt",
 )
 
 PROMPTS = f"Prompts of {SYSTEM}:\n- harbour_greet: How to greet.\n    tone (string, required)"
@@ -210,7 +210,9 @@ async def test_u14_the_tools_of_a_profile_are_one_text_until_a_schema_changes(
     await run_short_turn(platform, first)
     await run_short_turn(platform, second)
     schema: Any = {"type": "object", "properties": {"pier": {"type": "integer"}}}
-    platform.shop.extra_offers = (ToolOffer("tide", "Tells the tide.", schema),)
+    platform.shop.extra_offers = (
+        ToolOffer(tool="tide", description="Tells the tide.", schema=schema),
+    )
     third = await open_working_session(platform)
     await run_short_turn(platform, third)
     assert (await platform.http.post(f"/v1/sessions/{first}/schemas")).status_code == 200

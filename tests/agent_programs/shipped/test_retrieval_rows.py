@@ -298,10 +298,15 @@ async def test_an_old_prompt_reproduces_after_its_case_was_embedded_again_by_ano
     for embedder in (SHIPPED_EMBEDDER, CheckedEmbedder("letters", _created=letters)):
         signal, library = ProjectionSignal(), platform.backend.library
         projector = KnowledgeProjector(
-            library, platform.backend.blobs, store, platform.gateway.tenant, signal, embedder
+            log=library,
+            blobs=platform.backend.blobs,
+            store=store,
+            tenant=platform.gateway.tenant,
+            signal=signal,
+            embedder=embedder,
         )
         await projector.rebuild_index()
-        index = IndexedKnowledge(store, signal, embedder)
+        index = IndexedKnowledge(store=store, signal=signal, embedder=embedder)
         platform.worker.knowledge = SearchWithoutVotes(index)
         await run_planned_turn(platform, session, "Which sailings left late yesterday?")
         prompts.append(await platform.fetch_prompt(session, f"{len(prompts) + 1}.1"))

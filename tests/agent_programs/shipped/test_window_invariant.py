@@ -98,7 +98,7 @@ def build_question(random: Random) -> str:
     )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RandomSession:
     """A session that is played at random."""
 
@@ -201,7 +201,7 @@ async def test_u10_no_turn_falls_between_the_summary_and_the_window(
         working = asyncio.create_task(run_worker(backend, stand.tenant, worker))
         try:
             session = await stand.open_session(blueprint)
-            playing = RandomSession(stand, session, random)
+            playing = RandomSession(stand=stand, session=session, random=random)
             for _ in range(26):
                 await playing.play_action()
         finally:

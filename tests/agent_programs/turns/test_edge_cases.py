@@ -66,7 +66,7 @@ async def test_u29_a_reply_that_was_cut_short_stands_as_it_is_with_a_warning(
     session = await platform.open_session(build_plain_blueprint())
     with capture_logs() as log_lines:
         await platform.complete_turn(
-            session, ModelAnswer(("Once upon",), finish="length"), text="Tell me."
+            session, ModelAnswer(tokens=("Once upon",), finish="length"), text="Tell me."
         )
     (reply,) = await platform.load_events(session, TurnCompleted)
     assert reply.finish == "length"
@@ -145,7 +145,10 @@ async def test_u29_a_rate_limit_is_waited_for_with_a_warning_each_time(
     session = await platform.open_session(build_plain_blueprint())
     with capture_logs() as log_lines:
         await platform.complete_turn(
-            session, ModelRefusal(429), ModelRefusal(429), answer_with_text("At last.")
+            session,
+            ModelRefusal(status=429),
+            ModelRefusal(status=429),
+            answer_with_text("At last."),
         )
     faults = [
         each.fault for each in await platform.load_events(session, AttemptEnded) if each.fault
@@ -158,7 +161,7 @@ async def test_a_refusal_that_ends_the_turn_is_an_error_in_the_log_that_names_mo
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_plain_blueprint())
-    platform.provider.queue_behaviours(ModelRefusal(401))
+    platform.provider.queue_behaviours(ModelRefusal(status=401))
     with capture_logs() as log_lines:
         assert (await platform.submit_turn(session))["status"] == "failed"
     (line,) = [each for each in log_lines if each["event"] == "attempt-failed"]

@@ -81,7 +81,7 @@ async def crash_approved_loop(
 ) -> tuple[AgentHarness, bool]:
     """Let a worker die in a turn that waits for an approval, and another do what is left."""
     shop = await open_loop(tools=GUARDED_TOOLS)
-    house, mortal = shop.house, CrashingLog(shop.house.log, at, when)
+    house, mortal = shop.house, CrashingLog(log=shop.house.log, fatal=at, when=when)
     house.model = RoundKeyedModel()
     worker = build_crashing_worker(house, mortal, "w1")
     delivery = build_delivery(submitted := await house.submit_turn("Get me a hammer."))

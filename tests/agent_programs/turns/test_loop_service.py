@@ -65,7 +65,7 @@ async def test_watchers_of_a_loop_get_the_text_of_a_round_and_then_the_reply_ane
     seen = asyncio.Event()
     platform.shop.during_call = seen.wait
     called = (("shop_look", json.dumps({"what": "hammer"})),)
-    begun = ModelAnswer(("Let me ", "look."), finish="tool_calls", tool_calls=called)
+    begun = ModelAnswer(tokens=("Let me ", "look."), finish="tool_calls", tool_calls=called)
     platform.provider.queue_behaviours(begun, answer_with_text("There are ", "three."))
     await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "Hammers?"})
     story = list[str]()

@@ -60,7 +60,13 @@ async def test_every_call_of_a_tool_is_followed_by_its_result() -> None:
         ModelToolCall("a", "shop_look", '{"what": "hammer"}'),
         ModelToolCall("b", "shop_look", '{"what": "nail"}'),
     )
-    answer = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
+    answer = FinishedAnswer(
+        finish_reason="tool_calls",
+        tool_calls=calls,
+        usage=USAGE,
+        model="puppet/one",
+        response_id=None,
+    )
     shop.shop.results = ["3 in stock", "line one\nline two"]
     await shop.run_turn(["Let me look.", answer], ["There are three."])
     assert [*shop.house.model.requests[1].messages[2:]] == [
@@ -101,7 +107,9 @@ async def test_reads_of_one_answer_run_at_the_same_time_and_payments_one_after_t
 
 
 async def test_a_server_may_say_that_a_tool_only_reads() -> None:
-    peek = ToolOffer("peek", "Looks again.", {"type": "object"}, idempotent=True)
+    peek = ToolOffer(
+        tool="peek", description="Looks again.", schema={"type": "object"}, idempotent=True
+    )
     shop = await open_loop(FakeToolServer(extra_offers=(peek,)))
     await shop.run_turn(["Hello."])
     (taken,) = shop.list_events(ToolsSnapshotted)
@@ -162,7 +170,13 @@ async def test_a_model_that_calls_tools_in_spite_of_that_fails_the_turn() -> Non
 async def test_an_answer_beside_tool_calls_is_the_reply_where_no_round_is_left() -> None:
     shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 1}})
     calls = (ModelToolCall("d", "shop_look", "{}"),)
-    last = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
+    last = FinishedAnswer(
+        finish_reason="tool_calls",
+        tool_calls=calls,
+        usage=USAGE,
+        model="puppet/one",
+        response_id=None,
+    )
     await shop.run_turn(call_look("a"), call_look("b"), ["Three.", last])
     (reply,) = shop.list_events(TurnCompleted)
     assert reply.text == PlainText(text="Three.")
@@ -172,7 +186,13 @@ async def test_an_answer_beside_tool_calls_is_the_reply_where_no_round_is_left()
 async def test_tool_calls_of_one_id_are_told_apart_beside_a_reply_as_well() -> None:
     shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 1}})
     calls = (ModelToolCall("d", "shop_look", "{}"), ModelToolCall("d", "shop_pay", "{}"))
-    last = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
+    last = FinishedAnswer(
+        finish_reason="tool_calls",
+        tool_calls=calls,
+        usage=USAGE,
+        model="puppet/one",
+        response_id=None,
+    )
     await shop.run_turn(call_look("a"), call_look("b"), ["Three.", last])
     returned = [each.id for each in shop.list_events(ToolReturned) if each.call == "1.3"]
     assert returned == ["d", "d#2"]

@@ -45,7 +45,7 @@ async def use_adapter(platform: AgentService, adapter: ModelAdapter) -> AsyncGen
 async def play_turns(platform: AgentService) -> str:
     """Play two turns of a shipped blueprint; the model refuses the first call once."""
     session = await platform.open_shipped_session("assistant")
-    busy = ModelRefusal(429, headers={"retry-after": "0"})
+    busy = ModelRefusal(status=429, headers={"retry-after": "0"})
     await platform.complete_turn(session, busy, answer_with_text("At ", "the ford."), text="Where?")
     await platform.complete_turn(session, answer_with_text("At dusk."), text="And when?")
     return session

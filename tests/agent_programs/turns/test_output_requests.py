@@ -194,7 +194,7 @@ async def test_what_was_decided_is_on_the_log_and_a_changed_table_changes_nothin
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_mood_blueprint(UNKNOWN))
-    refusal = ModelRefusal(500)
+    refusal = ModelRefusal(status=500)
     await platform.complete_turn(session, refusal, answer_with_text(FINE))
     assert ["response_format" in body for body in platform.bodies] == [True, True]
     assert len(await platform.load_events(session, ContextAssembled)) == 1
@@ -211,7 +211,7 @@ async def test_a_refused_response_format_has_a_code_and_says_what_to_do(
 ) -> None:
     session = await platform.open_session(build_mood_blueprint())
     message = "Invalid schema for response_format 'reply': a secret of the provider"
-    refusal = ModelRefusal(400, message, type="invalid_request_error")
+    refusal = ModelRefusal(status=400, message=message, type="invalid_request_error")
     turn = await platform.submit_turn(session, refusal)
     assert (turn["status"], turn["reason"]) == ("failed", "response_format_refused")
     (ended,) = await platform.load_events(session, AttemptEnded)
@@ -228,7 +228,7 @@ async def test_a_refused_response_format_of_the_blueprint_is_for_its_author(
 ) -> None:
     own = {"response_format": {"type": "json_object"}}
     session = await platform.open_session(build_mood_blueprint(parameters=own))
-    await platform.submit_turn(session, ModelRefusal(400, "no response_format here"))
+    await platform.submit_turn(session, ModelRefusal(status=400, message="no response_format here"))
     (ended,) = await platform.load_events(session, AttemptEnded)
     assert ended.fault is not None
     assert ended.fault.detail.endswith("correct `response_format` among the call's `parameters`")
@@ -238,7 +238,9 @@ async def test_a_refusal_that_only_quotes_the_word_is_a_bad_request(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_mood_blueprint(UNKNOWN))
-    turn = await platform.submit_turn(session, ModelRefusal(400, "you wrote: response_format"))
+    turn = await platform.submit_turn(
+        session, ModelRefusal(status=400, message="you wrote: response_format")
+    )
     assert turn["reason"] == "bad_request"
 
 

@@ -107,7 +107,9 @@ async def test_naming_twenty_tools_takes_less_than_two_fifths_of_telling_of_them
     argument = {"type": "string", "description": "Which one is meant, by its number."}
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"which": {**argument}}}
     about = "Looks into one of the many drawers that there are and says what is in it."
-    drawers = tuple(ToolOffer(f"drawer_{n}", about, schema) for n in range(18))
+    drawers = tuple(
+        ToolOffer(tool=f"drawer_{n}", description=about, schema=schema) for n in range(18)
+    )
     shop = await AgentHarness(FakeToolServer(extra_offers=drawers)).open_session()
     await shop.run_turn(build_plan_script(), ["One."])
     await shop.run_turn(build_plan_script(), ["Two."])
@@ -193,7 +195,15 @@ async def test_an_estimate_counts_what_the_tools_are_called_with() -> None:
     tool_call = ModelToolCall("t", "shop_look", json.dumps({"what": "x" * 400}))
     await shop.run_turn(
         build_plan_script(("Look.", [])),
-        [FinishedAnswer("tool_calls", (tool_call,), None, "puppet/one", None)],
+        [
+            FinishedAnswer(
+                finish_reason="tool_calls",
+                tool_calls=(tool_call,),
+                usage=None,
+                model="puppet/one",
+                response_id=None,
+            )
+        ],
         ["Looked."],
     )
     _, called, *_ = shop.list_events(AttemptEnded)
@@ -206,7 +216,15 @@ async def test_an_id_that_looks_like_one_that_was_given_out_is_told_apart_too() 
     tool_calls = tuple(ModelToolCall(id, "shop_look", "{}") for id in ids)
     await shop.run_turn(
         build_plan_script(("Look.", [])),
-        [FinishedAnswer("tool_calls", tool_calls, USAGE, "puppet/one", None)],
+        [
+            FinishedAnswer(
+                finish_reason="tool_calls",
+                tool_calls=tool_calls,
+                usage=USAGE,
+                model="puppet/one",
+                response_id=None,
+            )
+        ],
         ["All three."],
     )
     assert len({each.id for each in shop.list_events(ToolCalled)}) == len(ids)

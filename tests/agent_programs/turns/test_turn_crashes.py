@@ -40,7 +40,7 @@ APPENDS = 14
 WHEN: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CrashingLog:
     """A log that raises before or after one of its appends."""
 
@@ -101,7 +101,9 @@ class PromptFetchingModel(PromptKeyedModel):
     )
 
 
-GREETING = ToolOffer("greet", "How to greet.", {"type": "object"}, "prompt")
+GREETING = ToolOffer(
+    tool="greet", description="How to greet.", schema={"type": "object"}, kind="prompt"
+)
 
 
 def build_crashing_worker(house: SessionHarness, log: CrashingLog, name: str) -> TurnRunner:
@@ -123,7 +125,7 @@ async def run_crashing_turn(
     house = shop.house
     house.model = model()
     submitted = await house.submit_turn("Get me a hammer.")
-    mortal = CrashingLog(house.log, at, when)
+    mortal = CrashingLog(log=house.log, fatal=at, when=when)
     worker = build_crashing_worker(house, mortal, "w1")
     working = asyncio.create_task(worker.run_turn(build_delivery(submitted)))
     dying = asyncio.create_task(mortal.dead.wait())

@@ -40,7 +40,7 @@ class PromiseViolation:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedEvidence:
     """Everything the checker judges by."""
 

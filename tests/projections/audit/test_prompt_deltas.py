@@ -27,8 +27,12 @@ def build_parts_manifest(*parts: PromptPart) -> Manifest:
     "now", [build_parts_manifest(DROPPED, KEPT), build_parts_manifest(KEPT, DROPPED)]
 )
 def test_a_segment_that_two_items_are_given_is_told_of_whichever_loses_it(now: Manifest) -> None:
-    cut = PromptAlteration("npc", "cut", "drop_lowest", None, None, 7)
+    cut = PromptAlteration(
+        layer="npc", how="cut", rule="drop_lowest", first=None, last=None, segment=7
+    )
     assert compare_manifests(build_parts_manifest(KEPT, KEPT), now) == (cut,)
     assert compare_manifests(now, build_parts_manifest(KEPT, KEPT)) == (
-        PromptAlteration("npc", "uncut", "drop_lowest", None, None, 7),
+        PromptAlteration(
+            layer="npc", how="uncut", rule="drop_lowest", first=None, last=None, segment=7
+        ),
     )

@@ -19,7 +19,7 @@ def test_a_session_with_the_name_of_the_library_differs_for_its_own_reasons() ->
 
 def compare_two_calls(name: str) -> Told:
     """Return the difference of two calls of a session with that name."""
-    led = TrackedSession(build_tracked_blueprint())
+    led = TrackedSession(blueprint=build_tracked_blueprint())
     led.submit_turn("Hi.")
     led.answer_turn("Hello.")
     led.redact_reply(1, "(withheld)")

@@ -33,7 +33,7 @@ def test_a_turn_that_somebody_brought_did_not_start_by_itself() -> None:
 
 
 def test_a_note_is_of_the_latest_reply_although_an_earlier_one_was_withheld_after_it() -> None:
-    led = TrackedSession(build_tracked_blueprint())
+    led = TrackedSession(blueprint=build_tracked_blueprint())
     for _ in range(2):
         led.submit_turn("How?")
         led.answer_turn("So.")
@@ -47,7 +47,7 @@ def test_a_note_is_of_the_latest_reply_although_an_earlier_one_was_withheld_afte
 
 
 def test_a_note_that_nobody_was_told_gives_way_to_the_next_one() -> None:
-    led = TrackedSession(build_tracked_blueprint())
+    led = TrackedSession(blueprint=build_tracked_blueprint())
     led.submit_turn("How?")
     led.answer_turn("So.")
     led.submit_turn("And?")

@@ -82,7 +82,8 @@ BLOBS = {PINNED: "assistant", **build_blobs(FILES)}
 
 def build_means() -> VerificationContext:
     return VerificationContext(
-        InstalledExtensions({}, {}), {MaterialPins(PINNED, None, None): SessionMaterial(BLUEPRINT)}
+        InstalledExtensions({}, {}),
+        {MaterialPins(PINNED, None, None): SessionMaterial(blueprint=BLUEPRINT)},
     )
 
 
@@ -99,7 +100,12 @@ def answer_turn(session: SessionScenario, text: str, reply: str) -> SessionScena
     session = session.apply_steps(submit_turn(text), claim_turn())
     found = assemble_next_prompt(session, BLUEPRINT, FILES)
     attempt = get_attempt(session.opened_state)
-    fixed = FixContext(attempt, "openai/test", dict(found.request.parameters), found.manifest)
+    fixed = FixContext(
+        attempt=attempt,
+        model="openai/test",
+        parameters=dict(found.request.parameters),
+        manifest=found.manifest,
+    )
     return session.apply_steps(fixed, complete_turn(reply))
 
 
@@ -385,7 +391,9 @@ def test_a_prompt_of_another_model_than_recorded_is_found() -> None:
     session = open_with_blueprint(BLUEPRINT, FILES).apply_steps(submit_turn("Hi"), claim_turn())
     found = assemble_next_prompt(session, BLUEPRINT, FILES)
     attempt = get_attempt(session.opened_state)
-    swapped = FixContext(attempt, "openai/other", {}, found.manifest)
+    swapped = FixContext(
+        attempt=attempt, model="openai/other", parameters={}, manifest=found.manifest
+    )
     report = verify_events(session.apply_steps(swapped).events)
     assert [finding.check for finding in report.findings] == ["reference", "assembly"]
 
@@ -397,7 +405,11 @@ def test_a_body_that_is_not_the_one_sent_is_found(digest: Digest | None, checks:
     attempt, sent = get_attempt(session.opened_state), compute_digest(found.request.chat_body)
     parameters = dict(found.request.parameters)
     fixed = FixContext(
-        attempt, "openai/test", parameters, found.manifest, body_digest=digest or sent
+        attempt=attempt,
+        model="openai/test",
+        parameters=parameters,
+        manifest=found.manifest,
+        body_digest=digest or sent,
     )
     report = verify_events(session.apply_steps(fixed).events)
     assert [finding.check for finding in report.findings] == checks

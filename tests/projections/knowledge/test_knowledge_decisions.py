@@ -14,7 +14,9 @@ from turnlog.projections.knowledge.knowledge_inputs import EntryInput, PutEntrie
 from turnlog.projections.knowledge.knowledge_state import KnowledgeChanges, KnowledgeState
 from turnlog.projections.knowledge.rank_fusion import compute_fused_scores
 
-CASE = EntryInput("late", "Compare the times.", "case", "Late ships", efficiency=0.5)
+CASE = EntryInput(
+    id="late", text="Compare the times.", kind="case", title="Late ships", efficiency=0.5
+)
 
 
 async def test_what_is_already_so_is_not_recorded_again() -> None:
@@ -29,8 +31,8 @@ async def test_what_is_already_so_is_not_recorded_again() -> None:
 
 async def test_an_import_removes_what_its_file_no_longer_gives() -> None:
     knowledge = KnowledgeHarness()
-    parts = tuple(EntryInput(f"a:{n}", f"part {n}", source="a.md") for n in range(3))
-    await knowledge.put_entries("docs", *parts, EntryInput("b", "other", source="b.md"))
+    parts = tuple(EntryInput(id=f"a:{n}", text=f"part {n}", source="a.md") for n in range(3))
+    await knowledge.put_entries("docs", *parts, EntryInput(id="b", text="other", source="b.md"))
     command = PutEntries("docs", parts[:1], replace_sources=True)
     outcome = await knowledge.handle_command(command)
     assert outcome.changes.removed == ("a:1", "a:2")
@@ -74,7 +76,7 @@ async def test_a_bad_entry_is_named_and_nothing_of_its_command_is_stored(
 ) -> None:
     knowledge = KnowledgeHarness()
     with pytest.raises(Refused) as refusal:
-        await knowledge.put_entries("cases", EntryInput("good", "Good."), entry)
+        await knowledge.put_entries("cases", EntryInput(id="good", text="Good."), entry)
     assert refusal.value.field == f"entries.1.{field}"
     assert refusal.value.fix
     assert await knowledge.load_state() == KnowledgeState("t")
@@ -101,11 +103,11 @@ async def test_a_repeated_command_is_answered_from_the_record() -> None:
 
 async def test_a_process_that_starts_later_folds_the_same_state() -> None:
     knowledge = KnowledgeHarness()
-    many = tuple(EntryInput(f"e{n}", f"text {n}") for n in range(120))
+    many = tuple(EntryInput(id=f"e{n}", text=f"text {n}") for n in range(120))
     outcome = await knowledge.put_entries("many", *many)
     assert (outcome.changes.sequence, len(outcome.changes.added)) == (3, 120)
     await knowledge.remove_entries("many", "e7")
-    later = KnowledgeHarness(knowledge.log, knowledge.blobs)
+    later = KnowledgeHarness(log=knowledge.log, blobs=knowledge.blobs)
     assert await later.load_state() == await knowledge.load_state()
 
 

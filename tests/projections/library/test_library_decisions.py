@@ -14,9 +14,11 @@ from turnlog.projections.library.segment_inputs import (
     find_segment_faults,
 )
 
-RULES = SegmentInput("ruleset", "Roll two dice.", "ruleset.classic")
+RULES = SegmentInput(scope="ruleset", content="Roll two dice.", ref="ruleset.classic")
 
-CUE = SegmentInput("npc", "He nods.", "npc.innkeeper", type="npc_cue", tier=1, priority="high")
+CUE = SegmentInput(
+    scope="npc", content="He nods.", ref="npc.innkeeper", type="npc_cue", tier=1, priority="high"
+)
 
 
 async def test_numbers_are_given_out_in_order_and_never_twice() -> None:
@@ -25,14 +27,14 @@ async def test_numbers_are_given_out_in_order_and_never_twice() -> None:
         1,
         2,
     ]
-    await library.handle_command(EditSegment(2, active=False))
+    await library.handle_command(EditSegment(id=2, active=False))
     assert await library.add_segment("core", "three") == 3
 
 
 async def test_an_edit_is_a_version_more_and_the_one_before_stays_known() -> None:
     library = SegmentHarness()
     number = await library.add_segment("core", "one")
-    done = await library.handle_command(EditSegment(number, content="two", tier=2))
+    done = await library.handle_command(EditSegment(id=number, content="two", tier=2))
     segment = done.state.segments[number]
     assert [each.version for each in segment.versions] == [1, 2]
     assert [each.text.tier for each in segment.versions] == [0, 2]
@@ -43,7 +45,7 @@ async def test_an_edit_that_changes_nothing_leads_to_nothing() -> None:
     library = SegmentHarness()
     number = await library.add_segment("core", "one")
     before = (await library.load_library()).sequence
-    done = await library.handle_command(EditSegment(number, content="one", active=True))
+    done = await library.handle_command(EditSegment(id=number, content="one", active=True))
     assert done.state.sequence == before
     assert done.changes.sequence == before
 
@@ -51,18 +53,18 @@ async def test_an_edit_that_changes_nothing_leads_to_nothing() -> None:
 async def test_a_variant_begins_beside_the_others_and_is_switched_alone() -> None:
     library = SegmentHarness()
     number = await library.add_segment("core", "one")
-    await library.handle_command(EditSegment(number, "b", content="other"))
-    segment = (await library.handle_command(EditSegment(number, "a", active=False))).state.segments[
-        number
-    ]
+    await library.handle_command(EditSegment(id=number, variant="b", content="other"))
+    segment = (
+        await library.handle_command(EditSegment(id=number, variant="a", active=False))
+    ).state.segments[number]
     assert list(segment.latest_versions) == ["a", "b"]
     assert list(segment.active_versions) == ["b"]
-    segment = (await library.handle_command(EditSegment(number, active=False))).state.segments[
+    segment = (await library.handle_command(EditSegment(id=number, active=False))).state.segments[
         number
     ]
     assert not segment.is_active
     segment = (
-        await library.handle_command(EditSegment(number, "c", content="new"))
+        await library.handle_command(EditSegment(id=number, variant="c", content="new"))
     ).state.segments[number]
     assert not segment.is_active, "a variant that is new to a switched-off segment is off too"
 
@@ -70,14 +72,14 @@ async def test_a_variant_begins_beside_the_others_and_is_switched_alone() -> Non
 @pytest.mark.parametrize(
     ("command", "code", "field"),
     [
-        (EditSegment(9, content="x"), "unknown-segment", "segment"),
-        (EditSegment(1, content="x", seen=7), "segment-moved", "version"),
-        (EditSegment(1, content="  \n"), "invalid", "content"),
-        (EditSegment(1, content="a\0"), "invalid", "content"),
-        (EditSegment(1, tier=-1), "invalid", "tier"),
-        (EditSegment(1, priority="urgent"), "invalid", "priority"),
-        (EditSegment(1, "b"), "invalid", "content"),
-        (EditSegment(1, "No Name", content="x"), "invalid", "variant"),
+        (EditSegment(id=9, content="x"), "unknown-segment", "segment"),
+        (EditSegment(id=1, content="x", seen=7), "segment-moved", "version"),
+        (EditSegment(id=1, content="  \n"), "invalid", "content"),
+        (EditSegment(id=1, content="a\0"), "invalid", "content"),
+        (EditSegment(id=1, tier=-1), "invalid", "tier"),
+        (EditSegment(id=1, priority="urgent"), "invalid", "priority"),
+        (EditSegment(id=1, variant="b"), "invalid", "content"),
+        (EditSegment(id=1, variant="No Name", content="x"), "invalid", "variant"),
     ],
 )
 async def test_what_cannot_be_is_refused_by_field_and_changes_nothing(
@@ -92,7 +94,17 @@ async def test_what_cannot_be_is_refused_by_field_and_changes_nothing(
 
 
 def test_everything_that_is_wrong_with_a_segment_is_named_at_once() -> None:
-    wrong = SegmentInput("Core!", "", "no id", "english?", -1, "a b", "urgent", "B", id=0)
+    wrong = SegmentInput(
+        scope="Core!",
+        content="",
+        ref="no id",
+        locale="english?",
+        tier=-1,
+        type="a b",
+        priority="urgent",
+        variant="B",
+        id=0,
+    )
     assert [flaw.field for flaw in find_segment_faults(wrong)] == [
         "content",
         "scope",

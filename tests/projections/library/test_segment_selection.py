@@ -25,7 +25,7 @@ async def test_a_scope_and_reference_give_their_own_active_segments_in_order() -
     for scope, ref in (("ruleset", "r"), ("ruleset", "q"), ("core", None), ("ruleset", "r")):
         await library.add_segment(scope, "text", ref)
     off = await library.add_segment("ruleset", "text", "r")
-    await library.handle_command(EditSegment(off, active=False))
+    await library.handle_command(EditSegment(id=off, active=False))
     loaded = await library.load_library()
     assert list_chosen_ids(loaded) == [1, 4]
     assert list_chosen_ids(loaded, request=SegmentRequest("core")) == [3]
@@ -48,7 +48,7 @@ async def test_a_locale_whose_segments_are_all_off_is_passed_over() -> None:
     library = SegmentHarness()
     await library.add_segment("ruleset", "text", "r", locale="en")
     lithuanian = await library.add_segment("ruleset", "text", "r", locale="lt")
-    await library.handle_command(EditSegment(lithuanian, active=False))
+    await library.handle_command(EditSegment(id=lithuanian, active=False))
     assert list_chosen_ids(await library.load_library(), "lt", "en") == [1]
 
 
@@ -56,7 +56,7 @@ async def test_a_session_is_always_given_the_same_variant_and_sessions_differ() 
     library = SegmentHarness()
     for _ in range(2):
         number = await library.add_segment("ruleset", "a", "r")
-        await library.handle_command(EditSegment(number, "b", content="b"))
+        await library.handle_command(EditSegment(id=number, variant="b", content="b"))
     loaded = await library.load_library()
 
     def list_variants(session: str) -> tuple[str, ...]:

@@ -74,12 +74,12 @@ def build_session(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> 
 
 
 def compute_needs(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> PromptNeeds:
-    return plan_prompt(SessionMaterial(blueprint), session.opened_state, REPLY_CALL).needs
+    return plan_prompt(SessionMaterial(blueprint=blueprint), session.opened_state, REPLY_CALL).needs
 
 
 def lacks_turns(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> bool:
     state = session.opened_state
-    return find_missing_turns(SessionMaterial(blueprint), state, REPLY_CALL) is not None
+    return find_missing_turns(SessionMaterial(blueprint=blueprint), state, REPLY_CALL) is not None
 
 
 def test_the_date_is_that_of_the_recorded_turn_and_of_no_clock() -> None:
@@ -158,7 +158,10 @@ def test_a_text_that_was_not_fetched_is_an_error_and_never_a_hole(missing: str) 
         else PromptTexts(texts.blobs, {})
     )
     with pytest.raises(Corrupt, match="was not fetched"):
-        assemble(plan_prompt(SessionMaterial(BLUEPRINT), session.opened_state, REPLY_CALL), less)
+        assemble(
+            plan_prompt(SessionMaterial(blueprint=BLUEPRINT), session.opened_state, REPLY_CALL),
+            less,
+        )
 
 
 def test_what_does_not_fit_is_named_with_its_size_and_the_way_out() -> None:
@@ -230,7 +233,10 @@ def test_a_slot_without_a_value_is_empty() -> None:
 def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
     session = build_session()
     call = replace(REPLY_CALL, model="gemini/x")
-    assert plan_prompt(SessionMaterial(BLUEPRINT), session.opened_state, call).needs.blobs == ()
+    assert (
+        plan_prompt(SessionMaterial(blueprint=BLUEPRINT), session.opened_state, call).needs.blobs
+        == ()
+    )
 
 
 @pytest.mark.parametrize(

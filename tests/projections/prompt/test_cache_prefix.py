@@ -65,7 +65,11 @@ class RecordedTalk:
         claimed = self.session.apply_steps(submit_turn(text), claim_turn())
         prompt = assemble_next_prompt(claimed, self.blueprint, FILES)
         attempt = get_attempt(claimed.opened_state)
-        fixed = claimed.apply_steps(FixContext(attempt, "openai/test", {}, prompt.manifest))
+        fixed = claimed.apply_steps(
+            FixContext(
+                attempt=attempt, model="openai/test", parameters={}, manifest=prompt.manifest
+            )
+        )
         answered = fixed.apply_steps(complete_turn(f"To {text}: yes."))
         return RecordedTalk(answered, self.blueprint, (*self.prompts, prompt))
 

@@ -45,7 +45,9 @@ INPUTS: dict[str, JsonValue] = {
     "first_turn": False,
 }
 
-TALE = GameMasterTurn(SEGMENTS, "I knock. I wait a little. Then I knock again, louder.", INPUTS)
+TALE = GameMasterTurn(
+    segments=SEGMENTS, text="I knock. I wait a little. Then I knock again, louder.", inputs=INPUTS
+)
 
 TOGETHER = (600, 500, 420, 270, 240, 200, 170, 150, 130, 115, 100)
 

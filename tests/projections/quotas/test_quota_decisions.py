@@ -52,7 +52,9 @@ def build_reservation(
 def reserve(
     balance: QuotaBalance, number: int, limits: QuotaLimits = LIMITS, at: datetime = NOON
 ) -> QuotaBalance:
-    event = reserve_turn(limits, balance, "ann", build_reservation(number, at), at)
+    event = reserve_turn(
+        limits=limits, balance=balance, user="ann", wanted=build_reservation(number, at), at=at
+    )
     assert isinstance(event, QuotaReserved)
     return event.balance
 
@@ -130,9 +132,14 @@ def test_a_released_turn_leaves_nothing_not_even_its_request() -> None:
 
 def test_a_reservation_is_made_once_and_may_move_to_another_turn() -> None:
     balance = reserve(QuotaBalance(), 1)
-    assert reserve_turn(LIMITS, balance, "ann", build_reservation(1), NOON) is None
+    assert (
+        reserve_turn(
+            limits=LIMITS, balance=balance, user="ann", wanted=build_reservation(1), at=NOON
+        )
+        is None
+    )
     wanted = build_reservation(1).model_copy(update={"turn": 2})
-    moved = reserve_turn(LIMITS, balance, "ann", wanted, NOON)
+    moved = reserve_turn(limits=LIMITS, balance=balance, user="ann", wanted=wanted, at=NOON)
     assert isinstance(moved, QuotaReserved)
     assert moved.balance.reservations == (wanted,)
     assert moved.balance.hour_requests == 1
@@ -207,7 +214,7 @@ def test_a_child_of_an_allowed_turn_is_not_refused_and_is_no_request() -> None:
     limits = QuotaLimits(input_tokens=4_000, requests_per_hour=1)
     balance = reserve(QuotaBalance(), 1, limits)
     wanted = build_reservation(2).model_copy(update={"child": True})
-    event = reserve_turn(limits, balance, "ann", wanted, NOON)
+    event = reserve_turn(limits=limits, balance=balance, user="ann", wanted=wanted, at=NOON)
     assert isinstance(event, QuotaReserved)
     assert (len(event.balance.reservations), event.balance.hour_requests) == (2, 1)
     released = release_turn(event.balance, "ann", "r-2")

@@ -64,11 +64,13 @@ FAILED = given(
 
 
 def test_a_turn_must_say_something() -> None:
-    TALKED.when(SubmitTurn(None, Policies())).then_refused("text-missing", field="text")
+    TALKED.when(SubmitTurn(text=None, policies=Policies())).then_refused(
+        "text-missing", field="text"
+    )
 
 
 def build_system_turn(text: str | None = "Closed on Monday.") -> SubmitTurn:
-    return SubmitTurn(text, Policies(), role="system")
+    return SubmitTurn(text=text, policies=Policies(), role="system")
 
 
 def test_a_system_turn_is_settled_as_it_is_recorded_and_is_no_exchange() -> None:
@@ -150,7 +152,14 @@ def test_the_first_turn_is_open_at_once() -> None:
 
 
 def test_a_turn_brings_its_inputs_references_and_meta() -> None:
-    command = SubmitTurn("Hi", Policies(), None, {"a": 1}, {"ticker": "X"}, {"client": "web"})
+    command = SubmitTurn(
+        text="Hi",
+        policies=Policies(),
+        phases=None,
+        inputs={"a": 1},
+        references={"ticker": "X"},
+        meta={"client": "web"},
+    )
     given(open_session()).when(command).then(
         TurnSubmitted(
             turn=1,

@@ -37,7 +37,7 @@ def build_phase_graph(**more: JsonValue) -> PhaseGraph:
         "calls": {"freeform": "reply", "debrief": "reply"},
     }
     found = SessionMaterial(
-        build_tracked_blueprint(phases=drawn | more), {"phases": TRACKED_PHASES}
+        blueprint=build_tracked_blueprint(phases=drawn | more), cartridge={"phases": TRACKED_PHASES}
     ).phases
     assert found is not None
     return found
@@ -47,7 +47,12 @@ def build_phase_end(phases: PhaseGraph) -> CommandOrFactory:
     """Answer the open turn and end its phase."""
     request = ToolRequest(id="t", tool="transition_phase", arguments='{"signal": "understood"}')
     return lambda state: CompleteTurn(
-        get_attempt(state), "So.", "stop", SAMPLE_SPENT, phases, (request,)
+        attempt=get_attempt(state),
+        text="So.",
+        finish="stop",
+        spent=SAMPLE_SPENT,
+        phases=phases,
+        tools=(request,),
     )
 
 

@@ -33,7 +33,13 @@ SPEC = ReferencesSpec(
     max_age_turns=2,
 )
 
-LAST = LastReference(3, {"ticker": "AAAA11"}, "prices", "funds", "2026-01-01T00:00:00Z")
+LAST = LastReference(
+    turn=3,
+    identifiers={"ticker": "AAAA11"},
+    intent="prices",
+    entity="funds",
+    at="2026-01-01T00:00:00Z",
+)
 
 ASKED = StatedReferences(4, "risk", "funds")
 
@@ -95,26 +101,35 @@ RESOLVED = given(
     submit_turn("What does AAAA11 cost?"),
     claim_turn(),
     lambda state: ResolveTurn(
-        get_attempt(state),
-        "finance",
-        ResolvedReferences({"ticker": "AAAA11"}, is_inherited=False, reason="in-text"),
-        "[]",
-        "It costs 9.",
-        "prices",
-        "funds",
+        attempt=get_attempt(state),
+        resolver="finance",
+        references=ResolvedReferences({"ticker": "AAAA11"}, is_inherited=False, reason="in-text"),
+        results="[]",
+        answer="It costs 9.",
+        intent="prices",
+        entity="funds",
     ),
 )
 
 
 def complete_about(references: ReferencesSpec | None) -> CommandOrFactory:
     return lambda state: CompleteTurn(
-        get_attempt(state), "9.", "stop", SAMPLE_SPENT, references=references
+        attempt=get_attempt(state),
+        text="9.",
+        finish="stop",
+        spent=SAMPLE_SPENT,
+        references=references,
     )
 
 
 def fall_back(text: str) -> CommandOrFactory:
     return lambda state: FallBack(
-        get_attempt(state), text, SAMPLE_SPENT, "timeout", "no answer", references=SPEC
+        attempt=get_attempt(state),
+        text=text,
+        spent=SAMPLE_SPENT,
+        code="timeout",
+        detail="no answer",
+        references=SPEC,
     )
 
 

@@ -50,7 +50,14 @@ REDACT = RedactReply(1, "a secret", "operator", "(Withheld.)")
 
 def build_text_ref(sequence: int, field: str, text: str) -> TextRef:
     at = format_rfc3339(START + timedelta(seconds=sequence - 1))
-    return TextRef(sequence, 1_000 + sequence, field, compute_digest(text), len(text), at)
+    return TextRef(
+        sequence=sequence,
+        place=1_000 + sequence,
+        field=field,
+        digest=compute_digest(text),
+        characters=len(text),
+        at=at,
+    )
 
 
 def get_single_turn(session: SessionScenario) -> SettledTurnRef:
@@ -85,13 +92,13 @@ def test_a_submitted_turn_is_open_from_then_on() -> None:
         event="00000000-0000-4000-8000-000000000002",
     )
     opened = get_open_turn(session.opened_state)
-    assert opened == OpenTurn(submission, released_at="2026-01-01T00:00:01.000000Z")
+    assert opened == OpenTurn(submission=submission, released_at="2026-01-01T00:00:01.000000Z")
     assert session.opened_state.submitted == 1
 
 
 def test_a_queued_turn_has_the_prompts_its_user_had_when_it_was_submitted() -> None:
     own = UserOverride(category="master_system", version=2, digest=compute_digest("Ann's own."))
-    asked = SubmitTurn("Two", Policies(), user="ann", overrides=(own,))
+    asked = SubmitTurn(text="Two", policies=Policies(), user="ann", overrides=(own,))
     session = given(open_session(), submit_turn("One"), asked)
     assert session.state is not None
     assert session.state.waiting[0].overrides == (own,)
@@ -112,10 +119,10 @@ def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
 
 def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> None:
     assert get_single_turn(TALKED) == SettledTurnRef(
-        1,
-        "completed",
-        build_text_ref(2, "text", "Hi"),
-        build_text_ref(4, "text", "Hello"),
+        turn=1,
+        status="completed",
+        text=build_text_ref(2, "text", "Hi"),
+        reply=build_text_ref(4, "text", "Hello"),
         request="00000000-0000-4000-8000-000000000002",
     )
     assert TALKED.opened_state.completed == 1
@@ -135,10 +142,10 @@ def test_a_reply_withheld_while_it_is_said_ends_its_turn() -> None:
     session = given(open_session(), submit_turn("Hi"), claim_turn(), withheld)
     assert session.opened_state.open is None
     assert get_single_turn(session) == SettledTurnRef(
-        1,
-        "completed",
-        build_text_ref(2, "text", "Hi"),
-        build_text_ref(4, "replacement", "(Withheld.)"),
+        turn=1,
+        status="completed",
+        text=build_text_ref(2, "text", "Hi"),
+        reply=build_text_ref(4, "replacement", "(Withheld.)"),
         redacted=True,
         request="00000000-0000-4000-8000-000000000002",
     )
@@ -157,7 +164,10 @@ def test_an_attempt_runs_until_it_ends(steps: int) -> None:
     opened = get_open_turn(session.opened_state)
     assert opened.lease == RunningAttempt(2, "w2")
     handing_back = EndAttempt(
-        get_attempt(session.opened_state), "cancelled", SAMPLE_SPENT, "release"
+        attempt=get_attempt(session.opened_state),
+        outcome="cancelled",
+        spent=SAMPLE_SPENT,
+        then="release",
     )
     ended = get_open_turn(session.apply_steps(*[handing_back] * steps).opened_state)
     assert ended.lease == EndedAttempt(RunningAttempt(2, "w2"))
@@ -165,7 +175,12 @@ def test_an_attempt_runs_until_it_ends(steps: int) -> None:
 
 def test_the_end_of_an_earlier_attempt_does_not_end_the_latest() -> None:
     first = given(open_session(), submit_turn("Hi"), claim_turn("w1"))
-    late = EndAttempt(get_attempt(first.opened_state), "cancelled", SAMPLE_SPENT, "release")
+    late = EndAttempt(
+        attempt=get_attempt(first.opened_state),
+        outcome="cancelled",
+        spent=SAMPLE_SPENT,
+        then="release",
+    )
     assert get_open_turn(first.apply_steps(claim_turn("w2"), late).opened_state).is_running
 
 
@@ -192,7 +207,7 @@ def test_turns_out_of_reach_of_any_window_become_runs_of_numbers() -> None:
         open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b"))
     )
     assert session.opened_state.earlier == (
-        SettledTurnRun(1, 3, "completed", excluded=False, redacted=False),
+        SettledTurnRun(first=1, last=3, status="completed", excluded=False, redacted=False),
     )
     assert [ref.turn for ref in session.opened_state.turns] == [4]
 

@@ -21,7 +21,13 @@ TURNS = (TurnRange(first=1, last=1),)
 
 
 def build_summary(state: SessionState) -> RecordSummary:
-    return RecordSummary(get_attempt(state), "In short.", "stop", SAMPLE_SPENT, "openai/heron")
+    return RecordSummary(
+        attempt=get_attempt(state),
+        text="In short.",
+        finish="stop",
+        spent=SAMPLE_SPENT,
+        model="openai/heron",
+    )
 
 
 def test_a_summary_is_of_the_phases_of_the_one_that_it_takes_in() -> None:

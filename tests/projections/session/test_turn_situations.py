@@ -99,7 +99,9 @@ def get_turn(session: SessionScenario) -> OpenTurn:
 
 def hand_back(session: SessionScenario) -> SessionScenario:
     attempt = get_attempt(session.opened_state)
-    return session.apply_steps(EndAttempt(attempt, "cancelled", SAMPLE_SPENT, "release"))
+    return session.apply_steps(
+        EndAttempt(attempt=attempt, outcome="cancelled", spent=SAMPLE_SPENT, then="release")
+    )
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,9 @@ def build_end_attempt(
     then: Literal["retry", "fail", "release"] = "fail",
     fault: AttemptFault | None = LIMITED,
 ) -> EndAttempt:
-    return EndAttempt(attempt, "failed", SAMPLE_SPENT, then, fault, "Hel")
+    return EndAttempt(
+        attempt=attempt, outcome="failed", spent=SAMPLE_SPENT, then=then, fault=fault, partial="Hel"
+    )
 
 
 def build_attempt_ended(
@@ -195,7 +197,9 @@ def test_prompts_are_pinned_once_a_provider() -> None:
 
 
 def test_a_prompt_is_fixed_with_its_manifest() -> None:
-    CLAIMED.when(FixContext(FIRST, "m", {"temperature": 0}, MANIFEST)).then(
+    CLAIMED.when(
+        FixContext(attempt=FIRST, model="m", parameters={"temperature": 0}, manifest=MANIFEST)
+    ).then(
         ContextAssembled(
             turn=1,
             call="1.1",
@@ -208,9 +212,13 @@ def test_a_prompt_is_fixed_with_its_manifest() -> None:
 
 
 def test_a_call_that_stands_in_for_another_says_so() -> None:
-    fixed = CLAIMED.apply_steps(FixContext(FIRST, "m", {}, MANIFEST))
+    fixed = CLAIMED.apply_steps(
+        FixContext(attempt=FIRST, model="m", parameters={}, manifest=MANIFEST)
+    )
     second = AttemptRef(1, "1.2", 1)
-    after = fixed.when(FixContext(second, "m", {}, MANIFEST, supersedes="1.1")).then(
+    after = fixed.when(
+        FixContext(attempt=second, model="m", parameters={}, manifest=MANIFEST, supersedes="1.1")
+    ).then(
         ContextAssembled(
             turn=1,
             call="1.2",
@@ -246,7 +254,10 @@ def test_an_answer_releases_the_turn_that_waits_longest() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [SnapshotPrompts(FIRST, "openai", {"persona": FILE}), FixContext(FIRST, "m", {}, MANIFEST)],
+    [
+        SnapshotPrompts(FIRST, "openai", {"persona": FILE}),
+        FixContext(attempt=FIRST, model="m", parameters={}, manifest=MANIFEST),
+    ],
     ids=lambda command: type(command).__name__,
 )
 def test_a_superseded_attempt_fixes_nothing(command: CommandOrFactory) -> None:
@@ -254,7 +265,7 @@ def test_a_superseded_attempt_fixes_nothing(command: CommandOrFactory) -> None:
 
 
 def test_a_superseded_attempt_has_its_answer_kept_as_its_cost_only() -> None:
-    late = CompleteTurn(FIRST, "Hello", "stop", SAMPLE_SPENT)
+    late = CompleteTurn(attempt=FIRST, text="Hello", finish="stop", spent=SAMPLE_SPENT)
     kept = AttemptEnded(
         turn=1,
         call="1.1",
@@ -298,5 +309,7 @@ def test_a_turn_fails_with_the_fault_of_its_last_attempt() -> None:
 
 
 def test_a_turn_is_answered_by_its_latest_attempt_only() -> None:
-    answered = TAKEN_OVER.when(CompleteTurn(SECOND, "Hello", "stop", SAMPLE_SPENT))
+    answered = TAKEN_OVER.when(
+        CompleteTurn(attempt=SECOND, text="Hello", finish="stop", spent=SAMPLE_SPENT)
+    )
     answered.then_names("turn-completed")

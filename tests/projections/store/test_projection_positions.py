@@ -44,7 +44,7 @@ async def read_position(store: ReadModelStore) -> ProjectionPosition | None:
 @pytest.fixture
 async def log() -> MemoryLog:
     log = MemoryLog()
-    await StoredSession(log).append_events(
+    await StoredSession(log=log).append_events(
         build_opened(), build_submitted(1, "one"), build_completed(1, "first")
     )
     return log

@@ -28,7 +28,7 @@ from turnlog.projections.store.read.row_lookups import CommandLookup
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
 async def test_rows_that_are_there_are_reached_without_waiting(
@@ -36,7 +36,9 @@ async def test_rows_that_are_there_are_reached_without_waiting(
 ) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"))
     await fold_log(store, story.log)
-    assert await wait_until_folded(store, ProjectionSignal(), "t", "s", 2, within=0)
+    assert await wait_until_folded(
+        store=store, signal=ProjectionSignal(), tenant="t", session="s", sequence=2, within=0
+    )
 
 
 async def test_rows_that_lag_are_waited_for(store: ReadModelStore, story: StoredSession) -> None:
@@ -44,7 +46,11 @@ async def test_rows_that_lag_are_waited_for(store: ReadModelStore, story: Stored
     await fold_log(store, story.log)
     await story.append_events(build_submitted(1, "one"))
     signal = ProjectionSignal()
-    waiting = asyncio.create_task(wait_until_folded(store, signal, "t", "s", 2, within=60))
+    waiting = asyncio.create_task(
+        wait_until_folded(
+            store=store, signal=signal, tenant="t", session="s", sequence=2, within=60
+        )
+    )
     await asyncio.sleep(0)
     await fold_log(store, story.log)
     signal.notify_readers()
@@ -56,7 +62,9 @@ async def test_rows_folded_by_another_process_are_found_without_a_bell(
 ) -> None:
     await story.append_events(build_opened())
     waiting = asyncio.create_task(
-        wait_until_folded(store, ProjectionSignal(), "t", "s", 1, within=60)
+        wait_until_folded(
+            store=store, signal=ProjectionSignal(), tenant="t", session="s", sequence=1, within=60
+        )
     )
     await asyncio.sleep(0)
     await fold_log(store, story.log)
@@ -68,8 +76,12 @@ async def test_rows_that_do_not_come_in_time_are_not_passed_off_as_fresh(
 ) -> None:
     await story.append_events(build_opened())
     await fold_log(store, story.log)
-    assert not await wait_until_folded(store, ProjectionSignal(), "t", "s", 2, within=0.1)
-    assert not await wait_until_folded(store, ProjectionSignal(), "t", "unknown", 1, within=0)
+    assert not await wait_until_folded(
+        store=store, signal=ProjectionSignal(), tenant="t", session="s", sequence=2, within=0.1
+    )
+    assert not await wait_until_folded(
+        store=store, signal=ProjectionSignal(), tenant="t", session="unknown", sequence=1, within=0
+    )
 
 
 async def append_commands(story: StoredSession) -> SessionState:

@@ -51,7 +51,7 @@ from turnlog.projections.store.read.row_types import (
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
 async def read_turns(store: ReadModelStore, story: StoredSession) -> Sequence[Row[Any]]:
@@ -235,7 +235,14 @@ async def test_a_sessions_usage_is_the_sum_of_its_attempts_and_names_what_nobody
     await story.append_events(build_completed(1, "Hello"), build_submitted(2, "And?"))
     await story.append_events(build_started(2, 1), build_ended(2, 1, tokens=2, micro_dollars=1))
     cost = CostTotal(8, guessed=False, unpriced_calls=1)
-    usage = UsageTotal(42, 42, 84, 8, unknown_attempts=1, cost=cost)
+    usage = UsageTotal(
+        input_tokens=42,
+        output_tokens=42,
+        total_tokens=84,
+        micro_dollars=8,
+        unknown_attempts=1,
+        cost=cost,
+    )
     assert (await read_session(store, story)).usage == usage
     async with store.open_reader() as connection:
         page = await session_queries.list_sessions(

@@ -72,7 +72,7 @@ async def test_both_databases_hold_the_same_rows(
 async def test_a_long_log_folded_at_once_gives_the_rows_of_one_folded_bit_by_bit(
     store: ReadModelStore,
 ) -> None:
-    story = StoredSession(MemoryLog())
+    story = StoredSession(log=MemoryLog())
     await story.append_events(build_opened())
     for turn in range(1, COPY_ROWS + 2):
         await story.append_events(build_submitted(turn, "a\0b"), build_completed(turn, "c"))

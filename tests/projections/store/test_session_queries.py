@@ -41,7 +41,7 @@ async def list_sessions(
 
 async def test_newest_sessions_come_first(store: ReadModelStore, log: MemoryLog) -> None:
     for session in ("one", "two", "three"):
-        await StoredSession(log, session).append_events(build_opened())
+        await StoredSession(log=log, session=session).append_events(build_opened())
     assert await list_sessions(store, log, SessionQuery()) == ["three", "two", "one"]
 
 
@@ -49,7 +49,7 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     for number in range(5):
-        await StoredSession(log, f"s{number}").append_events(build_opened())
+        await StoredSession(log=log, session=f"s{number}").append_events(build_opened())
     await fold_log(store, log)
     seen: list[str] = []
     before: int | None = None
@@ -60,7 +60,7 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
             )
         seen += [row.session for row in page.sessions]
         before = page.before
-        await StoredSession(log, opening).append_events(build_opened())
+        await StoredSession(log=log, session=opening).append_events(build_opened())
         await fold_log(store, log)
     assert seen == ["s4", "s3", "s2", "s1", "s0"]
     assert before is None
@@ -69,13 +69,13 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
 async def test_search_looks_into_title_and_id_in_whatever_case(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await StoredSession(log, "a").append_events(
+    await StoredSession(log=log, session="a").append_events(
         build_opened(), build_submitted(1, "Éclair au CHOCOLAT, Hauptstraße 1")
     )
-    await StoredSession(log, "b-chocolate").append_events(
+    await StoredSession(log=log, session="b-chocolate").append_events(
         build_opened(), build_submitted(1, "something else")
     )
-    await StoredSession(log, "c").append_events(
+    await StoredSession(log=log, session="c").append_events(
         build_opened(), build_submitted(1, "first"), build_submitted(2, "chocolat")
     )
     assert await list_sessions(store, log, SessionQuery(q="chocolat")) == ["b-chocolate", "a"]
@@ -87,10 +87,10 @@ async def test_search_looks_into_title_and_id_in_whatever_case(
 async def test_search_takes_its_text_literally(
     store: ReadModelStore, log: MemoryLog, q: str
 ) -> None:
-    await StoredSession(log, "has").append_events(
+    await StoredSession(log=log, session="has").append_events(
         build_opened(), build_submitted(1, f"see {q} there")
     )
-    await StoredSession(log, "hasnot").append_events(
+    await StoredSession(log=log, session="hasnot").append_events(
         build_opened(), build_submitted(1, "see 100x aXb there")
     )
     assert await list_sessions(store, log, SessionQuery(q=q)) == ["has"]
@@ -99,7 +99,9 @@ async def test_search_takes_its_text_literally(
 async def test_search_for_nul_is_an_answer_and_no_error(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await StoredSession(log, "a").append_events(build_opened(), build_submitted(1, "plain"))
+    await StoredSession(log=log, session="a").append_events(
+        build_opened(), build_submitted(1, "plain")
+    )
     assert (
         await list_sessions(
             store, log, SessionQuery(q="\0", blueprint="\0", attributes={"\0": "\0"})
@@ -111,11 +113,15 @@ async def test_search_for_nul_is_an_answer_and_no_error(
 async def test_filters_by_blueprint_and_attributes_combine(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await StoredSession(log, "a").append_events(
+    await StoredSession(log=log, session="a").append_events(
         build_opened("trickster", language="de", level=3, loud=True)
     )
-    await StoredSession(log, "b").append_events(build_opened("trickster", language="fr", level=3))
-    await StoredSession(log, "c").append_events(build_opened("assistant", language="de", level=3))
+    await StoredSession(log=log, session="b").append_events(
+        build_opened("trickster", language="fr", level=3)
+    )
+    await StoredSession(log=log, session="c").append_events(
+        build_opened("assistant", language="de", level=3)
+    )
     assert await list_sessions(store, log, SessionQuery(blueprint="trickster")) == ["b", "a"]
     assert await list_sessions(store, log, SessionQuery(attributes={"language": "de"})) == [
         "c",
@@ -128,7 +134,7 @@ async def test_filters_by_blueprint_and_attributes_combine(
 async def test_attribute_is_found_by_its_spelling_in_a_query(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await StoredSession(log, "a").append_events(build_opened(level=3, loud=True))
+    await StoredSession(log=log, session="a").append_events(build_opened(level=3, loud=True))
     assert await list_sessions(
         store, log, SessionQuery(attributes={"level": "3", "loud": "true"})
     ) == ["a"]
@@ -138,7 +144,7 @@ async def test_attribute_is_found_by_its_spelling_in_a_query(
 async def test_since_finds_sessions_in_which_something_happened_from_then_on(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    old, busy = StoredSession(log, "old"), StoredSession(log, "busy")
+    old, busy = StoredSession(log=log, session="old"), StoredSession(log=log, session="busy")
     await old.append_events(build_opened())
     await busy.append_events(build_opened())
     await busy.append_events(build_submitted(1, "later"))
@@ -150,10 +156,10 @@ async def test_since_finds_sessions_in_which_something_happened_from_then_on(
 async def test_redacted_sessions_can_be_told_from_the_others(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await StoredSession(log, "kept").append_events(
+    await StoredSession(log=log, session="kept").append_events(
         build_opened(), build_submitted(1, "one"), build_completed(1, "first")
     )
-    await StoredSession(log, "redacted").append_events(
+    await StoredSession(log=log, session="redacted").append_events(
         build_opened(),
         build_submitted(1, "one"),
         build_completed(1, "first"),
@@ -169,10 +175,10 @@ async def test_profile_phase_and_failed_turns_are_filters(
     def enter(phase: str, before: str | None = None) -> PhaseEntered:
         return PhaseEntered(phase=phase, before=before)
 
-    await StoredSession(log, "calm").append_events(
+    await StoredSession(log=log, session="calm").append_events(
         build_opened(), enter("one"), build_submitted(1, "Hi"), build_completed(1, "Hello.")
     )
-    await StoredSession(log, "failed").append_events(
+    await StoredSession(log=log, session="failed").append_events(
         build_opened(),
         enter("one"),
         enter("two", "one"),
@@ -180,7 +186,7 @@ async def test_profile_phase_and_failed_turns_are_filters(
         TurnFailed(turn=1, code="bad_request", detail="no", retryable=False),
         ProfileSwitched(profile="agent", before="chat", reason="asked"),
     )
-    await StoredSession(log, "plain").append_events(build_opened())
+    await StoredSession(log=log, session="plain").append_events(build_opened())
     for query, found in (
         (SessionQuery(failed=True), ["failed"]),
         (SessionQuery(failed=False), ["plain", "calm"]),
@@ -193,10 +199,10 @@ async def test_profile_phase_and_failed_turns_are_filters(
 
 
 async def test_no_tenant_sees_anothers_sessions(store: ReadModelStore, log: MemoryLog) -> None:
-    await StoredSession(log, "same", tenant="a").append_events(
+    await StoredSession(log=log, session="same", tenant="a").append_events(
         build_opened(), build_submitted(1, "of a")
     )
-    await StoredSession(log, "same", tenant="b").append_events(
+    await StoredSession(log=log, session="same", tenant="b").append_events(
         build_opened(), build_submitted(1, "of b")
     )
     assert await list_sessions(store, log, SessionQuery(q="of a"), tenant="a") == ["same"]

@@ -22,7 +22,7 @@ from turnlog.projections.store.read.row_types import ListedSession
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
 async def read_session(store: ReadModelStore, story: StoredSession) -> ListedSession:

@@ -34,7 +34,7 @@ TRIM = AppliedTrimStep(step="drop_oldest_pairs", on="chat", before=50, after=43)
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
 def build_condensed_tools(tokens: int, saved: int) -> PromptPart:
@@ -125,14 +125,25 @@ async def test_calls_are_put_together_by_what_they_have_in_common(
     await story.append_events(build_opened(), build_submitted(1, "one"), plan, reply)
     await fold_log(store, story.log)
     both = {"history": 30, "system": 20}
-    assert await read_group_growth(store, "all") == [GroupGrowth(None, 2, 50, 7, both, 0)]
+    assert await read_group_growth(store, "all") == [
+        GroupGrowth(group=None, calls=2, tokens=50, savings=7, components=both, cut_turns=0)
+    ]
     assert await read_group_growth(store, "blueprint") == [
-        GroupGrowth("assistant", 2, 50, 7, both, 0)
+        GroupGrowth(group="assistant", calls=2, tokens=50, savings=7, components=both, cut_turns=0)
     ]
     assert [each.group for each in await read_group_growth(store, "profile")] == ["agent"]
     assert await read_group_growth(store, "kind") == [
-        GroupGrowth("plan", 1, 40, 7, {"history": 30, "system": 10}, 0),
-        GroupGrowth("reply", 1, 10, 0, {"system": 10}, 0),
+        GroupGrowth(
+            group="plan",
+            calls=1,
+            tokens=40,
+            savings=7,
+            components={"history": 30, "system": 10},
+            cut_turns=0,
+        ),
+        GroupGrowth(
+            group="reply", calls=1, tokens=10, savings=0, components={"system": 10}, cut_turns=0
+        ),
     ]
     assert await read_group_growth(store, "all", since=datetime(2030, 1, 1, tzinfo=UTC)) == []
 

@@ -37,7 +37,7 @@ EVERYTHING = UsageFilter()
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
 def build_turn(

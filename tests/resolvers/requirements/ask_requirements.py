@@ -47,7 +47,9 @@ async def test_a6_the_same_key_and_question_find_the_same_turn(a_bank: QuestionS
 async def test_a8_a_model_that_fails_leaves_the_resolvers_own_answer(
     a_bank: QuestionService,
 ) -> None:
-    a_bank.provider.queue_behaviours(ModelRefusal(401), ModelRefusal(429), ModelRefusal(429))
+    a_bank.provider.queue_behaviours(
+        ModelRefusal(status=401), ModelRefusal(status=429), ModelRefusal(status=429)
+    )
     assert (await a_bank.submit_question(RISK, "a8"))["answer"] == RISK_ANSWER
     over_quota = await a_bank.submit_question(PRICE, "a8")
     assert (over_quota["answer"], over_quota["status"]["reason"]) == (PRICE_ANSWER, "ok")

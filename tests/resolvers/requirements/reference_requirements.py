@@ -160,7 +160,7 @@ async def test_a4_what_a_turn_would_mean_is_said_without_recording_anything(
 async def test_a4_only_a_turn_that_was_answered_is_referred_to(a_bank: QuestionService) -> None:
     text = (a_bank.blueprint / "blueprint.yaml").read_text()
     with a_bank.edit_file("blueprint.yaml", text.replace("    fallback: resolved.answer", "   ")):
-        a_bank.provider.queue_behaviours(answer_with_text("Calm."), ModelRefusal(401))
+        a_bank.provider.queue_behaviours(answer_with_text("Calm."), ModelRefusal(status=401))
         await a_bank.submit_question(RISK, "a4-failed")
         failed = await a_bank.post_question("And the price of PAPR11?", "a4-failed")
     assert (failed.status_code, failed.json()["code"]) == (502, "not-answered")

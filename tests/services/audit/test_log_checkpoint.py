@@ -13,7 +13,7 @@ from turnlog.projections.store.engine import open_store
 from turnlog.services.audit.verify_service import VerifyService
 
 
-@dataclass
+@dataclass(kw_only=True)
 class GrowingLog(MemoryLog):
     """A log that grows as soon as its end was read."""
 
@@ -38,7 +38,11 @@ async def test_a_checkpoint_ends_where_the_last_event_lies_that_it_holds(tmp_pat
         open_store(f"sqlite:///{tmp_path / 'rows.db'}"),
     )
     auditing = VerifyService(
-        TENANT, house.sessions, house.segments, store, get_verification_means()
+        tenant=TENANT,
+        command_handler=house.sessions,
+        library_log=house.segments,
+        store=store,
+        means=get_verification_means(),
     )
     taken = await auditing.create_checkpoint()
     await store.close()

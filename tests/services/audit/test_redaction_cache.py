@@ -16,7 +16,7 @@ from turnlog.events.testing import make_drafts
 from turnlog.services.audit.redactions import RedactionCache
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ReadRecordingLog(MemoryLog):
     """A log that notes from where its redactions are read."""
 

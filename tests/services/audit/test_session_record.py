@@ -30,7 +30,7 @@ async def load_record(house: SessionHarness) -> SessionRecord:
 
 
 def list_call_inputs(record: SessionRecord) -> list[RecordedCallInputs]:
-    replay = SessionReplay(record.blobs, collect_installed())
+    replay = SessionReplay(blobs=record.blobs, installed=collect_installed())
     calls: list[RecordedCallInputs] = []
     for recorded in record.events:
         calls += filter(None, [replay.rebuild_inputs(recorded)])

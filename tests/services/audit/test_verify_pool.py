@@ -64,7 +64,12 @@ def build_verify_service(
     house: SessionHarness, store: ReadModelStore, verifiers: OpenVerifier
 ) -> VerifyService:
     return VerifyService(
-        TENANT, house.sessions, house.segments, store, get_verification_means(), verifiers
+        tenant=TENANT,
+        command_handler=house.sessions,
+        library_log=house.segments,
+        store=store,
+        means=get_verification_means(),
+        open_verifier=verifiers,
     )
 
 

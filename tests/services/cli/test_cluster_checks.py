@@ -35,7 +35,9 @@ FOLLOWERS = (
     FollowerState("n3", is_current=True, lag=0),
 )
 
-GOOD_LAYOUT = StreamLayout(3, "none", "n1", FOLLOWERS, None)
+GOOD_LAYOUT = StreamLayout(
+    replicas=3, compression="none", leader="n1", followers=FOLLOWERS, uncompressed_since=None
+)
 
 UPDATED = replace(GOOD_LAYOUT, uncompressed_since=STARTED + timedelta(hours=1))
 
@@ -106,7 +108,7 @@ def test_each_stream_is_compared_with_what_is_configured(
 
 
 async def test_a_real_server_is_examined_and_nothing_is_made_on_it(tmp_path: Path) -> None:
-    async with await NatsServer.start(NatsConfig(tmp_path, monitor=True)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path, monitor=True)) as server:
         settings = ProjectorSettings.model_validate(
             {"nats_url": server.url, "nats_monitor": [server.monitor_url]}
         )

@@ -49,7 +49,14 @@ def test_turns_and_replies_come_in_the_order_they_were_seen() -> None:
 
 def test_what_an_attempt_had_said_before_it_was_lost_is_shown_and_taken_back() -> None:
     session = given(open_session(), submit_turn("Hi"), claim_turn()).apply_steps(
-        lambda state: EndAttempt(get_attempt(state), "failed", LOST, "retry", FAULT, "Hel"),
+        lambda state: EndAttempt(
+            attempt=get_attempt(state),
+            outcome="failed",
+            spent=LOST,
+            then="retry",
+            fault=FAULT,
+            partial="Hel",
+        ),
         complete_turn("Hello."),
     )
     assert list_scenes(session)[2:] == [
@@ -87,6 +94,9 @@ async def test_a_player_steps_from_turn_to_turn() -> None:
         assert isinstance(file, StringIO)
         pages.append(file.getvalue().count("you"))
 
-    played = [ReplayScene("you", text, turn=turn) for turn, text in enumerate(("a", "b", "c"), 1)]
+    played = [
+        ReplayScene(speaker="you", text=text, turn=turn)
+        for turn, text in enumerate(("a", "b", "c"), 1)
+    ]
     await ScenePlayer(console, 0.0, turned).play_scenes(played)
     assert pages == [1, 2]

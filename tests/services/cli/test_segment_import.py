@@ -11,10 +11,19 @@ from turnlog.events.errors import Refused
 from turnlog.projections.library.segment_inputs import SegmentInput
 from turnlog.services.cli.segments.segment_actions import read_segment_files
 
-CORE = SegmentInput("core", "Be brief; it's\nthe rule.", id=1)
+CORE = SegmentInput(scope="core", content="Be brief; it's\nthe rule.", id=1)
 
 CUE = SegmentInput(
-    "npc", "He nods.", "npc.a", "lt", 2, "npc_cue", "high", active=False, id=7, version=3
+    scope="npc",
+    content="He nods.",
+    ref="npc.a",
+    locale="lt",
+    tier=2,
+    type="npc_cue",
+    priority="high",
+    active=False,
+    id=7,
+    version=3,
 )
 
 YAML = """\
@@ -112,7 +121,9 @@ def test_backticks_in_a_text_do_not_make_a_dump_one_of_mysql(tmp_path: Path) -> 
 
 def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Path) -> None:
     text = "\ufeffscope,content\r\ncore,Be kind.\r\n\r\n"
-    assert read_segments(write_file(tmp_path, "s.csv", text)) == [SegmentInput("core", "Be kind.")]
+    assert read_segments(write_file(tmp_path, "s.csv", text)) == [
+        SegmentInput(scope="core", content="Be kind.")
+    ]
 
 
 @pytest.mark.parametrize(

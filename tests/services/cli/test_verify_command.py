@@ -36,11 +36,17 @@ class TamperedService:
 async def append_event(nats: str, session: str, event: KnownEvent, *, chained: bool) -> None:
     """Write past every rule, as somebody with the server's password could."""
     async with open_connection(nats, name="tamperer") as connection:
-        log = JetStreamLog(connection)
+        log = JetStreamLog(connection=connection)
         last = await log.read_last_event("default", session, leader=True)
         assert last is not None
         head = last.head if chained else replace(last.head, hash=compute_digest("something else"))
-        draft = EventDraft(event, f"id-{session}", datetime.now(UTC), "/tamperer", "nobody")
+        draft = EventDraft(
+            event=event,
+            id=f"id-{session}",
+            at=datetime.now(UTC),
+            source="/tamperer",
+            actor="nobody",
+        )
         assert isinstance(
             await log.append_batch(encode_batch("default", session, head, [draft])), BatchAppended
         )

@@ -65,8 +65,8 @@ async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
     session = open_with_blueprint(blueprint, {}).apply_steps(
         submit_turn("What is it?"), claim_turn()
     )
-    material = SessionMaterial(blueprint, vocabularies=known)
-    call = PromptCall("reply", model, "2026-01-01T00:00:00Z")
+    material = SessionMaterial(blueprint=blueprint, vocabularies=known)
+    call = PromptCall(kind="reply", model=model, at="2026-01-01T00:00:00Z")
     plan = plan_prompt(material, session.opened_state, call)
     texts = dict.fromkeys(plan.needs.text_refs, "What is it?")
     manifest = assemble(plan, PromptTexts(by_ref=texts)).manifest

@@ -10,7 +10,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.store.memory_log import MemoryLog
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LaggingFollowerLog(MemoryLog):
     """A log whose followers lack the latest events of a session."""
 

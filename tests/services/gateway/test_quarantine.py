@@ -101,7 +101,9 @@ async def test_a_stopped_session_is_listed_and_released_after_a_fix(
     assert (await idle.fetch_json("/v1/quarantine"))["sessions"] == []
     await idle.fetch_json("/v1/sessions", min_sequence=f"{session}:5")
     released = await read_active_rows(idle)
-    folder = LogFolder(idle.backend.log, idle.store, NO_TRACING, idle.tenant)
+    folder = LogFolder(
+        log=idle.backend.log, store=idle.store, tracing=NO_TRACING, tenant=idle.tenant
+    )
     assert await rebuild_rows(folder, lambda _position, _goal: None) is not None
     assert await read_active_rows(idle) == released
 

@@ -20,7 +20,9 @@ CUE = {"scope": "npc", "ref": "npc.innkeeper", "content": "He nods.", "type": "n
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def nats_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """A separate server, because every projector reads all libraries of its server."""
-    async with await NatsServer.start(NatsConfig(tmp_path_factory.mktemp("segments"))) as server:
+    async with await NatsServer.start(
+        NatsConfig(data_dir=tmp_path_factory.mktemp("segments"))
+    ) as server:
         yield server.url
 
 

@@ -72,7 +72,11 @@ async def test_a_faulty_blueprint_is_listed_apart_and_opens_no_session(
     faulty.write_text("blueprint: broken\nversion: one\n")
     settings = idle.settings.model_copy(update={"blueprints": (tmp_path / "library",)})
     async with start_gateway(
-        idle.backend, idle.store, idle.projection_signal, settings, idle.model
+        backend=idle.backend,
+        store=idle.store,
+        signal=idle.projection_signal,
+        settings=settings,
+        model=idle.model,
     ) as stand:
         listed = await stand.fetch_json("/v1/blueprints")
         assert [each["blueprint"] for each in listed["faulty"]] == ["broken"]
@@ -111,7 +115,7 @@ async def test_a_gateway_without_its_log_is_alive_and_not_ready(
     tmp_path: Path, fresh_tenant: str
 ) -> None:
     async with start_service(
-        MemoryBackend(SilentLog()), fresh_tenant, tmp_path, working=False
+        MemoryBackend(log=SilentLog()), fresh_tenant, tmp_path, working=False
     ) as stand:
         assert await stand.fetch_json("/healthz") == {"alive": True}
         answer = await stand.http.get("/readyz")

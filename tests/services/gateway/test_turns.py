@@ -85,7 +85,7 @@ async def test_who_waits_is_answered_when_the_gateway_ends(idle: RunningGateway)
     assert answer.status_code == 202
 
 
-@dataclass
+@dataclass(kw_only=True)
 class WatchedLog(MemoryLog):
     """A log that signals when a watch begins and ends."""
 
@@ -107,7 +107,9 @@ class WatchedLog(MemoryLog):
 
 async def test_nobody_is_waited_for_who_has_gone(fresh_tenant: str, tmp_path: Path) -> None:
     log = WatchedLog()
-    async with start_service(MemoryBackend(log), fresh_tenant, tmp_path, working=False) as stand:
+    async with start_service(
+        MemoryBackend(log=log), fresh_tenant, tmp_path, working=False
+    ) as stand:
         session = await stand.open_session()
         body = b'{"text":"Hi"}'
         async with open_raw_connection(stand.address) as line:

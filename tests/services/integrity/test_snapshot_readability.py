@@ -24,7 +24,7 @@ SEQUENCE_OFFSET = 10
 async def store_snapshots(folder: Path) -> StoredStream:
     """Store three snapshots, stop the server in good order, and return its stream."""
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, StreamOptions()) as client,
     ):
         for session in ("first", "second", "third"):
@@ -33,7 +33,7 @@ async def store_snapshots(folder: Path) -> StoredStream:
 
 
 async def find_fault(folder: Path) -> str | None:
-    async with await NatsServer.start(NatsConfig(folder)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=folder)) as server:
         return await find_snapshot_fault(server.url)
 
 
@@ -62,7 +62,7 @@ async def test_a_server_that_hangs_on_its_snapshots_is_started_without_them(tmp_
     # It would count up to a sequence of fifteen digits.
     stored.flip_byte(2, SEQUENCE_OFFSET)
     with capture_logs() as logs:
-        async with await NatsServer.start(NatsConfig(tmp_path), timeout=3) as server:
+        async with await NatsServer.start(NatsConfig(data_dir=tmp_path), timeout=3) as server:
             assert await find_snapshot_fault(server.url) is None
             async with open_client(server.url, StreamOptions()) as client:
                 assert await client.snapshots.get_snapshot("t", "first") is None

@@ -39,7 +39,9 @@ async def test_searches_go_on_with_the_former_embedder_until_the_index_of_the_ne
         await letters.is_asked.wait()
         assert await index.search(QUESTION, "cases", "docs") == before
         # What is added meanwhile is found meanwhile.
-        await index.knowledge.put_entries("cases", EntryInput("new", "Ask.", "case", QUESTION))
+        await index.knowledge.put_entries(
+            "cases", EntryInput(id="new", text="Ask.", kind="case", title=QUESTION)
+        )
         assert "new" in await index.find_ids(QUESTION, "cases")
         letters.may_embed.set()
         found = await index.search(QUESTION, "cases", "docs")
@@ -94,7 +96,9 @@ async def test_two_projectors_fill_the_index_of_a_new_embedder_together(
             found = await indexes[0].search(QUESTION, "cases")
         # Both follow the new one.
         for number in range(4):
-            await former.knowledge.put_entries("docs", EntryInput(f"more:{number}", "More tides."))
+            await former.knowledge.put_entries(
+                "docs", EntryInput(id=f"more:{number}", text="More tides.")
+            )
         live = await indexes[1].search("tides", "docs")
     assert {hit.entry_id for hit in live.hits} >= {f"more:{number}" for number in range(4)}
 

@@ -26,16 +26,16 @@ from turnlog.projections.store.schema.read_model_tables import (
 from turnlog.projections.store.write.projection_positions import SESSIONS_PROJECTION
 
 CASES = (
-    EntryInput("late-ships", "Call list_ships and compare arrival times.", "case",
-               "Which vessels are late in the harbour?", efficiency=0.9),
-    EntryInput("wheat-price", "Call quote for the grain exchange.", "case",
-               "What does a tonne of wheat cost?", efficiency=0.4),
-    EntryInput("berth-plan", "Call list_berths, then sort by length.", "case",
-               "Which berth has room for a long ship?"),
+    EntryInput(id="late-ships", text="Call list_ships and compare arrival times.", kind="case",
+               title="Which vessels are late in the harbour?", efficiency=0.9),
+    EntryInput(id="wheat-price", text="Call quote for the grain exchange.", kind="case",
+               title="What does a tonne of wheat cost?", efficiency=0.4),
+    EntryInput(id="berth-plan", text="Call list_berths, then sort by length.", kind="case",
+               title="Which berth has room for a long ship?"),
 )  # fmt: skip
 DOCUMENTS = (
-    EntryInput("tides:1", "High water comes twelve hours and a half after the last one."),
-    EntryInput("tides:2", "Ships with a deep draught wait for high water in the harbour."),
+    EntryInput(id="tides:1", text="High water comes twelve hours and a half after the last one."),
+    EntryInput(id="tides:2", text="Ships with a deep draught wait for high water in the harbour."),
 )
 
 EXPECTED_HITS = [
@@ -174,13 +174,13 @@ async def test_an_erased_text_is_not_found_after_a_rebuild(store: ReadModelStore
 
 async def test_no_tenant_finds_anything_of_another(store: ReadModelStore) -> None:
     log, blobs = MemoryLog(kind=LIBRARY_HISTORY), MemoryBlobStore()
-    own = IndexHarness(store, KnowledgeHarness(log, blobs, tenant="ours"))
-    other = IndexHarness(store, KnowledgeHarness(log, blobs, tenant="theirs"))
+    own = IndexHarness(store, KnowledgeHarness(log=log, blobs=blobs, tenant="ours"))
+    other = IndexHarness(store, KnowledgeHarness(log=log, blobs=blobs, tenant="theirs"))
     await own.knowledge.put_entries("cases", *CASES[:2])
     await own.rebuild()
     alone = await own.find_hits("late ships and wheat", "cases")
     # More texts with the same words would change how BM25 weighs them, if they were seen.
-    more = (EntryInput(f"secret-{n}", f"late ships secret {n}") for n in range(30))
+    more = (EntryInput(id=f"secret-{n}", text=f"late ships secret {n}") for n in range(30))
     await other.knowledge.put_entries("cases", *more)
     await own.rebuild()
     assert await own.find_hits("late ships and wheat", "cases") == alone
@@ -222,11 +222,13 @@ async def record_votes(store: ReadModelStore, votes: dict[str, int], entry: str)
 async def test_a_filter_costs_no_allowed_entry_its_place(store: ReadModelStore) -> None:
     index = IndexHarness(store)
     many = (
-        EntryInput(f"e{n:03}", "late ships in the harbour", "case", efficiency=0.1)
+        EntryInput(id=f"e{n:03}", text="late ships in the harbour", kind="case", efficiency=0.1)
         for n in range(150)
     )
     await index.knowledge.put_entries("cases", *many)
-    last = EntryInput("z-good", "late ships in the harbour today", "case", efficiency=0.9)
+    last = EntryInput(
+        id="z-good", text="late ships in the harbour today", kind="case", efficiency=0.9
+    )
     await index.knowledge.put_entries("cases", last)
     await index.rebuild()
     assert await index.find_ids("late ships", "cases", min_efficiency=0.8) == ["z-good"]
@@ -239,9 +241,11 @@ async def test_both_databases_give_the_same_hits_in_the_same_order_with_the_same
 ) -> None:
     index = await build_index(store)
     # A rare word weighs more than one that nearly all have.
-    many = (EntryInput(f"ship:{n:02}", f"Ship {n} lies in the harbour.") for n in range(30))
+    many = (EntryInput(id=f"ship:{n:02}", text=f"Ship {n} lies in the harbour.") for n in range(30))
     await index.knowledge.put_entries("docs", *many)
-    await index.knowledge.put_entries("docs", EntryInput("sextant", "A sextant, on a ship."))
+    await index.knowledge.put_entries(
+        "docs", EntryInput(id="sextant", text="A sextant, on a ship.")
+    )
     await index.rebuild()
     hits = await index.find_hits("ships with a sextant in the harbour", "cases", "docs", limit=5)
     assert [
@@ -253,7 +257,9 @@ async def test_a_search_ahead_of_the_index_says_so(store: ReadModelStore) -> Non
     index = await build_index(store)
     index.searching.position_timeout = 0.05
     for ahead in (IndexPositions(knowledge=99), IndexPositions(votes=99)):
-        request = SearchRequest("t", ("cases",), "ships", min_positions=ahead)
+        request = SearchRequest(
+            tenant="t", collections=("cases",), text="ships", min_positions=ahead
+        )
         with pytest.raises(Unavailable, match="are behind 99"):
             await index.searching.search(request)
 
@@ -277,7 +283,7 @@ async def test_there_is_no_search_before_an_index_is_complete(store: ReadModelSt
 async def test_an_index_of_another_log_is_never_folded_onto(store: ReadModelStore) -> None:
     await build_index(store)
     other = IndexHarness(
-        store, KnowledgeHarness(MemoryLog("2030-01-01T00:00:00Z", LIBRARY_HISTORY))
+        store, KnowledgeHarness(log=MemoryLog(created="2030-01-01T00:00:00Z", kind=LIBRARY_HISTORY))
     )
     await other.knowledge.put_entries("cases", *CASES)
     with pytest.raises(Corrupt, match="rebuild"):

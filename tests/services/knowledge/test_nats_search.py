@@ -20,7 +20,7 @@ from turnlog.services.knowledge.nats_search import (
 )
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
-REQUEST = SearchRequest("t", ("cases",), "late ships", min_efficiency=0.5)
+REQUEST = SearchRequest(tenant="t", collections=("cases",), text="late ships", min_efficiency=0.5)
 
 
 class RefusingSearch:
@@ -35,7 +35,7 @@ async def test_a_search_is_answered_by_one_of_those_with_an_index(
     hits = [build_hit("late", "Late ships.", efficiency=0.9, feedback=-1)]
     first, second = MemorySearch(hits), MemorySearch(hits)
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, StreamOptions()) as client,
     ):
         asking = NatsKnowledgeSearch(client.connection, patience=60)

@@ -65,7 +65,9 @@ async def test_a_refusal_of_any_size_keeps_its_status_and_meaning(
 ) -> None:
     """Read whole, the larger one keeps litellm busy for minutes."""
     words = "This model's maximum context length is 10 tokens. " + "x" * size
-    server.queue_behaviours(ModelRefusal(400, words), ModelRefusal(503, words))
+    server.queue_behaviours(
+        ModelRefusal(status=400, message=words), ModelRefusal(status=503, message=words)
+    )
     assert (await expect_failure(model, build_request(name))).code == "context_overflow"
     failure = await expect_failure(model, build_request(name))
     assert failure.detail.startswith("HTTP 503")
@@ -74,7 +76,7 @@ async def test_a_refusal_of_any_size_keeps_its_status_and_meaning(
 async def test_a_compressed_response_is_not_requested_and_not_unpacked(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
-    server.queue_behaviours(ModelRefusal(429, headers={"content-encoding": "gzip"}))
+    server.queue_behaviours(ModelRefusal(status=429, headers={"content-encoding": "gzip"}))
     assert (await expect_failure(model, build_request(name))).code == "rate_limited"
     assert server.exchanges[0].headers["accept-encoding"] == "identity"
 

@@ -356,7 +356,7 @@ async def test_a_connection_is_used_again_after_a_whole_answer_only(
 @pytest.mark.parametrize(
     "behaviour",
     [
-        ModelRefusal(401, f"wrong key {KEY}", type=KEY, code=KEY),
+        ModelRefusal(status=401, message=f"wrong key {KEY}", type=KEY, code=KEY),
         RawFrames((encode_event({"error": {"code": KEY, "message": KEY + QUESTION}}),)),
         RawFrames((b"data: \xff" + KEY.encode() + b"\n\n",)),
         RawResponse(302, {"location": f"http://{KEY}/"}, b""),

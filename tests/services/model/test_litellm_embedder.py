@@ -38,9 +38,9 @@ async def test_vectors_of_a_provider_have_length_one(server: OpenAIServer) -> No
 @pytest.mark.parametrize(
     ("behaviour", "what"),
     [
-        (ModelRefusal(429, headers=ONCE), "status 429: it is asked again"),
-        (ModelRefusal(401), "status 401: set the provider's key"),
-        (ModelRefusal(500, headers=ONCE), "status 500"),
+        (ModelRefusal(status=429, headers=ONCE), "status 429: it is asked again"),
+        (ModelRefusal(status=401), "status 401: set the provider's key"),
+        (ModelRefusal(status=500, headers=ONCE), "status 500"),
         (build_answer([1.0, 0.0]), "1 vectors for 2 texts"),
         (build_answer([1.0], [1.0, 0.0]), r"vectors of \[1, 2\] numbers"),
         (build_answer([], []), r"vectors of \[0\] numbers"),

@@ -24,23 +24,27 @@ from turnlog.services.worker.model.model_types import FailureCode, LanguageModel
 @pytest.mark.parametrize(
     ("refusal", "code", "retryable"),
     [
-        (ModelRefusal(429), "rate_limited", True),
-        (ModelRefusal(500), "server_error", True),
-        (ModelRefusal(503), "server_error", True),
-        (ModelRefusal(529), "server_error", True),
-        (ModelRefusal(401), "unauthorised", False),
-        (ModelRefusal(403), "unauthorised", False),
-        (ModelRefusal(404, code="model_not_found"), "unknown_model", False),
-        (ModelRefusal(400, code="context_length_exceeded"), "context_overflow", False),
+        (ModelRefusal(status=429), "rate_limited", True),
+        (ModelRefusal(status=500), "server_error", True),
+        (ModelRefusal(status=503), "server_error", True),
+        (ModelRefusal(status=529), "server_error", True),
+        (ModelRefusal(status=401), "unauthorised", False),
+        (ModelRefusal(status=403), "unauthorised", False),
+        (ModelRefusal(status=404, code="model_not_found"), "unknown_model", False),
+        (ModelRefusal(status=400, code="context_length_exceeded"), "context_overflow", False),
         (
-            ModelRefusal(400, "This model's maximum context length is 10 tokens."),
+            ModelRefusal(status=400, message="This model's maximum context length is 10 tokens."),
             "context_overflow",
             False,
         ),
-        (ModelRefusal(400, code="content_filter"), "content_filtered", False),
-        (ModelRefusal(400, type="invalid_request_error"), "bad_request", False),
-        (ModelRefusal(422), "bad_request", False),
-        (ModelRefusal(400, "Invalid schema for response_format"), "response_format_refused", False),
+        (ModelRefusal(status=400, code="content_filter"), "content_filtered", False),
+        (ModelRefusal(status=400, type="invalid_request_error"), "bad_request", False),
+        (ModelRefusal(status=422), "bad_request", False),
+        (
+            ModelRefusal(status=400, message="Invalid schema for response_format"),
+            "response_format_refused",
+            False,
+        ),
     ],
 )
 async def test_a_refusal_is_told_by_what_it_means(
@@ -63,10 +67,10 @@ async def test_a_refusal_is_told_by_what_it_means(
 async def test_a_refusal_nested_too_deep_is_told_by_its_status(
     server: OpenAIServer, model: LanguageModel, name: str, status: int
 ) -> None:
-    server.queue_behaviours(ModelRefusal(status, nesting=100_000))
+    server.queue_behaviours(ModelRefusal(status=status, nesting=100_000))
     failure = await expect_failure(model, build_request(name))
     assert failure.detail == f"HTTP {status}"
-    server.queue_behaviours(ModelRefusal(status))
+    server.queue_behaviours(ModelRefusal(status=status))
     assert failure.code == (await expect_failure(model, build_request(name))).code
 
 
@@ -90,7 +94,7 @@ async def test_a_rate_limit_says_how_long_to_wait(
     headers: dict[str, str],
     seconds: float | None,
 ) -> None:
-    server.queue_behaviours(ModelRefusal(429, headers=headers))
+    server.queue_behaviours(ModelRefusal(status=429, headers=headers))
     assert (await expect_failure(model, build_request(name))).retry_after == seconds
 
 
@@ -174,11 +178,15 @@ async def test_a_parameter_that_is_not_on_the_list_reaches_nobody(
 @pytest.mark.parametrize(
     "behaviour",
     [
-        ModelRefusal(400, f"cannot read {QUESTION!r} sent with {KEY}", type=QUESTION, code=KEY),
-        ModelRefusal(500, f"cannot read {QUESTION!r} sent with {KEY}"),
+        ModelRefusal(
+            status=400, message=f"cannot read {QUESTION!r} sent with {KEY}", type=QUESTION, code=KEY
+        ),
+        ModelRefusal(status=500, message=f"cannot read {QUESTION!r} sent with {KEY}"),
         ModelAnswer(breaks=AnswerBreak(1, "error", {"message": QUESTION + KEY, "code": KEY})),
         ModelAnswer(breaks=AnswerBreak(1, "garbage")),
-        ModelRefusal(400, f"cannot read {QUESTION!r} sent with {KEY}", nesting=100_000),
+        ModelRefusal(
+            status=400, message=f"cannot read {QUESTION!r} sent with {KEY}", nesting=100_000
+        ),
         RawFrames((f'data: {{"error": "{QUESTION} {KEY}", "a": {"[" * 100_000}\n\n'.encode(),)),
     ],
 )

@@ -62,13 +62,13 @@ async def test_a_check_that_costs_a_write_is_made_once_however_often_it_is_asked
         await asyncio.sleep(0)
         raise Unavailable("log", "no space")
 
-    recent = RecentCheck("log", check)
+    recent = RecentCheck(component="log", check=check)
     asked = await asyncio.gather(
         *(recent.require_healthy() for _ in range(50)), return_exceptions=True
     )
     assert {str(each) for each in asked} == {"log is unavailable: no space"}
     assert len(made) == 1
-    recent = RecentCheck("log", check, seconds=0)
+    recent = RecentCheck(component="log", check=check, seconds=0)
     for _ in range(2):
         with pytest.raises(Unavailable):
             await recent.require_healthy()
@@ -76,7 +76,7 @@ async def test_a_check_that_costs_a_write_is_made_once_however_often_it_is_asked
 
 
 async def test_a_check_without_an_answer_counts_as_failed_until_the_next() -> None:
-    recent = RecentCheck("log", asyncio.Event().wait)
+    recent = RecentCheck(component="log", check=asyncio.Event().wait)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await recent.require_healthy()

@@ -19,7 +19,7 @@ async def test_lag_is_what_the_log_has_and_the_rows_have_not(tmp_path: Path) -> 
     store, log = open_store(f"sqlite:///{tmp_path / 'rows.db'}"), MemoryLog()
     await prepare_schema(store)
     assert await measure_projection_lag(log, store, "t") == 0
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened(), build_submitted(1, "one"))
     assert await measure_projection_lag(log, store, "t") == 2
     await fold_log(store, log)

@@ -42,7 +42,7 @@ async def test_postgres_that_ends_and_comes_back_has_every_event_once(
     own_postgres: PostgresServer, direct: ReadModelStore, end: Callable[[PostgresServer], None]
 ) -> None:
     log = MemoryLog()
-    story, running = StoredSession(log), ProjectorRunner(log, direct)
+    story, running = StoredSession(log=log), ProjectorRunner(log=log, store=direct)
     await story.append_events(build_opened())
     with capture_logs() as log_lines:
         async with running.run_in_background() as task:
@@ -88,12 +88,12 @@ async def test_a_connection_cut_between_commit_and_answer_makes_nothing_twice(
     own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened())
     async with FaultProxy(f"tcp://127.0.0.1:{own_postgres.port}").run_proxy() as proxy:
         store = open_store(_build_proxy_url(proxy))
-        running = ProjectorRunner(log, store)
-        beside = ProjectorRunner(log, direct, projection_signal=running.projection_signal)
+        running = ProjectorRunner(log=log, store=store)
+        beside = ProjectorRunner(log=log, store=direct, projection_signal=running.projection_signal)
         async with running.run_in_background():
             await beside.wait_for_stories(story)
             for turn in range(1, 4):
@@ -115,12 +115,12 @@ async def test_a_connection_cut_before_the_commit_arrives_loses_nothing(
     own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened())
     async with FaultProxy(f"tcp://127.0.0.1:{own_postgres.port}").run_proxy() as proxy:
         store = open_store(_build_proxy_url(proxy))
-        running = ProjectorRunner(log, store)
-        beside = ProjectorRunner(log, direct, projection_signal=running.projection_signal)
+        running = ProjectorRunner(log=log, store=store)
+        beside = ProjectorRunner(log=log, store=direct, projection_signal=running.projection_signal)
         with capture_logs() as log_lines:
             async with running.run_in_background():
                 await beside.wait_for_stories(story)

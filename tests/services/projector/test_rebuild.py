@@ -43,7 +43,7 @@ async def read_active_build(store: ReadModelStore) -> ProjectionPosition:
 
 async def append_stories(log: MemoryLog, sessions: int = 3, turns: int = 5) -> list[StoredSession]:
     """Append events of several sessions, interleaved."""
-    stories = [StoredSession(log, f"s{number}") for number in range(sessions)]
+    stories = [StoredSession(log=log, session=f"s{number}") for number in range(sessions)]
     for story in stories:
         await story.append_events(build_opened())
     for turn in range(1, turns + 1):
@@ -63,7 +63,7 @@ async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
     store: ReadModelStore, steps: list[HistoryStep]
 ) -> None:
     stored_history = StoredHistory()
-    running = ProjectorRunner(stored_history.log, store)
+    running = ProjectorRunner(log=stored_history.log, store=store)
     # Each example is another log: rebuilt from, it has the rows begun anew.
     await running.rebuild_rows()
     async with running.run_in_background():
@@ -80,7 +80,7 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
 ) -> None:
     log = MemoryLog()
     stories = await append_stories(log)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
     found: list[int] = []
@@ -103,7 +103,7 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
 async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: ReadModelStore) -> None:
     log = MemoryLog()
     (story,) = await append_stories(log, sessions=1)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background() as task:
         await running.wait_for_stories(story)
         before = await read_active_build(store)
@@ -121,7 +121,7 @@ async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_pro
 ) -> None:
     log = MemoryLog()
     (story,) = await append_stories(log, sessions=1)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     seen_so_far = [0]
 
     async def append_turns() -> None:
@@ -154,7 +154,7 @@ async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_pro
 async def test_rebuild_tells_how_far_it_is(store: ReadModelStore) -> None:
     log = MemoryLog()
     stories = await append_stories(log)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
     end = len(log.stored)
@@ -171,7 +171,7 @@ async def test_rebuild_that_crashes_at_any_point_leaves_what_readers_see_and_can
 ) -> None:
     log = MemoryLog()
     stories = await append_stories(log, sessions=2, turns=2)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
     before = await running.read_rows()
@@ -192,7 +192,7 @@ async def test_of_two_rebuilds_at_once_one_takes_over_and_the_rows_are_right(
 ) -> None:
     log = MemoryLog()
     stories = await append_stories(log)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
         before = await running.read_rows()
@@ -208,7 +208,7 @@ async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
 ) -> None:
     log = MemoryLog()
     stories = await append_stories(log)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
     right = await running.read_rows()
@@ -226,12 +226,12 @@ async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
 async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: ReadModelStore) -> None:
     old = MemoryLog()
     stories = await append_stories(old)
-    async with ProjectorRunner(old, store).run_in_background():
-        await ProjectorRunner(old, store).wait_for_stories(*stories)
+    async with ProjectorRunner(log=old, store=store).run_in_background():
+        await ProjectorRunner(log=old, store=store).wait_for_stories(*stories)
     new_log = MemoryLog(created="2026-02-02T00:00:00Z")
-    story = StoredSession(new_log, "only")
+    story = StoredSession(log=new_log, session="only")
     await story.append_events(build_opened())
-    running = ProjectorRunner(new_log, store)
+    running = ProjectorRunner(log=new_log, store=store)
     rows = await running.rebuild_rows()
     assert [row[1] for row in rows["sessions"]] == ["only"]
     async with running.run_in_background():
@@ -254,7 +254,7 @@ async def test_rows_rebuilt_in_small_batches_equal_the_live_ones_and_stop_the_sa
     for turn in range(6, 9):
         for story in (*stories, refused):
             await story.append_events(build_submitted(turn, "more"), build_completed(turn, "yes"))
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_position(len(log.stored))
     live = await running.read_rows()

@@ -38,7 +38,12 @@ ANYTHING = SegmentRowFilter()
 
 def build_projector(library: SegmentHarness, store: ReadModelStore) -> SegmentProjector:
     return SegmentProjector(
-        library.log, library.blobs, store, library.tenant, ProjectionSignal(), patience=0
+        log=library.log,
+        blobs=library.blobs,
+        store=store,
+        tenant=library.tenant,
+        signal=ProjectionSignal(),
+        patience=0,
     )
 
 
@@ -78,9 +83,9 @@ async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadMode
             "core", "Be kind.", tier=1, type="rule", priority="high", locale="en"
         )
         await library.add_segment("npc", "He nods.", "npc.a")
-        await library.handle_command(EditSegment(1, content="Be kinder."))
-        await library.handle_command(EditSegment(1, "b", content="Be stern."))
-        await library.handle_command(EditSegment(2, active=False))
+        await library.handle_command(EditSegment(id=1, content="Be kinder."))
+        await library.handle_command(EditSegment(id=1, variant="b", content="Be stern."))
+        await library.handle_command(EditSegment(id=2, active=False))
         await wait_until_folded(projecting, library)
         found = await list_segment_rows(store, library.tenant)
     rows = [(row.id, row.variant, row.content, row.version, row.active) for row in found]
@@ -103,10 +108,10 @@ async def test_segments_are_found_by_what_they_are_and_say_page_by_page(
 ) -> None:
     library = SegmentHarness()
     await library.import_segments(
-        *(SegmentInput("core", f"Rule {n}: be KIND.", locale="en") for n in range(5)),
-        SegmentInput("npc", "100% sure.", "npc.a", type="npc_cue", active=False),
+        *(SegmentInput(scope="core", content=f"Rule {n}: be KIND.", locale="en") for n in range(5)),
+        SegmentInput(scope="npc", content="100% sure.", ref="npc.a", type="npc_cue", active=False),
     )
-    await library.handle_command(EditSegment(2, "b", content="Be stern."))
+    await library.handle_command(EditSegment(id=2, variant="b", content="Be stern."))
     await build_projector(library, store).rebuild_segments()
     find = partial(list_segment_rows, store, library.tenant)
     assert [row.id for row in await find(SegmentRowFilter(scope="npc"))] == [6]
@@ -128,7 +133,7 @@ async def test_what_was_edited_while_nobody_folded_is_there_afterwards(
     await library.add_segment("core", "one")
     async with run_projector(projecting):
         await wait_until_folded(projecting, library)
-    await library.handle_command(EditSegment(1, content="two"))
+    await library.handle_command(EditSegment(id=1, content="two"))
     async with run_projector(projecting):
         await wait_until_folded(projecting, library)
     assert [row.content for row in await list_segment_rows(store, library.tenant)] == ["two"]
@@ -165,7 +170,7 @@ async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelS
     library = SegmentHarness()
     await library.add_segment("core", "one")
     await build_projector(library, store).rebuild_segments()
-    other = SegmentHarness(MemoryLog("2030-01-01T00:00:00Z", LIBRARY_HISTORY))
+    other = SegmentHarness(log=MemoryLog(created="2030-01-01T00:00:00Z", kind=LIBRARY_HISTORY))
     await other.add_segment("core", "another")
     with pytest.raises(Corrupt, match="rebuild"):
         await build_projector(other, store).run()
@@ -179,17 +184,19 @@ async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelS
 async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> None:
     log, blobs = MemoryLog(kind=LIBRARY_HISTORY), MemoryBlobStore()
     own_library, other_library = (
-        SegmentHarness(log, blobs),
-        SegmentHarness(log, blobs, tenant="theirs"),
+        SegmentHarness(log=log, blobs=blobs),
+        SegmentHarness(log=log, blobs=blobs, tenant="theirs"),
     )
     await own_library.add_segment("core", "one")
     event = build_library_samples()["segments-added"]
     batch = encode_batch(
-        "t",
-        SEGMENT_FAMILY,
-        None,
-        [EventDraft(event, "bad", FIRST_EVENT_TIME, "/test", "eve")],
-        LIBRARY_HISTORY,
+        tenant="t",
+        session=SEGMENT_FAMILY,
+        after=None,
+        drafts=[
+            EventDraft(event=event, id="bad", at=FIRST_EVENT_TIME, source="/test", actor="eve")
+        ],
+        kind=LIBRARY_HISTORY,
     )
     log.stored.append(RawEvent("library.t.segments.added", 2, batch.messages[0].payload))
     await other_library.add_segment("core", "two")

@@ -60,7 +60,7 @@ async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
     store: ReadModelStore, locker: ReadModelStore
 ) -> None:
     log = MemoryLog()
-    story, running = StoredSession(log), ProjectorRunner(log, store)
+    story, running = StoredSession(log=log), ProjectorRunner(log=log, store=store)
     await story.append_events(build_opened())
     with capture_logs() as log_lines:
         async with running.run_in_background() as task:
@@ -78,7 +78,7 @@ async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_th
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
-    story, running = StoredSession(log), ProjectorRunner(log, store)
+    story, running = StoredSession(log=log), ProjectorRunner(log=log, store=store)
     await story.append_events(build_opened())
     pages = [0]
 

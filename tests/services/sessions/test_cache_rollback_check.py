@@ -32,7 +32,7 @@ async def run_session(turns: int = 2) -> SessionHarness:
 
 async def submit_from_other_process(house: SessionHarness, text: str) -> None:
     """Submit a turn from another process, which has no cached state."""
-    command = SubmitTurn(text, QUEUES)
+    command = SubmitTurn(text=text, policies=QUEUES)
     await house.build_command_handler("/test/other").handle(TENANT, "s", command, TESTER)
 
 

@@ -20,7 +20,7 @@ from turnlog.projections.session.commands import CancelTurn, ExcludeTurn, Restor
 ONE_AT_A_TIME = Policies(second_submit="reject")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ReadCountingLog(MemoryLog):
     """A log that records what is read from it."""
 
@@ -46,7 +46,7 @@ class ReadCountingLog(MemoryLog):
         return await super().read_range(tenant, session, after, upto)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LaggingLog(MemoryLog):
     """A log whose followers hold the events up to `upto`."""
 
@@ -60,7 +60,7 @@ class LaggingLog(MemoryLog):
         return await super().read_last_event(tenant, session, leader=leader)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CrossingLog(MemoryLog):
     """A log where something is appended, once, while the leader answers."""
 
@@ -83,7 +83,7 @@ def log() -> ReadCountingLog:
 
 @pytest.fixture
 def house(log: ReadCountingLog) -> SessionHarness:
-    return SessionHarness(log)
+    return SessionHarness(log=log)
 
 
 async def test_a_command_on_a_state_that_is_held_reads_nothing(
@@ -142,7 +142,10 @@ async def test_a_key_that_came_to_another_process_first_has_one_effect(
 ) -> None:
     await house.open_session()
     await house.load_state()
-    key, submit = CommandRef("key", compute_digest("body")), SubmitTurn("One", Policies())
+    key, submit = (
+        CommandRef("key", compute_digest("body")),
+        SubmitTurn(text="One", policies=Policies()),
+    )
     first = await house.build_command_handler("/test/other").handle(
         TENANT, "s", submit, TESTER, key
     )
@@ -176,7 +179,7 @@ async def test_only_the_very_next_event_is_taken_in(
 
 async def test_a_command_that_is_seen_half_is_answered_as_a_whole() -> None:
     log = CrossingLog()
-    house = SessionHarness(log)
+    house = SessionHarness(log=log)
     await house.open_session()
     other = house.build_command_handler("/test/other")
     for text in ("One", "Two"):
@@ -210,7 +213,7 @@ async def test_many_who_ask_at_once_read_a_session_once(
 
 async def test_nobody_is_refused_by_what_a_follower_that_lags_still_says() -> None:
     log = LaggingLog()
-    house = SessionHarness(log)
+    house = SessionHarness(log=log)
     await house.open_session()
     submitted = await house.submit_turn("One")
     log.upto = submitted

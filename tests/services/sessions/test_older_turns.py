@@ -43,10 +43,10 @@ REACH = 200
 """Characters; a turn has ten."""
 
 
-WINDOW = HistoryWindow(HistoryViewSpec(), PhaseVisibility(), None)
+WINDOW = HistoryWindow(view=HistoryViewSpec(), visibility=PhaseVisibility(), access=None)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PageCountingLog(MemoryLog):
     """A log that counts the events read from sessions."""
 
@@ -87,7 +87,10 @@ async def append_events(house: SessionHarness, events: list[KnownEvent]) -> None
     head = last.head if last else None
     at = datetime(2026, 1, 1, tzinfo=UTC)
     for start in range(0, len(events), 900):
-        drafts = [EventDraft(each, "id", at, "/test", "tester") for each in events[start:][:900]]
+        drafts = [
+            EventDraft(event=each, id="id", at=at, source="/test", actor="tester")
+            for each in events[start:][:900]
+        ]
         outcome = await house.log.append_batch(encode_batch(TENANT, "s", head, drafts))
         assert isinstance(outcome, BatchAppended)
         head = outcome.events[-1].head

@@ -35,7 +35,7 @@ ANSWER_USAGE = (10, 5)
 """What an answer of the puppet model takes."""
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class QuotaHarness(SessionHarness):
     """Sessions whose turns are Ann's; the time since limits were read stands still."""
 
@@ -68,7 +68,9 @@ class QuotaHarness(SessionHarness):
         **policies: object,
     ) -> RecordedEvent:
         """Submit a turn for a user; gives the session's last event."""
-        command = SubmitTurn("Hi", Policies.model_validate(policies), user=user, bound=BOUND)
+        command = SubmitTurn(
+            text="Hi", policies=Policies.model_validate(policies), user=user, bound=BOUND
+        )
         ref = CommandRef(key, compute_digest("the body")) if key else None
         await (gateway or self.sessions).handle(TENANT, "s", command, TESTER, ref)
         return self.list_events()[-1]

@@ -77,7 +77,7 @@ class LaggingSegmentLog(MemoryLog):
 
 @pytest_asyncio.fixture
 async def own_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with await NatsServer.start(NatsConfig(tmp_path / "nats")) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path / "nats")) as server:
         yield server
 
 
@@ -89,7 +89,7 @@ async def library(
         yield SegmentHarness()
         return
     async with open_client(nats_url, StreamOptions()) as on:
-        yield SegmentHarness(on.library, on.blobs, tenant=fresh_tenant)
+        yield SegmentHarness(log=on.library, blobs=on.blobs, tenant=fresh_tenant)
 
 
 async def gather_segments(
@@ -115,7 +115,9 @@ async def test_a_call_is_given_exactly_what_it_may_record(library: SegmentHarnes
 async def test_an_edit_by_another_process_is_seen_by_the_next_call(library: SegmentHarness) -> None:
     number = await library.add_segment("world", "Mist.", "w")
     (before,) = (await gather_segments(library, WORLD)).segments[WORLD]
-    await library.build_second_process("two").handle_command(EditSegment(number, content="Rain."))
+    await library.build_second_process("two").handle_command(
+        EditSegment(id=number, content="Rain.")
+    )
     (after,) = (await gather_segments(library, WORLD)).segments[WORLD]
     assert (before.text, after.text, after.source.version) == ("Mist.", "Rain.", 2)
     assert await library.blobs.get_blob(library.tenant, before.source.digest) == b"Mist."
@@ -145,7 +147,7 @@ async def test_of_two_edits_of_what_both_have_seen_one_is_told_of_the_other(
     number = await library.add_segment("world", "Mist.", "w")
     edits = (library.build_second_process(f"editor{n}") for n in range(2))
     outcomes = await asyncio.gather(
-        *(each.handle_command(EditSegment(number, content=each.name, seen=1)) for each in edits),
+        *(each.handle_command(EditSegment(id=number, content=each.name, seen=1)) for each in edits),
         return_exceptions=True,
     )
     (refused,) = (each for each in outcomes if isinstance(each, Refused))
@@ -154,7 +156,7 @@ async def test_of_two_edits_of_what_both_have_seen_one_is_told_of_the_other(
 
 
 async def test_a_key_stands_for_one_command_in_every_process(library: SegmentHarness) -> None:
-    add = AddSegment(SegmentInput("core", "Be kind."))
+    add = AddSegment(SegmentInput(scope="core", content="Be kind."))
     key = CommandRef("k", compute_digest("body"))
     first = await library.handle_command(add, key)
     again = await library.build_second_process("two").handle_command(add, key)
@@ -166,7 +168,7 @@ async def test_a_key_stands_for_one_command_in_every_process(library: SegmentHar
 
 async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> None:
     log = UnreliableSegmentLog(kind=LIBRARY_HISTORY)
-    library = SegmentHarness(log)
+    library = SegmentHarness(log=log)
     await library.add_segment("core", "Be kind.")
     await gather_segments(library, CORE)
     log.away = True
@@ -177,7 +179,7 @@ async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> 
 
 async def test_many_calls_that_find_more_read_it_once() -> None:
     log = CountingSegmentLog(kind=LIBRARY_HISTORY)
-    writing = SegmentHarness(log)
+    writing = SegmentHarness(log=log)
     for number in range(20):
         await writing.add_segment("world", f"Mist {number}.", "w")
     log.read = 0
@@ -191,7 +193,7 @@ async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_noth
     own_server: NatsServer,
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as on:
-        library = SegmentHarness(on.library, on.blobs)
+        library = SegmentHarness(log=on.library, blobs=on.blobs)
         await library.add_segment("core", "Be kind.")
         await gather_segments(library, CORE)
         await on.connection.nc.jetstream().delete_stream("LIBRARY")
@@ -206,9 +208,9 @@ async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_noth
 
 async def test_a_process_that_knows_nothing_refuses_what_is_required_and_omits_the_rest() -> None:
     log = UnreliableSegmentLog(kind=LIBRARY_HISTORY)
-    await SegmentHarness(log).add_segment("core", "Be kind.")
+    await SegmentHarness(log=log).add_segment("core", "Be kind.")
     log.away = True
-    starting = SegmentHarness(log)
+    starting = SegmentHarness(log=log)
     gathered = await gather_segments(starting, WORLD)
     assert gathered.segments[WORLD] == ()
     assert [(each.scope, each.ref, each.segment) for each in gathered.omitted] == [
@@ -234,7 +236,7 @@ async def test_a_text_that_is_gone_is_omitted_or_refuses_the_turn() -> None:
 
 async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_known() -> None:
     log = MemoryLog(kind=LIBRARY_HISTORY)
-    library = SegmentHarness(log)
+    library = SegmentHarness(log=log)
     await library.add_segment("core", "one")
     await library.add_segment("core", "two")
     log.stored.clear()
@@ -246,20 +248,20 @@ async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_k
 
 async def test_no_edit_is_refused_because_a_follower_lags() -> None:
     log = LaggingSegmentLog(kind=LIBRARY_HISTORY)
-    library = SegmentHarness(log)
+    library = SegmentHarness(log=log)
     await library.add_segment("core", "one")
     log.upto = await log.read_last_event(library.tenant, SEGMENT_FAMILY)
     number = await library.add_segment("core", "two")
     done = await library.build_second_process("two").handle_command(
-        EditSegment(number, content="three")
+        EditSegment(id=number, content="three")
     )
     assert done.changes.edited == (number,)
 
 
 async def test_an_edit_on_the_library_that_is_cached_reads_nothing() -> None:
     log = CountingSegmentLog(kind=LIBRARY_HISTORY)
-    library = SegmentHarness(log)
+    library = SegmentHarness(log=log)
     number = await library.add_segment("core", "one")
     log.read = log.lookups = 0
-    await library.handle_command(EditSegment(number, content="two"))
+    await library.handle_command(EditSegment(id=number, content="two"))
     assert (log.lookups, log.read) == (0, 0)

@@ -44,7 +44,7 @@ MOST_OF_A_BATCH = 8
 """Events by which one append may exceed an interval snapshot."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EventCountingLog(MemoryLog):
     """A log that counts the events read from sessions; its replica may lag behind."""
 

@@ -59,7 +59,7 @@ class UpgradeService:
 async def office(tmp_path: Path) -> AsyncIterator[UpgradeService]:
     backend = MemoryBackend()
     folder = write_blueprint_folder(tmp_path / "library", FIRST_VERSION, persona_md=PERSONA)
-    house = SessionHarness(backend.log, backend.blobs, backend.tokens)
+    house = SessionHarness(log=backend.log, blobs=backend.blobs, tokens=backend.tokens)
     async with (
         start_service(backend, TENANT, tmp_path, working=False) as stand,
         stand.start_another_gateway(blueprints=(folder,)) as gateway,
@@ -183,7 +183,9 @@ async def test_a_session_is_not_moved_while_a_turn_is_open(office: UpgradeServic
     await office.house.sessions.handle(
         TENANT,
         "s",
-        SubmitTurn("Hi", BlueprintFolders((office.folder,)).load_blueprint("clerk").policies),
+        SubmitTurn(
+            text="Hi", policies=BlueprintFolders((office.folder,)).load_blueprint("clerk").policies
+        ),
         TESTER,
     )
     office.write_blueprint_files(SECOND_VERSION, persona_md=OTHER)
@@ -328,7 +330,13 @@ async def test_in_a_state_machine_a_session_is_moved_where_a_phase_begins(
     library = BlueprintFolders((office.folder,))
     blueprint = library.load_blueprint("clerk")
     office.house.library = library
-    await open_session(office.house, library, blueprint, "s", {"task": "t"})
+    await open_session(
+        house=office.house,
+        library=library,
+        blueprint=blueprint,
+        session="s",
+        attributes={"task": "t"},
+    )
     await run_turn(office.house, blueprint, "s", ScriptedTurn("One?", "One."))
     office.write_blueprint_files(PHASED.format(version=2, persona="Go on."))
     under_way = await office.upgrade_session("s")

@@ -71,7 +71,7 @@ async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Re
     root, backend = tmp_path_factory.mktemp("recorded"), MemoryBackend()
     first = write_blueprint_folder(root / "first", FIRST_VERSION, persona_md=PERSONA)
     second = write_blueprint_folder(root / "second", SECOND_VERSION, persona_md=PERSONA)
-    house = SessionHarness(backend.log, backend.blobs, backend.tokens)
+    house = SessionHarness(log=backend.log, blobs=backend.blobs, tokens=backend.tokens)
     for number in range(MANY):
         await run_conversation(
             house, first, f"s-{number}", CONVERSATION[: 1 + number % len(CONVERSATION)]
@@ -179,7 +179,7 @@ async def test_a_session_of_a_later_release_has_a_line_of_its_own_and_ends_no_ot
 ) -> None:
     backend = MemoryBackend()
     first = write_blueprint_folder(tmp_path / "first", FIRST_VERSION, persona_md=PERSONA)
-    house = SessionHarness(backend.log, backend.blobs, backend.tokens)
+    house = SessionHarness(log=backend.log, blobs=backend.blobs, tokens=backend.tokens)
     for session in ("later", "told"):
         await run_conversation(house, first, session, CONVERSATION[:1])
     place = backend.log.sessions[TENANT, "later"][0]

@@ -44,7 +44,11 @@ class RecordedMessage:
     def __post_init__(self) -> None:
         at = datetime(2026, 1, 1, tzinfo=UTC)
         draft = EventDraft(
-            TurnSubmitted(turn=1, text=PlainText(text="Hello")), "e", at, "/test", "ada"
+            event=TurnSubmitted(turn=1, text=PlainText(text="Hello")),
+            id="e",
+            at=at,
+            source="/test",
+            actor="ada",
         )
         (written,) = encode_batch("t", "s", None, [draft]).messages
         metadata = SimpleNamespace(sequence=SimpleNamespace(stream=1), num_delivered=1)

@@ -22,7 +22,9 @@ CLAIMED = given(open_session(), submit_turn("Hi"), claim_turn("w1"))
 
 def record_first_answer(before: SessionScenario) -> CommandOutcome:
     """Return the outcome of the answer that attempt 1 gives after these steps."""
-    done = before.apply_steps(lambda _: AnswerCall(FIRST, "A plan.", "stop", SAMPLE_SPENT))
+    done = before.apply_steps(
+        lambda _: AnswerCall(attempt=FIRST, text="A plan.", finish="stop", spent=SAMPLE_SPENT)
+    )
     assert done.state is not None
     return CommandOutcome(done.state, tuple(done.events[len(before.events) :]))
 

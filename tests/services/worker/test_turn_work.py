@@ -40,7 +40,13 @@ def build_turn(house: SessionHarness, pattern: list[KnownEvent], turn: int) -> l
         events = [pattern[0], failed]
     copies = [event.model_copy(update={"turn": turn}) for event in events]
     return [
-        EventDraft(copy, house.create_id(), house.clock(), "/test/worker", "tester")
+        EventDraft(
+            event=copy,
+            id=house.create_id(),
+            at=house.clock(),
+            source="/test/worker",
+            actor="tester",
+        )
         for copy in copies
     ]
 

@@ -66,7 +66,7 @@ def assemble_prompt_from(
     files: Mapping[str, str],
 ) -> AssembledPrompt:
     """Assemble a call from a state; when that reaches too little far back, from all events."""
-    material = SessionMaterial(blueprint)
+    material = SessionMaterial(blueprint=blueprint)
     if find_missing_turns(material, state, REPLY_CALL):
         full_state = fold_unbounded(events)
         assert full_state is not None

@@ -91,7 +91,7 @@ class ProgressEvent:
     cursor: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalEvent:
     """A tool that waits for a person's approval, or about which it was decided.
 
@@ -226,7 +226,14 @@ def parse_turn_event(message: SseMessage) -> TurnEvent:
             deadline, decision = data["deadline"], data["decision"]
             session, turn = data["session"], data["turn"]
             return ApprovalEvent(
-                approval, tool, arguments, deadline, decision, cursor, session, turn
+                approval=approval,
+                tool=tool,
+                arguments=arguments,
+                deadline=deadline,
+                decision=decision,
+                cursor=cursor,
+                session=session,
+                turn=turn,
             )
         case "done":
             return DoneEvent(_parse_done_data(data), cursor)

@@ -244,7 +244,7 @@ RECORDED_DIGESTS: Final[tuple[tuple[type[RequestModel], dict[str, JsonValue], st
 def test_fields_that_were_added_later_leave_the_digest_of_a_request_as_recorded(
     kind: type[RequestModel], body: dict[str, JsonValue], recorded: str
 ) -> None:
-    identity = RequestIdentity("t", "POST /x", "k")
+    identity = RequestIdentity(tenant="t", route="POST /x", idempotency_key="k")
     key = identity.create_command_key(kind.model_validate(body))
     assert key is not None
     assert key.hash.startswith(f"sha256:{recorded}")

@@ -155,7 +155,11 @@ async def test_the_place_of_another_tenants_event_is_refused(stage: StreamedSess
         async with open_stream(port, ALL) as answer:
             (opened,) = await take_events(answer, 1)
         stranger = StreamedSession(
-            stage.log, stage.blobs, stage.snapshots, stage.tokens, "stranger"
+            log=stage.log,
+            blobs=stage.blobs,
+            snapshots=stage.snapshots,
+            tokens=stage.tokens,
+            tenant="stranger",
         )
         async with (
             serve_app(build_stream_gateway(stranger.build_dependencies())) as other_port,
@@ -174,7 +178,12 @@ async def test_a_session_that_is_not_there_has_no_events(stage: StreamedSession)
 
 async def test_events_of_all_sessions_come_in_one_stream(stage: StreamedSession) -> None:
     second = StreamedSession(
-        stage.log, stage.blobs, stage.snapshots, stage.tokens, stage.tenant, session="second"
+        log=stage.log,
+        blobs=stage.blobs,
+        snapshots=stage.snapshots,
+        tokens=stage.tokens,
+        tenant=stage.tenant,
+        session="second",
     )
     async with (
         serve_app(build_stream_gateway(stage.build_dependencies())) as port,

@@ -104,7 +104,7 @@ async def test_a_reader_of_a_reply_who_stops_gets_it_whole_when_they_come_back(
     app = CountingApp(build_stream_gateway(stage.build_dependencies(reader_seconds=0.3)))
     path = "/v1/sessions/s/turns/1/stream"
     async with serve_app(app, narrow=True) as port:
-        watcher = ResumingWatcher(port, path)
+        watcher = ResumingWatcher(port=port, path=path)
         async with open_stream(port, path, receive_buffer=NARROW_BUFFER_BYTES) as stuck:
             for number in range(16):
                 await stage.publish_text(attempt, f"{number:x}" * 50_000)

@@ -57,7 +57,7 @@ async def test_tokens_received_equal_the_recorded_reply_over_random_disconnects(
         asyncio.TaskGroup() as tasks,
     ):
         saying = tasks.create_task(publish_attempts(stage, script))
-        watcher = ResumingWatcher(one, STREAM)
+        watcher = ResumingWatcher(port=one, path=STREAM)
         while watcher.end_event is None:
             # Another gateway each time, as after a restart: none remembers a watcher
             watcher.port = cuts.choice([one, other])
@@ -68,7 +68,7 @@ async def test_tokens_received_equal_the_recorded_reply_over_random_disconnects(
 
 async def watch_first_events(port: int, count: int) -> ResumingWatcher:
     """Watch turn 1 until `count` events have arrived."""
-    watcher = ResumingWatcher(port, STREAM)
+    watcher = ResumingWatcher(port=port, path=STREAM)
     async with open_stream(port, STREAM) as answer:
         async for event in answer.iterate_events():
             watcher.apply_event(event)
@@ -104,7 +104,7 @@ async def test_whoever_is_cut_off_all_the_time_gets_on_with_every_connection(
     await stage.publish_text(attempt, "Said in one piece, for once. " * 100)
     reply = await stage.complete_turn(attempt)
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, STREAM)
+        watcher = ResumingWatcher(port=port, path=STREAM)
         while watcher.end_event is None:
             before = watcher.last_id
             await watcher.watch_connection(1_000)
@@ -132,7 +132,7 @@ async def test_a_watcher_of_a_turn_that_waits_waits_with_it(stage: StreamedSessi
     await stage.submit_turn("And then?")
     path = "/v1/sessions/s/turns/2/stream"
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, path)
+        watcher = ResumingWatcher(port=port, path=path)
         watching = asyncio.create_task(watcher.watch_connection())
         before = await stage.claim_turn(1)
         await stage.publish_text(before, "First.")
@@ -233,7 +233,7 @@ async def watch_turn_with_forged_token(
     """Answer turn 1 while somebody else publishes a token in the middle of the reply."""
     await stage.submit_turn()
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, STREAM)
+        watcher = ResumingWatcher(port=port, path=STREAM)
         async with open_stream(port, STREAM) as answer:
             attempt = await stage.claim_turn()
             await stage.publish_text(attempt, "The ")
@@ -250,7 +250,7 @@ async def watch_turn_with_forged_token(
 async def test_a_failure_says_why_and_what_had_been_said(stage: StreamedSession) -> None:
     await stage.submit_turn()
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, STREAM)
+        watcher = ResumingWatcher(port=port, path=STREAM)
         watching = asyncio.create_task(watcher.watch_connection())
         attempt = await stage.claim_turn()
         await stage.publish_text(attempt, "half")
@@ -282,7 +282,7 @@ async def test_a_reply_that_was_withheld_is_never_told_again(stage: StreamedSess
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
         early = await watch_first_events(port, 1)
         await stage.complete_turn(attempt)
-        late = ResumingWatcher(port, STREAM)
+        late = ResumingWatcher(port=port, path=STREAM)
         await late.watch_connection()
         await stage.redact_reply()
         await early.watch_connection()
@@ -310,7 +310,7 @@ async def test_whoever_has_had_the_end_is_told_to_stay_away(
     if end == "redact":
         await stage.redact_reply()
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, STREAM)
+        watcher = ResumingWatcher(port=port, path=STREAM)
         await watcher.watch_connection()
         assert watcher.end_event is not None
         assert watcher.end_event.name == end
@@ -362,7 +362,7 @@ async def test_a_gateway_that_ends_lets_its_watchers_go_and_they_go_on_elsewhere
     attempt = await stage.claim_turn()
     await stage.publish_text(attempt, "Wait")
     ending = stage.build_dependencies()
-    watcher = ResumingWatcher(0, STREAM)
+    watcher = ResumingWatcher(port=0, path=STREAM)
     async with (
         serve_app(build_stream_gateway(ending)) as port,
         serve_app(build_stream_gateway(stage.build_dependencies())) as other,

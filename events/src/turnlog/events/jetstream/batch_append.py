@@ -130,7 +130,13 @@ async def _send_batch(connection: NatsConnection, batch: EventBatch) -> PublishA
     *others, (last, commit) = zip(batch.messages, _build_headers(batch), strict=True)
     for message, headers in others:
         await connection.nc.publish(message.subject, message.payload, headers=headers)
-    return await request_json(connection, last.subject, PublishAck, last.payload, commit)
+    return await request_json(
+        connection=connection,
+        subject=last.subject,
+        reply_type=PublishAck,
+        payload=last.payload,
+        headers=commit,
+    )
 
 
 def _build_headers(batch: EventBatch) -> Iterator[dict[str, str]]:

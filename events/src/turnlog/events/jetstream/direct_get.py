@@ -217,7 +217,7 @@ async def get_messages(
     return {message.stream_sequence: message for message in messages}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _BatchReplies:
     """Collected replies; done after `remaining` status messages, or messages of any kind."""
 

@@ -53,7 +53,7 @@ CHECK_SECONDS: Final = 3.0
 ItemT = TypeVar("ItemT")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class LiveMessage(Generic[ItemT]):
     """A message as the stream stored it, and what it says, once that was decoded."""
 
@@ -107,7 +107,7 @@ class LiveQueue(Generic[ItemT]):
         return message
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class LiveFeed(Generic[ItemT]):
     """The messages under `subjects` as they are republished."""
 
@@ -212,7 +212,15 @@ class LiveFeed(Generic[ItemT]):
             key = ".".join(words[1 : self.key_words + 1])
             make = self._expected.get(frame.payload)
             item = make(sequence) if make else None
-            self._add_message(LiveMessage(key, sequence, previous, frame.payload, item))
+            self._add_message(
+                LiveMessage(
+                    key=key,
+                    stream_sequence=sequence,
+                    previous=previous,
+                    stored=frame.payload,
+                    item=item,
+                )
+            )
 
     def add_decoded(self, key: str, stream_sequence: int, stored: bytes, item: ItemT) -> None:
         """Hand a message that this process stored to its watchers, with what it says."""
@@ -220,7 +228,11 @@ class LiveFeed(Generic[ItemT]):
             return
         known = self._recent.get(stream_sequence)
         if known is None or known.stored != stored:
-            self._add_message(LiveMessage(key, stream_sequence, 0, stored, item))
+            self._add_message(
+                LiveMessage(
+                    key=key, stream_sequence=stream_sequence, previous=0, stored=stored, item=item
+                )
+            )
         else:
             known.item = known.item or item
 
@@ -262,7 +274,7 @@ def _find_number(headers: bytes, name: bytes) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class JetStreamSessionWatch:
     """The events of a session that its reader has not taken yet."""
 
@@ -334,16 +346,28 @@ class JetStreamSessionWatch:
     async def _read_unseen(self, newest: RecordedEvent) -> list[RecordedEvent]:
         connection, stream, subjects = self.connection, self.stream, self.subjects
         if isinstance(self.seen, RecordedEvent):
-            return await read_range(connection, stream, subjects, self.seen.head, newest)
+            return await read_range(
+                connection=connection,
+                stream=stream,
+                subjects=subjects,
+                after=self.seen.head,
+                upto=newest,
+            )
         missing = newest.sequence - self.seen
         if missing <= 0:
             return []
         if missing <= SHORT_RANGE:
             return await walk_back(connection, stream, newest, missing)
         if self.seen == 0:
-            return await read_range(connection, stream, subjects, None, newest)
-        known = await find_event(connection, stream, subjects, self.seen, newest)
-        return await read_range(connection, stream, subjects, known.head, newest)
+            return await read_range(
+                connection=connection, stream=stream, subjects=subjects, after=None, upto=newest
+            )
+        known = await find_event(
+            connection=connection, stream=stream, subjects=subjects, sequence=self.seen, upto=newest
+        )
+        return await read_range(
+            connection=connection, stream=stream, subjects=subjects, after=known.head, upto=newest
+        )
 
 
 @asynccontextmanager
@@ -360,7 +384,14 @@ async def open_session_watch(
     kept = find_kept_events(feed, key, after) if await feed.open_on(connection) else None
     with feed.open_queue(key, wake, kept or ()) as queue:
         queue.has_missed = kept is None
-        yield JetStreamSessionWatch(connection, stream, subjects, feed, queue, after)
+        yield JetStreamSessionWatch(
+            connection=connection,
+            stream=stream,
+            subjects=subjects,
+            feed=feed,
+            queue=queue,
+            seen=after,
+        )
 
 
 def find_kept_events(

@@ -33,7 +33,7 @@ class FollowerState:
     """How many operations it is behind."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLayout:
     """How a stream is stored."""
 
@@ -83,11 +83,11 @@ async def fetch_stream_layout(connection: NatsConnection, stream: str) -> Stream
         for each in info.cluster.replicas
     )
     return StreamLayout(
-        info.config.num_replicas,
-        info.config.compression,
-        info.cluster.leader,
-        tuple(followers),
-        datetime.fromisoformat(since) if since else None,
+        replicas=info.config.num_replicas,
+        compression=info.config.compression,
+        leader=info.cluster.leader,
+        followers=tuple(followers),
+        uncompressed_since=datetime.fromisoformat(since) if since else None,
     )
 
 

@@ -26,7 +26,7 @@ class IndexPositions:
     """Stream sequence of the sessions' log up to which votes are counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
     """A search in collections of one tenant."""
 
@@ -47,7 +47,7 @@ class SearchRequest:
     """How far the index must have come."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeHit:
     """An entry that a search found."""
 

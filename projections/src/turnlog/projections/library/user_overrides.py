@@ -47,7 +47,7 @@ class OverrideCommandRecord:
     """What it set; None if it removed something."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantOverrides:
     """The overrides of all users of a tenant."""
 
@@ -147,7 +147,9 @@ def fold_overrides(events: Iterable[RecordedEvent], before: TenantOverrides) -> 
         key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
         if key is not None and digest is not None:
             commands[key] = OverrideCommandRecord(digest, made)
-    return TenantOverrides(before.tenant, head, stored, versions, commands)
+    return TenantOverrides(
+        tenant=before.tenant, head=head, stored=stored, versions=versions, commands_by_key=commands
+    )
 
 
 def _get_path(place: OverridePlace) -> str:

@@ -180,7 +180,7 @@ class TurnPlan:
     """None before the first tactic call is answered."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResolution:
     """The answer of the resolver for the open turn."""
 
@@ -196,7 +196,7 @@ class TurnResolution:
     """Reference to the answer that is used when no model answers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievedEntry:
     """An entry of the knowledge that the open turn took."""
 
@@ -212,7 +212,7 @@ class RetrievedEntry:
     confidence: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRetrieval:
     """A retrieval that the open turn has made."""
 
@@ -238,7 +238,7 @@ FIRST_CALL: Final = UnpromptedCall(1, after_attempt=0)
 UNCLAIMED: Final = UnclaimedTurn()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenTurn:
     """The turn that is being answered."""
 

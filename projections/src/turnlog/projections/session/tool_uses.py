@@ -129,7 +129,7 @@ class ReturnedTool:
 ToolProgress = RequestedTool | StartedTool | ChildTurnRef | ReturnedTool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolUse:
     """A tool call that the open turn requested."""
 

@@ -58,7 +58,7 @@ def _filter_undecided(
     return tuple(GuardedTool(session, turn, use) for use in uses if is_undecided(use))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ApprovalWatch:
     """A watch of a session's events, with the tools of one of its turns that need approval."""
 

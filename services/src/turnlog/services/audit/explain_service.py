@@ -76,7 +76,7 @@ class ExplainService:
             log.read_events_at(self.tenant, [state.head.stream_sequence]), *leaves
         )
         lasting = sorted((each for found in rare for each in found), key=_get_sequence)
-        known = PartialLog(session, lasting, (), state.head.sequence)
+        known = PartialLog(session=session, events=lasting, stretches=(), end=state.head.sequence)
         return known.add_events(end).add_state(state)
 
     async def load_turn_evidence(self, session: str, turn: int) -> PartialLog:

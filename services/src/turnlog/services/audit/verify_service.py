@@ -110,7 +110,7 @@ class VerifyOutcome:
 VerifyStep = VerifyProgress | LocatedFinding | VerifyOutcome
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyService:
     """Verifies one tenant's records; one instance for each run. It writes nothing."""
 
@@ -166,7 +166,13 @@ class VerifyService:
         """Verify a child session; one that is not there has no events."""
         with suppress(Refused):
             return await self.verify_session(session, None)
-        return VerificationReport(None, 0, NO_REPRODUCTIONS, SessionTotals(0), ())
+        return VerificationReport(
+            head=None,
+            events=0,
+            prompts=NO_REPRODUCTIONS,
+            totals=SessionTotals(sequence=0),
+            findings=(),
+        )
 
     async def _load_events(
         self, session: str, noted: WitnessedHead | None
@@ -251,7 +257,7 @@ class VerifyService:
     async def _verify_in_two_passes(
         self, witness: AuditCheckpoint | None, verifier: SessionVerifier
     ) -> AsyncGenerator[VerifyStep]:
-        tally = VerificationTally(witness is not None)
+        tally = VerificationTally(witnessed=witness is not None)
         reported = set[tuple[ChainKey | None, AuditFinding]]()
         chains = ChainVerifier(witness.list_session_heads() if witness else {})
         library_chains = ChainVerifier(witness.list_library_heads() if witness else {})
@@ -368,7 +374,7 @@ class VerifyService:
                 ):
                     key, (finding,) = (
                         (self.tenant, session),
-                        compare_totals(SessionTotals(0), SessionTotals(sequence)),
+                        compare_totals(SessionTotals(sequence=0), SessionTotals(sequence=sequence)),
                     )
                     yield LocatedFinding("sessions", key, finding)
             after = max(known, default=None)

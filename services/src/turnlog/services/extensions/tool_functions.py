@@ -33,7 +33,7 @@ class ArgumentsRefused(Exception):
     """The arguments are not those that a tool takes; it was not called."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolFunction:
     """A function that models call."""
 
@@ -85,7 +85,7 @@ def describe_function(registered: object, name: str) -> ToolFunction:
     """Return what an entry point registers as a tool; raise `Refused` if models cannot call it."""
     tool = registered if isinstance(registered, ToolFunction) else None
     if tool is None and callable(registered):
-        tool = ToolFunction(registered)
+        tool = ToolFunction(run=registered)
     if tool is None:
         raise _refuse_tool(name, "it is no function", "register a function or a `ToolFunction`")
     try:

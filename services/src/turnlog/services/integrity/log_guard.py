@@ -38,7 +38,7 @@ FIND_TIMEOUT: Final = 2 * CONFIRM_SECONDS
 _log = structlog.get_logger("turnlog.integrity")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class LogGuard:
     """Compares the log with the positions of the read models, and refuses appends if it differs."""
 

@@ -36,7 +36,7 @@ class RecordHole:
     """Whose events were there, as far as later events tell."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScrubNote:
     """How far a stream was read, and what was missing."""
 

@@ -62,7 +62,7 @@ def create_space_check(
     connection: NatsConnection, tenant: str, monitors: Sequence[str]
 ) -> RecentCheck:
     """Return the check for readiness, which may be asked for often."""
-    return RecentCheck("log", SpaceCheck(connection, tenant, monitors).check_space)
+    return RecentCheck(component="log", check=SpaceCheck(connection, tenant, monitors).check_space)
 
 
 def _check_stream_limit(stream: str, info: StreamInfo) -> None:

@@ -43,7 +43,9 @@ class Durability:
     _reported: str | None = None
 
     def __post_init__(self) -> None:
-        self._recent = RecentCheck("durability", self._query_servers, RECHECK_SECONDS)
+        self._recent = RecentCheck(
+            component="durability", check=self._query_servers, seconds=RECHECK_SECONDS
+        )
 
     async def require_promised(self) -> None:
         """Raise `Refused` if a server gives less than is promised, `Unavailable` if one is silent.

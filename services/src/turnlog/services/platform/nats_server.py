@@ -64,7 +64,7 @@ RANDOM_PORT = -1
 """nats-server uses its default port for 0 and any free port for -1."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NatsConfig:
     """Address and data directory of one server; everything it writes is under `data_dir`."""
 
@@ -451,7 +451,13 @@ class NatsServer:
         except BaseException:
             owner.close()
             raise
-        return cls(config, binary, owner, run, _build_url(config.host, run.port, password))
+        return cls(
+            config=config,
+            binary=binary,
+            owner=owner,
+            run=run,
+            url=_build_url(config.host, run.port, password),
+        )
 
     @property
     def pid(self) -> int:

@@ -55,7 +55,7 @@ _log = structlog.get_logger("turnlog.record")
 ReadAfter = Callable[[int], AsyncGenerator[Sequence[RawEvent]]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordScrub:
     """Reads the streams of the record whenever that is due."""
 
@@ -85,7 +85,9 @@ class RecordScrub:
         info = await fetch_stream_info(self.connection, stream)
         # A standalone server forgets this stream when it ends: its creation tells the runs apart.
         run = (await fetch_stream_info(self.connection, TOKENS_STREAM)).created
-        begun = ScrubNote(info.created, run, self.clock(), info.lost_count)
+        begun = ScrubNote(
+            created=info.created, server_run=run, began=self.clock(), lost=info.lost_count
+        )
         found = await notes.load_note(stream, info.created)
         note = begun if found is None else found
         if found is not None and is_outdated(found, begun):

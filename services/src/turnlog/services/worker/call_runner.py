@@ -147,8 +147,8 @@ class CallRunner:
         material, state = context.material, context.state
         pinned = state.tools.get(state.profile)
         return CallSetup(
-            material.find_stage(state),
-            frozenset(pinned.tools if pinned else ()),
+            stage=material.find_stage(state),
+            tools=frozenset(pinned.tools if pinned else ()),
             children=frozenset(material.blueprint.profiles[state.profile].children),
         )
 

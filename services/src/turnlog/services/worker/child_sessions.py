@@ -212,7 +212,9 @@ class ChildSessions:
         digest = await self.blobs.put_blob(tenant, whole.encode())
         outcome = "answered" if end.outcome == "answered" else "failed"
         request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
-        texts = build_result_texts(request, whole, digest, outcome, spec.distil)
+        texts = build_result_texts(
+            request=request, result=whole, digest=digest, outcome=outcome, spec=spec.distil
+        )
         return ToolReturned(
             turn=called.turn,
             call=called.call,

@@ -58,7 +58,7 @@ class DeliverySuperseded:
 DeliveryVerdict = DeliverySettled | DeliveryDeferred | DeliverySuperseded
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDelivery:
     """The message that delivered a turn, as the worker sees it."""
 
@@ -123,7 +123,7 @@ class QueuePosition:
 _POSITION_ADAPTER: Final = TypeAdapter(QueuePosition)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class QueueKeeper:
     """Keeps the durable consumer in existence."""
 

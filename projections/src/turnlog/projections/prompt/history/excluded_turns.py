@@ -58,7 +58,9 @@ def exclude_distant_runs(
 ) -> Iterator[ExcludedTurns]:
     """Yield why the turns of runs are excluded, in order; only their phase tells runs apart."""
     for first, last, phase in _join_runs(runs):
-        yield from exclude_distant_turns(first, last, phase, visibility, hidden_ranges)
+        yield from exclude_distant_turns(
+            first=first, last=last, phase=phase, visibility=visibility, hidden_ranges=hidden_ranges
+        )
 
 
 def _join_runs(runs: Iterable[SettledTurnRun]) -> Iterator[tuple[int, int, str | None]]:

@@ -124,7 +124,9 @@ def condense_repeats(
         messages = [rule.get_messages(each) for each in run]
         merged = merge_repeats(messages, rule) if len(run) >= MIN_REPEATS else None
         if merged and merged.characters < sum([each.content.characters for each in run]):
-            condensed.append(_build_merged_exchange(run, merged, rule, by, counting))
+            condensed.append(
+                _build_merged_exchange(run=run, merged=merged, rule=rule, by=by, counting=counting)
+            )
         else:
             condensed += run
     return tuple(condensed)
@@ -140,8 +142,12 @@ def _build_merged_exchange(
     tokens = sum(counting.count_tokens(each.content) for each in merged.messages)
     # A trim step records its saving itself.
     saved = sum(each.tokens for each in run) - tokens if by == "repeats" else 0
-    condensed = CondensedRun(run[-1].turn, rule.name, by, shows_work=rule.shows_work)
-    return TurnExchange(run[0].turn, merged, tokens, condensed, saved)
+    condensed = CondensedRun(
+        last_turn=run[-1].turn, condensed=rule.name, rule=by, shows_work=rule.shows_work
+    )
+    return TurnExchange(
+        turn=run[0].turn, content=merged, tokens=tokens, condensed_run=condensed, saved=saved
+    )
 
 
 def _group_alike_exchanges(

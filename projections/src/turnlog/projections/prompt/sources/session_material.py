@@ -37,7 +37,7 @@ SESSION_ONLY = "session_only"
 
 
 # Without slots, for the cached property.
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionMaterial:
     """What a session is pinned to, loaded."""
 
@@ -215,11 +215,11 @@ def build_material(
     cartridge = _get_blob(pins.cartridge, blobs) if pins.cartridge else "{}"
     policy = _get_blob(pins.memory, blobs) if pins.memory else None
     return SessionMaterial(
-        blueprint,
-        parse_cartridge(cartridge),
-        MemoryPolicy.model_validate_json(policy) if policy else None,
-        installed.registered_steps,
-        installed.vocabularies,
+        blueprint=blueprint,
+        cartridge=parse_cartridge(cartridge),
+        memory=MemoryPolicy.model_validate_json(policy) if policy else None,
+        registered_steps=installed.registered_steps,
+        vocabularies=installed.vocabularies,
     )
 
 

@@ -226,7 +226,13 @@ def _render_spans(
             last_index = passage.message_index
             yield Text(f"{last_index + 1} {passage.role}", "bold")
         colour = colours[passage.part.layer]
-        yield render_labelled_text(passage.part.layer, passage.visible_text, colour, width, colour)
+        yield render_labelled_text(
+            label=passage.part.layer,
+            text=passage.visible_text,
+            colour=colour,
+            width=width,
+            style=colour,
+        )
 
 
 def render_parts(manifest: Manifest) -> Table:

@@ -108,7 +108,7 @@ class StandstillClock:
         return counted + max(0.0, time.perf_counter() - woken - _INTERVAL - worked)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LoopProbe:
     """Measures the event loop that starts it."""
 
@@ -220,7 +220,9 @@ async def run_measured_probe(
 ) -> AsyncGenerator[LoopProbe]:
     """Measure the event loop while the body runs; a reader gets the histogram."""
     provider = _create_provider(service, reader) if reader else None
-    probe = LoopProbe(_create_histogram((provider or NoOpMeterProvider()).get_meter("turnlog")))
+    probe = LoopProbe(
+        holds=_create_histogram((provider or NoOpMeterProvider()).get_meter("turnlog"))
+    )
     try:
         async with run_tasks(probe.run_timer()):
             yield probe

@@ -68,7 +68,9 @@ class OpeningCommandBuilder:
         cartridge = folders.read_cartridge(blueprint, attributes)
         folders.open_files(blueprint.blueprint).check_chosen_files(blueprint, attributes)
         read = folders.read_memory_policy(blueprint)
-        material = SessionMaterial(blueprint, cartridge or {}, read.policy if read else None)
+        material = SessionMaterial(
+            blueprint=blueprint, cartridge=cartridge or {}, memory=read.policy if read else None
+        )
         warnings = read.warnings if read else ()
         _log_warnings(material, warnings)
         return OpenSession(

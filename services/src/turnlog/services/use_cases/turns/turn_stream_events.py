@@ -71,7 +71,7 @@ _CURSOR_PATTERN: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCursor:
     """A position in a turn stream."""
 
@@ -88,7 +88,9 @@ class TurnCursor:
     @property
     def position(self) -> ReplyPosition:
         """The position in the turn's reply."""
-        return ReplyPosition(self.turn, self.attempt, self.offset, received=self.received)
+        return ReplyPosition(
+            turn=self.turn, attempt=self.attempt, offset=self.offset, received=self.received
+        )
 
     def __str__(self) -> str:
         place = f"{self.turn}.{self.attempt}.{self.offset}"
@@ -97,7 +99,12 @@ class TurnCursor:
 
 def create_turn_cursor(position: ReplyPosition) -> TurnCursor:
     """Return the cursor at a position; a client is not told that an attempt was closed."""
-    return TurnCursor(position.turn, position.attempt, position.offset, received=position.received)
+    return TurnCursor(
+        turn=position.turn,
+        attempt=position.attempt,
+        offset=position.offset,
+        received=position.received,
+    )
 
 
 def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
@@ -113,7 +120,9 @@ def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
         raise create_cursor_refusal(f"it is a cursor of turn {of}, not of turn {turn}")
     if attempt == 0 < offset:
         raise create_cursor_refusal("no text comes before the first attempt")
-    return TurnCursor(turn, attempt, offset, cast("StreamEnd | None", found[4]))
+    return TurnCursor(
+        turn=turn, attempt=attempt, offset=offset, end=cast("StreamEnd | None", found[4])
+    )
 
 
 def create_cursor_refusal(detail: str) -> Refused:
@@ -244,7 +253,9 @@ def _split_text(position: ReplyPosition, offset: int, text: str) -> Iterator[Tur
     """Send a text in limited pieces, so that a client that often reconnects makes progress."""
     for start in range(0, len(text), MAX_TOKEN_TEXT):
         piece = text[start : start + MAX_TOKEN_TEXT]
-        at = TurnCursor(position.turn, position.attempt, offset + start + len(piece))
+        at = TurnCursor(
+            turn=position.turn, attempt=position.attempt, offset=offset + start + len(piece)
+        )
         yield TurnStreamEvent(TokenPayload(text=piece), at)
 
 

@@ -70,7 +70,7 @@ class GuardViolation:
     reason: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class OutputGuard:
     """Checks one reply while it grows.
 
@@ -211,7 +211,7 @@ def build_guard(material: SessionMaterial) -> OutputGuard:
     """Build the guard for a session's replies."""
     spec: SafetySpec = material.blueprint.policies.safety
     rules = tuple((rule.name, _build_rule_check(rule, material)) for rule in spec.rules)
-    return OutputGuard(spec.hold_back if rules else "none", rules)
+    return OutputGuard(hold_back=spec.hold_back if rules else "none", rules=rules)
 
 
 def _build_rule_check(rule: SafetyRule, material: SessionMaterial) -> RuleCheck:

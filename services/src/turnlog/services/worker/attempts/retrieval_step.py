@@ -115,7 +115,9 @@ class RetrievalStep:
         inputs = await self.prompt_inputs.load_turn_inputs(context.state)
         at = format_rfc3339(self.sessions.clock())
         model = context.material.resolve_model(context.state, self.default_model)
-        return PromptCall(context.material.find_call_kind(context.state), model, at, inputs)
+        return PromptCall(
+            kind=context.material.find_call_kind(context.state), model=model, at=at, inputs=inputs
+        )
 
     async def _run_retrieval(self, context: TurnContext, name: str) -> TurnContext:
         if find_retrieval(context.state.open, name) is None:
@@ -184,7 +186,10 @@ class RetrievalStep:
     ) -> SearchResult:
         votes = await self.sessions.log.find_last_position(tenant, FeedbackGiven.leaf)
         request = SearchRequest(
-            tenant, settings.collections, query, min_positions=IndexPositions(votes=votes)
+            tenant=tenant,
+            collections=settings.collections,
+            text=query,
+            min_positions=IndexPositions(votes=votes),
         )
         return await self.knowledge.search(request)
 
