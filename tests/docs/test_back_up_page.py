@@ -119,7 +119,7 @@ def test_every_command_of_the_page_is_run_by_a_test() -> None:
 
 
 @whole_programme
-def test_a_copied_folder_comes_back_and_rows_that_are_newer_are_rebuilt(operator: Operator) -> None:
+def test_copied_folder_is_restored_and_rows_newer_than_it_are_rebuilt(operator: Operator) -> None:
     data_dir = operator.folder / ".turnlog"
     operator.run_block("copy folder")
     with run_blocking_turnlog_up(data_dir) as up:
@@ -136,7 +136,7 @@ def test_a_copied_folder_comes_back_and_rows_that_are_newer_are_rebuilt(operator
 
 
 @whole_programme
-def test_copied_streams_come_back_without_rows(operator: Operator) -> None:
+def test_copied_streams_are_restored_without_rows(operator: Operator) -> None:
     shutil.rmtree(operator.folder / ".turnlog")
     operator.run_block("restore streams")
     with run_blocking_turnlog_up(operator.folder / "restored") as up:
@@ -166,7 +166,7 @@ def build_variables(postgres: PostgresServer, database: str, store: Path) -> dic
 
 
 @whole_programme
-async def test_a_copied_store_and_dumped_rows_come_back_together(
+async def test_copied_store_and_dumped_rows_are_restored_together(
     operator: Operator, postgres_server: PostgresServer, databases: tuple[str, str]
 ) -> None:
     before, after = (

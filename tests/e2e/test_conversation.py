@@ -19,9 +19,7 @@ from turnlog.events.model.turn_events import TurnCancelled
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
-    up: TurnlogUp, provider: OpenAIServer
-) -> None:
+async def test_provider_receives_the_recorded_prompt(up: TurnlogUp, provider: OpenAIServer) -> None:
     session = await up.service.open_session()
     provider.queue_behaviours(
         ModelAnswer(tokens=("Paris, ", "of course.")),
@@ -43,7 +41,7 @@ async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
     ]
 
 
-async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
+async def test_usage_of_a_call_is_recorded_as_the_provider_reported_it(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session()
@@ -72,7 +70,7 @@ async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
     assert (attempt["outcome"], attempt["price"], attempt["fault"]) == ("answered", "exact", None)
 
 
-async def test_tokens_equal_the_recorded_reply_over_random_disconnects(
+async def test_streamed_tokens_equal_the_recorded_reply_over_random_disconnects(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - chance, not a secret
@@ -95,7 +93,7 @@ async def test_tokens_equal_the_recorded_reply_over_random_disconnects(
 
 
 @pytest.mark.promise("P19")
-async def test_the_key_is_sent_to_the_provider_and_recorded_nowhere(
+async def test_api_key_is_sent_to_the_provider_and_recorded_nowhere(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session()

@@ -100,7 +100,7 @@ CASES = {
 
 @pytest.mark.promise("P7")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_a_failing_provider_never_leaves_half_an_answer(
+async def test_failing_provider_never_leaves_a_partial_reply(
     up: TurnlogUp, provider: OpenAIServer, case: FailureCase
 ) -> None:
     session = await up.service.open_session("persistent")
@@ -118,7 +118,7 @@ async def test_a_failing_provider_never_leaves_half_an_answer(
         assert each.cost.micro_dollars != 0
 
 
-async def test_a_turn_fails_whose_model_only_calls_tools_that_nobody_offered(
+async def test_turn_fails_if_its_model_only_calls_tools_that_were_not_offered(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session("persistent")
@@ -149,7 +149,7 @@ async def test_tokens_that_a_provider_does_not_count_are_estimated(
     assert ended.cost.micro_dollars
 
 
-async def test_a_watcher_is_told_of_a_retry_and_ends_with_the_recorded_reply(
+async def test_turn_stream_announces_a_retry_and_ends_with_the_recorded_reply(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session("persistent")
@@ -169,7 +169,7 @@ async def test_a_watcher_is_told_of_a_retry_and_ends_with_the_recorded_reply(
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH")
-async def test_a_retried_call_took_the_same_time_and_money_over_http_on_a_terminal_and_on_the_page(
+async def test_retried_call_shows_the_same_time_and_cost_in_api_cli_and_page(
     up: TurnlogUp,
     provider: OpenAIServer,
     chromium: Browser,
@@ -210,7 +210,9 @@ async def test_a_retried_call_took_the_same_time_and_money_over_http_on_a_termin
     )
 
 
-async def test_a_watcher_is_told_why_a_turn_failed(up: TurnlogUp, provider: OpenAIServer) -> None:
+async def test_turn_stream_ends_with_the_reason_of_a_failure(
+    up: TurnlogUp, provider: OpenAIServer
+) -> None:
     session = await up.service.open_session("persistent")
     provider.queue_behaviours(
         *(ModelAnswer(tokens=("Half ",), breaks=AnswerBreak(1, "disconnect")),) * 3

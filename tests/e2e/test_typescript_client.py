@@ -78,7 +78,7 @@ async def read_lines(process: Process) -> list[Any]:
     return [json.loads(line) for line in printed.splitlines()]
 
 
-async def test_a_conversation_from_the_first_turn_to_the_last(
+async def test_client_runs_a_conversation_from_first_to_last_turn(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     provider.queue_behaviours(
@@ -95,7 +95,7 @@ async def test_a_conversation_from_the_first_turn_to_the_last(
     assert refused == ["unknown-blueprint", "blueprint", "write `assistant`"]
 
 
-async def test_a_stream_goes_on_where_its_connection_broke(
+async def test_stream_resumes_where_its_connection_broke(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     gate = asyncio.Event()
@@ -111,9 +111,7 @@ async def test_a_stream_goes_on_where_its_connection_broke(
             assert first + "".join(await read_lines(process)) == "It goes on and on.done"
 
 
-async def test_a_command_whose_answer_was_lost_is_carried_out_once(
-    up: TurnlogUp, program: Path
-) -> None:
+async def test_command_with_a_lost_answer_is_executed_once(up: TurnlogUp, program: Path) -> None:
     session = await up.service.open_session()
     async with run_fault_proxy(str(up.service.http.base_url)) as proxy:
         address = f"http://127.0.0.1:{urlsplit(proxy.url).port}"
@@ -125,7 +123,7 @@ async def test_a_command_whose_answer_was_lost_is_carried_out_once(
     assert len(await up.service.list_events_of_type(session, TurnSubmitted)) == 1
 
 
-async def test_a_turn_that_waits_for_a_person_says_so_at_once(
+async def test_turn_that_needs_approval_is_reported_at_once(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     asked = ("time_get_current_time", '{"timezone": "UTC"}')
@@ -139,7 +137,7 @@ async def test_a_turn_that_waits_for_a_person_says_so_at_once(
     assert done == [1, "stop"]
 
 
-async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
+async def test_turn_continues_after_the_caller_stops_waiting(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     gate = asyncio.Event()
@@ -152,7 +150,7 @@ async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
     assert len(await up.service.list_events_of_type(session, TurnSubmitted)) == 1
 
 
-async def test_a_signal_ends_a_stream_of_some_types_that_is_at_rest(
+async def test_abort_signal_ends_an_idle_stream_of_selected_types(
     up: TurnlogUp, program: Path
 ) -> None:
     session = await up.service.open_session()
@@ -161,7 +159,7 @@ async def test_a_signal_ends_a_stream_of_some_types_that_is_at_rest(
         assert await read_lines(process) == ["turn-submitted"]
 
 
-async def test_knowledge_quotas_and_usage_of_a_user(
+async def test_client_manages_knowledge_quotas_and_usage(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     provider.queue_behaviours(ModelAnswer(tokens=("Hello.",)))
@@ -182,7 +180,9 @@ async def test_knowledge_quotas_and_usage_of_a_user(
     ]
 
 
-async def test_a_user_has_their_own_prompts(up: TurnlogUp, program: Path) -> None:
+async def test_client_sets_reads_and_removes_prompt_overrides_of_a_user(
+    up: TurnlogUp, program: Path
+) -> None:
     async with run_consumer(program, "override", str(up.service.http.base_url)) as process:
         printed = await read_lines(process)
     text = "Answer Eve. {charting} {weather}"
@@ -196,7 +196,7 @@ async def test_a_user_has_their_own_prompts(up: TurnlogUp, program: Path) -> Non
     ]
 
 
-async def test_a_service_that_does_not_answer_is_named_with_the_reason(program: Path) -> None:
+async def test_unreachable_service_is_named_with_the_reason(program: Path) -> None:
     async with run_consumer(program, "explain", "http://127.0.0.1:9") as process:
         ((code, message),) = await read_lines(process)
     assert code == "no-answer"

@@ -45,7 +45,7 @@ class LateConnection(NatsConnection):
         return await plain.send_request(subject, payload, headers, patience=patience)
 
 
-async def test_what_arrives_between_two_looks_is_already_there(
+async def test_append_that_arrives_between_two_checks_is_already_stored(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     (opened,) = await append_texts(jetstream.log, fresh_tenant, "s", "hello")

@@ -130,7 +130,7 @@ async def take_described(
     ],
     ids=["completed", "failed", "cancelled", "withheld"],
 )
-async def test_stored_tokens_come_before_the_end_only_if_it_has_a_text(
+async def test_stored_tokens_precede_the_end_of_a_turn_only_if_it_has_a_text(
     end: KnownEvent, expected: list[str]
 ) -> None:
     log = await build_log(SUBMITTED, end)
@@ -139,7 +139,7 @@ async def test_stored_tokens_come_before_the_end_only_if_it_has_a_text(
     assert await take_described(log, tokens, len(expected), start) == expected
 
 
-async def test_a_fallback_voids_the_text_received_before_it() -> None:
+async def test_fallback_discards_the_text_received_before_it() -> None:
     log = await build_log(SUBMITTED, STARTED, ENDED, FALLBACK)
     tokens = await publish_all(SilentTokenStream(), HALF, REST)
     start = SessionPosition(1, ReplyPosition(turn=1, attempt=1, offset=4))
@@ -148,7 +148,7 @@ async def test_a_fallback_voids_the_text_received_before_it() -> None:
     ]  # fmt: skip
 
 
-async def test_a_consumer_that_leaves_at_any_item_receives_every_item_once() -> None:
+async def test_consumer_that_leaves_at_any_item_receives_every_item_once() -> None:
     log = await build_log(SUBMITTED)
     again = Token(call="1.1", attempt=2, offset=0, text="whole")
     closed = AttemptClosed(
@@ -176,7 +176,7 @@ async def test_a_consumer_that_leaves_at_any_item_receives_every_item_once() -> 
     assert cursor.split(".")[1:] == ["1", "1", "2", "6"]
 
 
-def test_the_end_of_an_attempt_is_passed_on_once_and_only_after_all_of_its_text() -> None:
+def test_end_of_an_attempt_is_passed_on_once_and_only_after_all_of_its_text() -> None:
     closed = AttemptClosed(
         call="1.1",
         attempt=1,
@@ -195,7 +195,7 @@ def test_the_end_of_an_attempt_is_passed_on_once_and_only_after_all_of_its_text(
     assert apply_token_event(position, closed) == (position, ())
 
 
-def test_a_later_attempt_with_a_gap_still_ends_the_one_before() -> None:
+def test_later_attempt_with_a_gap_still_ends_the_previous_one() -> None:
     gap = Token(call="1.1", attempt=2, offset=3, text="le")
     position, items = apply_token_event(ReplyPosition(turn=1, attempt=1, offset=4), gap)
     assert [item.event for item in items] == [AttemptReset(call="1.1", attempt=2)]

@@ -131,7 +131,7 @@ def alter_text() -> SessionScenario:
     return replace(TWO_TURNS, events=(replace(first, stored=b"{}"), *others))
 
 
-def test_nothing_is_found_where_nothing_is_wrong() -> None:
+def test_checker_reports_nothing_for_faultless_evidence() -> None:
     assert check_evidence(build_evidence()) == ()
 
 
@@ -228,5 +228,5 @@ PLANTED = {
 
 
 @pytest.mark.parametrize(("fault", "planted"), PLANTED.values(), ids=PLANTED)
-def test_a_planted_fault_is_found_by_its_name(fault: str, planted: CheckedEvidence) -> None:
+def test_planted_fault_is_reported_by_its_name(fault: str, planted: CheckedEvidence) -> None:
     assert fault in {finding.fault for finding in check_evidence(planted)}

@@ -162,7 +162,7 @@ def build_attempt_end(turn: int, call: str, attempt: int) -> AttemptEnded:
 
 
 @pytest.mark.parametrize(("steps", "names"), TURNS.values(), ids=list(TURNS))
-def test_an_answer_is_recorded_by_as_few_events_as_say_it(
+def test_answer_is_recorded_in_the_fewest_possible_events(
     steps: tuple[ScenarioStep, ...], names: tuple[str, ...]
 ) -> None:
     *before, last = steps[:-1] if steps is QUEUED else steps
@@ -171,7 +171,9 @@ def test_an_answer_is_recorded_by_as_few_events_as_say_it(
 
 
 @PARAMETERS
-def test_the_state_is_that_of_a_log_whose_ends_are_apart(steps: tuple[ScenarioStep, ...]) -> None:
+def test_state_equals_that_of_a_log_with_separate_end_events(
+    steps: tuple[ScenarioStep, ...],
+) -> None:
     session = given(open_session(), *steps)
     apart = write_ends_apart(session)
     assert len(apart.events) > len(session.events)
@@ -196,7 +198,7 @@ def describe_turns(session: SessionScenario) -> list[object]:
 
 
 @PARAMETERS
-def test_the_rows_and_totals_are_those_of_a_log_whose_ends_are_apart(
+def test_rows_and_totals_equal_those_of_a_log_with_separate_end_events(
     steps: tuple[ScenarioStep, ...],
 ) -> None:
     session = given(open_session(), *steps)
@@ -220,7 +222,7 @@ def collect_figures(session: SessionScenario) -> dict[object, object]:
     return found
 
 
-def test_the_parts_of_a_reply_say_all_of_what_was_written_and_spent() -> None:
+def test_reply_event_carries_the_raw_answer_and_the_complete_usage() -> None:
     rating = SafetyRating(category="hate", probability="low", blocked=False)
     spent = SAMPLE_SPENT.model_copy(update={"response_id": "r-1", "ratings": (rating,)})
     raw, repairs = PlainText(text=RAW), ("a comma",)
@@ -238,7 +240,7 @@ def test_the_parts_of_a_reply_say_all_of_what_was_written_and_spent() -> None:
 
 
 @PARAMETERS
-def test_readers_of_the_reply_and_of_its_time_see_the_same(
+def test_transcript_and_spans_equal_those_of_a_log_with_separate_end_events(
     steps: tuple[ScenarioStep, ...],
 ) -> None:
     session = given(open_session(), *steps)
@@ -263,7 +265,7 @@ def list_attempt_spans(session: SessionScenario) -> list[object]:
     ]
 
 
-def test_what_the_model_wrote_is_withheld_with_the_reply() -> None:
+def test_redaction_also_withholds_the_raw_answer_of_the_model() -> None:
     session = given(open_session(), *REPAIRED).append_events(
         ReplyRedacted(
             turn=1, reason="wrong", rule="operator", replacement=PlainText(text="(Withheld.)")

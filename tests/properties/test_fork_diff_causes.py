@@ -180,7 +180,7 @@ def merge_shared_reasons(
 
 @few
 @given(draw_fork())
-def test_what_they_differ_in_is_what_either_went_through_alone(
+def test_differences_of_a_fork_are_caused_by_events_after_the_fork(
     drawn: tuple[TrackedSession, TrackedSession, int],
 ) -> None:
     origin, fork, at = drawn

@@ -54,7 +54,7 @@ def collect_turns(changes: list[PromptChange]) -> set[int]:
 
 @few
 @given(st.integers(1, 4), st.integers(2, 9), st.data())
-def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
+def test_turn_over_the_limit_is_attributed_to_the_later_turns_that_displaced_it(
     most: int, talks: int, data: st.DataObject
 ) -> None:
     led = TrackedSession(blueprint=build_tracked_blueprint(history={"recent": {"max_turns": most}}))
@@ -72,7 +72,7 @@ def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
 
 @few
 @given(st.integers(2, 5))
-def test_turns_that_were_excluded_went_for_that_whatever_the_limit(
+def test_excluded_turn_is_attributed_to_its_exclusion_not_to_the_limit(
     most: int,
 ) -> None:
     led = TrackedSession(blueprint=build_tracked_blueprint(history={"recent": {"max_turns": most}}))
@@ -95,7 +95,7 @@ def run_turn(led: TrackedSession, text: str, reply: str, **inputs: JsonValue) ->
 
 @few
 @given(st.lists(LENGTHS, min_size=3, max_size=7), st.lists(LENGTHS, min_size=7, max_size=7))
-def test_a_turn_that_found_no_room_went_because_of_all_that_took_more(
+def test_turn_that_does_not_fit_is_attributed_to_the_events_that_grew_the_prompt(
     question_lengths: list[int], reply_lengths: list[int]
 ) -> None:
     led = TrackedSession(blueprint=build_tracked_blueprint(calls=PLAIN, budget=ROOM))
@@ -131,7 +131,7 @@ def compute_fitting_turns(
 
 @few
 @given(st.integers(20, 39))
-def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it(
+def test_parts_cut_by_a_smaller_budget_are_attributed_to_the_turn_that_set_it(
     tokens: int,
 ) -> None:
     led = TrackedSession(blueprint=build_tracked_blueprint(calls=PLAIN, budget=ROOM))
@@ -151,7 +151,7 @@ def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it
 
 @few
 @given(st.integers(3, 20), st.integers(2, 6))
-def test_a_turn_that_was_too_old_went_by_the_clock_of_the_call(seconds: int, talks: int) -> None:
+def test_expired_turn_is_attributed_to_the_time_of_the_call(seconds: int, talks: int) -> None:
     policy = MemoryPolicy(enabled=True, max_turns=0, max_chars=0, ttl_seconds=seconds)
     led = TrackedSession(
         blueprint=build_tracked_blueprint(history={"recent": {"memory": "narrator"}}), memory=policy

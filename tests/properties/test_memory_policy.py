@@ -92,7 +92,7 @@ def compute_allowed_turns(
 
 
 @given(POLICIES, draw_conversation(), st.sampled_from(["funds", "shares"]))
-def test_what_is_told_is_the_longest_end_of_the_conversation_that_no_limit_forbids(
+def test_memory_includes_the_longest_recent_history_that_all_limits_allow(
     policy: MemoryPolicy, turns: tuple[SettledTurnRef, ...], entity: str
 ) -> None:
     recall = MemoryAccess(policy=policy, reader="narrator", at=format_rfc3339(NOW), entity=entity)

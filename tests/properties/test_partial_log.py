@@ -87,7 +87,7 @@ def list_events(led: TrackedSession) -> list[RecordedEvent]:
 
 @few
 @given(draw_session(), st.data())
-def test_what_differs_is_told_from_part_of_a_session_as_from_all_of_it(
+def test_diff_from_a_partial_log_equals_the_diff_from_the_complete_log(
     led: TrackedSession, data: st.DataObject
 ) -> None:
     events, calls = list_events(led), st.sampled_from(sorted(led.calls))
@@ -106,7 +106,7 @@ def test_what_differs_is_told_from_part_of_a_session_as_from_all_of_it(
 
 @few
 @given(draw_session(), st.data())
-def test_why_is_told_from_part_of_a_session_as_from_all_of_it(
+def test_explanation_from_a_partial_log_equals_that_from_the_complete_log(
     led: TrackedSession, data: st.DataObject
 ) -> None:
     events = list_events(led)

@@ -109,7 +109,7 @@ def matches_input(segment: LibrarySegment, row: SegmentInput) -> bool:
 
 
 @given(commands=COMMANDS, rows=ROWS)
-def test_what_was_imported_is_there_and_importing_again_changes_nothing(
+def test_import_is_applied_completely_and_is_idempotent(
     commands: list[LibraryCommand], rows: tuple[SegmentInput, ...]
 ) -> None:
     before = run_commands(commands)
@@ -130,7 +130,7 @@ def test_what_was_imported_is_there_and_importing_again_changes_nothing(
 
 
 @given(commands=COMMANDS)
-def test_versions_count_up_and_nothing_that_was_said_is_lost(
+def test_segment_versions_increase_and_no_earlier_version_is_lost(
     commands: list[LibraryCommand],
 ) -> None:
     library = SegmentLibrary(tenant="t")
@@ -153,7 +153,7 @@ def test_versions_count_up_and_nothing_that_was_said_is_lost(
     session=st.text(max_size=8),
     locales=st.lists(st.sampled_from(["en", "lt-LT"])),
 )
-def test_what_is_chosen_is_on_of_one_locale_and_the_same_however_it_was_folded(
+def test_selected_segments_are_active_of_one_locale_and_deterministic(
     commands: list[LibraryCommand], session: str, locales: list[str]
 ) -> None:
     library = run_commands(commands)

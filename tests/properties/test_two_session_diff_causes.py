@@ -100,7 +100,7 @@ def map_changes(changes: Sequence[PromptChange]) -> dict[str, tuple[str, str]]:
 
 @few
 @given(st.sets(st.sampled_from(DIFFERENT)))
-def test_two_sessions_differ_in_what_they_were_made_from(different: set[str]) -> None:
+def test_differences_of_two_sessions_are_attributed_to_events_of_both(different: set[str]) -> None:
     one, other = run_session(set()), run_session(different)
     edits = [*one.library, *other.library[1:]]
     left = build_call_snapshot(build_complete_log(one.session.events), "3.1", edits)

@@ -219,7 +219,9 @@ def find_deciding_event(turn: int, own_call: RecordedCall, other_call: RecordedC
 
 @few
 @given(draw_session(), st.data())
-def test_what_a_move_changed_leads_to_the_move(moved: UpgradedSession, data: st.DataObject) -> None:
+def test_differences_after_a_blueprint_move_are_attributed_to_the_move(
+    moved: UpgradedSession, data: st.DataObject
+) -> None:
     places = st.integers(0, len(moved.calls) - 1)
     for drawn in ([0, len(moved.calls) - 1], [data.draw(places), data.draw(places)]):
         was, now = (moved.calls[place] for place in sorted(drawn))

@@ -204,7 +204,7 @@ def compute_expected(
 
 @few
 @given(draw_sessions(), st.data())
-def test_a_segment_differs_by_the_name_that_drew_it_and_by_what_was_done_to_it(
+def test_segment_differences_are_attributed_to_the_session_name_and_library_edits(
     made: VariantSessions, data: st.DataObject
 ) -> None:
     turn = st.integers(1, len(made.seen))

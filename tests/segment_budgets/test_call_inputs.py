@@ -55,7 +55,7 @@ def list_prompts(house: SessionHarness) -> list[str]:
     return [str(request.messages[0]["content"]) for request in house.model.requests]
 
 
-async def test_a_later_try_of_a_call_is_sent_the_same_whatever_the_library_says_by_then() -> None:
+async def test_retried_call_sends_the_same_prompt_after_a_library_edit() -> None:
     house, library = await open_game_session()
     gate = asyncio.Event()
     house.model.scripts = [[gate, ModelFailure("server_error", "busy", retry_after=0.0)], ["fine"]]
@@ -73,7 +73,7 @@ async def test_a_later_try_of_a_call_is_sent_the_same_whatever_the_library_says_
     assert "Tell it in verse." in list_prompts(house)[-1]
 
 
-async def test_a_turn_that_waited_brings_its_own_inputs() -> None:
+async def test_queued_turn_uses_its_own_inputs() -> None:
     house, _ = await open_game_session()
     gate = asyncio.Event()
     house.model.scripts = [[gate, "One."], ["Two."]]
@@ -92,7 +92,7 @@ async def test_a_turn_that_waited_brings_its_own_inputs() -> None:
     assert "It is night." not in day
 
 
-async def test_a_turn_without_what_must_be_there_fails_before_a_model_is_asked() -> None:
+async def test_turn_without_a_required_segment_fails_before_a_model_is_called() -> None:
     house, _ = await open_game_session(ruleset="ruleset.none")
     await house.run_turn(await submit_turn(house, "Hm"))
     failed = house.list_events()[-1].event

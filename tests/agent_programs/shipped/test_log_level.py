@@ -17,7 +17,7 @@ VARIABLES = {"TURNLOG_MODEL": "scripted/uderia", "TURNLOG_LOG_FORMAT": "json"}
 
 
 @pytest.mark.parametrize(("level", "levels"), [("debug", ["debug"]), ("info", [])])
-async def test_u29_a_turn_that_is_off_is_in_the_log_of_a_process_that_logs_at_debug(
+async def test_u29_excluded_turn_is_logged_by_process_at_debug_level_only(
     tmp_path: Path, level: str, levels: list[str]
 ) -> None:
     said = tmp_path / "turnlog.log"

@@ -105,7 +105,7 @@ def measure_saving(prompt: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-async def test_u11_a_repeated_question_is_condensed_before_a_summary_is_paid_for(
+async def test_u11_repeated_question_is_condensed_before_a_summary_is_requested(
     platform: AgentService, name: str
 ) -> None:
     example = EXAMPLES[name]
@@ -124,7 +124,7 @@ async def test_u11_a_repeated_question_is_condensed_before_a_summary_is_paid_for
     assert "summary-begun" not in await platform.list_event_names(session)
 
 
-async def test_u11_ten_price_questions_in_a_row_cost_no_summary(platform: AgentService) -> None:
+async def test_u11_ten_price_questions_in_a_row_need_no_summary(platform: AgentService) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
     for number in range(1, 11):
         answer = f"There are {number + 40} products:\n{build_table(number + 40)}"
@@ -139,7 +139,7 @@ async def test_u11_ten_price_questions_in_a_row_cost_no_summary(platform: AgentS
     assert "summary-begun" not in await platform.list_event_names(session)
 
 
-async def test_u11_how_a_repeated_question_was_worked_out_is_left_out(
+async def test_u11_activity_of_a_repeated_question_is_omitted(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")

@@ -33,7 +33,7 @@ class CountingBlobs:
         raise NotImplementedError
 
 
-async def test_u14_a_profile_is_written_once_for_each_schema_of_its_tools() -> None:
+async def test_u14_tool_catalog_is_stored_once_per_tenant_until_a_schema_changes() -> None:
     shop, blobs, pinning, spec = (
         FakeToolServer(),
         CountingBlobs(),

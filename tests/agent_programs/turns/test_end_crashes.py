@@ -353,7 +353,7 @@ def count_attempts(house: SessionHarness, kind: type[Any]) -> Counter[tuple[int,
 
 
 @pytest.mark.parametrize("name", KINDS)
-async def test_those_are_the_appends_of_each_kind(name: str) -> None:
+async def test_each_kind_of_turn_end_has_the_expected_appends(name: str) -> None:
     _, log = await run_kind(KINDS[name])
     assert tuple(log.batches) == KINDS[name].appends
 
@@ -362,7 +362,7 @@ _stories_without_crash: dict[str, list[tuple[str, Any]]] = {}
 
 
 @pytest.mark.parametrize(("name", "at", "when"), CASES)
-async def test_the_log_says_what_it_says_without_a_crash(
+async def test_log_after_a_crash_equals_the_log_without_a_crash(
     name: str, at: int, when: Literal["before", "after"]
 ) -> None:
     kind = KINDS[name]

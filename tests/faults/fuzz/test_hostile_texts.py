@@ -243,7 +243,7 @@ def check_readers(text: str) -> None:
 
 
 @pytest.mark.parametrize("attack", [attack_guard, attack_bounds, attack_json])
-async def test_no_text_of_a_model_holds_the_loop(
+async def test_no_text_of_a_model_blocks_the_event_loop(
     attack: Callable[[random.Random], Awaitable[None]],
 ) -> None:
     seed = time.time_ns() if RUN_EVERYTHING else 20_261_122

@@ -73,7 +73,7 @@ def find_rules(
 
 
 @given(draw_runs(), VISIBILITIES, st.integers(0, 12))
-def test_each_turn_of_a_run_is_left_out_by_the_rule_that_it_would_have_alone(
+def test_each_turn_of_a_run_is_excluded_by_the_rule_that_applies_to_it_alone(
     runs: tuple[SettledTurnRun, ...], visibility: PhaseVisibility, purged: int
 ) -> None:
     window = HistoryWindow(view=WHOLE, visibility=visibility, access=None)
@@ -83,7 +83,7 @@ def test_each_turn_of_a_run_is_left_out_by_the_rule_that_it_would_have_alone(
 
 
 @given(draw_runs(), VISIBILITIES, st.integers(0, 12))
-def test_a_run_is_reachable_if_only_its_age_keeps_one_of_its_turns_out(
+def test_run_is_reachable_if_one_of_its_turns_is_excluded_by_age_only(
     runs: tuple[SettledTurnRun, ...], visibility: PhaseVisibility, purged: int
 ) -> None:
     rules = find_rules(runs, visibility, purged)

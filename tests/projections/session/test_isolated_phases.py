@@ -61,7 +61,7 @@ def build_waiting_session() -> SessionScenario:
     return TALKING.apply_steps(submit_turn("one"), submit_turn("two"), claim_turn())
 
 
-def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
+def test_queued_turn_is_cancelled_when_its_isolated_phase_ends() -> None:
     after = (
         build_waiting_session()
         .when(build_phase_end(build_phase_graph(**APART)))
@@ -77,7 +77,7 @@ def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
     assert (cancelled.turn, cancelled.status, cancelled.phase) == (2, "cancelled", "talk")
 
 
-def test_it_goes_on_waiting_where_every_phase_sees_the_others() -> None:
+def test_queued_turn_is_released_after_a_phase_change_without_isolation() -> None:
     after = build_waiting_session().when(build_phase_end(build_phase_graph()))
     assert [event.type for event in after.events[-2:]] == [
         "turnlog.phase-entered.v1",
@@ -86,7 +86,7 @@ def test_it_goes_on_waiting_where_every_phase_sees_the_others() -> None:
 
 
 @pytest.mark.parametrize(("hidden", "kept"), [(("talk",), False), ((), True)])
-def test_what_a_turn_was_about_is_not_inherited_where_it_may_not_be_seen(
+def test_references_are_not_inherited_from_a_hidden_phase(
     hidden: tuple[str, ...], *, kept: bool
 ) -> None:
     about = ReferenceUpdated(turn=1, identifiers={"order": "A-17"})

@@ -91,7 +91,7 @@ def test_a_refused_reply_completes_the_turn_with_its_replacement() -> None:
         (AttemptReleased(STOPPED_FAULT), "release", "Hello"),
     ],
 )
-def test_an_attempt_without_an_answer_ends_with_what_was_shown(
+def test_attempt_without_an_answer_ends_with_its_partial_text(
     outcome: AttemptOutcome, then: str, partial: str
 ) -> None:
     command = build_outcome_command(REPORT, outcome)
@@ -99,7 +99,7 @@ def test_an_attempt_without_an_answer_ends_with_what_was_shown(
     assert (command.then, command.partial) == (then, partial)
 
 
-def test_a_fallback_replaces_a_reply_only_where_no_attempt_is_left() -> None:
+def test_fallback_replaces_a_reply_only_if_no_retry_remains() -> None:
     report = replace(REPORT, fallback="Ask again later.")
     command = build_outcome_command(report, AttemptFailed(fault=FAULT))
     assert isinstance(command, FallBack)
@@ -122,7 +122,7 @@ def test_a_fallback_replaces_a_reply_only_where_no_attempt_is_left() -> None:
         (AttemptFailed(fault=MODEL_OFF), "model_off", "Instead."),
     ],
 )
-def test_a_reply_for_which_no_model_was_called_costs_nothing(
+def test_reply_without_a_model_call_costs_nothing(
     outcome: AttemptOutcome, code: str, text: str
 ) -> None:
     command = build_outcome_command(replace(REPORT, fallback="Instead."), outcome)
@@ -131,7 +131,7 @@ def test_a_reply_for_which_no_model_was_called_costs_nothing(
     assert command.spent == NOTHING_SPENT
 
 
-def test_a_summary_is_given_up_if_its_call_failed_and_retried_if_a_tool_server_failed() -> None:
+def test_summary_is_given_up_if_its_call_fails_and_retried_if_a_tool_server_fails() -> None:
     report = replace(REPORT, stage="summarise", fallback="Instead.")
     given_up = build_outcome_command(report, AttemptFailed(fault=FAULT, is_from_call=True))
     assert given_up == GiveUpSummary(ATTEMPT, SAMPLE_SPENT, FAULT)

@@ -65,7 +65,7 @@ def get_single_turn(session: SessionScenario) -> SettledTurnRef:
     return ref
 
 
-def test_before_it_is_opened_a_session_is_nothing() -> None:
+def test_session_has_no_state_before_it_is_opened() -> None:
     assert SessionScenario().state is None
     assert (
         SessionScenario().append_events(*given(open_session()).when(submit_turn("Hi")).events).state
@@ -73,18 +73,18 @@ def test_before_it_is_opened_a_session_is_nothing() -> None:
     )
 
 
-def test_an_opened_session_knows_what_it_runs_by() -> None:
+def test_state_of_an_opened_session_has_its_profile_attributes_and_reach() -> None:
     state = given(open_session(reach=7, language="French")).opened_state
     assert (state.tenant, state.session) == ("acme", "s1")
     assert (state.attributes, state.reach, state.profile) == ({"language": "French"}, 7, "chat")
     assert state.opened == state.head
 
 
-def test_the_head_is_the_last_event() -> None:
+def test_head_of_the_state_is_the_last_event() -> None:
     assert TALKED.opened_state.head == TALKED.events[-1].head
 
 
-def test_a_submitted_turn_is_open_from_then_on() -> None:
+def test_submitted_turn_is_open_from_its_submission() -> None:
     session = given(open_session(), submit_turn("Hi"))
     submission = TurnSubmission(
         turn=1,
@@ -96,7 +96,7 @@ def test_a_submitted_turn_is_open_from_then_on() -> None:
     assert session.opened_state.submitted == 1
 
 
-def test_a_queued_turn_has_the_prompts_its_user_had_when_it_was_submitted() -> None:
+def test_queued_turn_keeps_its_user_overrides_from_submission_to_release() -> None:
     own = UserOverride(category="master_system", version=2, digest=compute_digest("Ann's own."))
     asked = SubmitTurn(text="Two", policies=Policies(), user="ann", overrides=(own,))
     session = given(open_session(), submit_turn("One"), asked)
@@ -108,7 +108,7 @@ def test_a_queued_turn_has_the_prompts_its_user_had_when_it_was_submitted() -> N
     assert (submission.turn, submission.user, submission.overrides) == (2, "ann", (own,))
 
 
-def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
+def test_released_turn_equals_the_queued_one_and_is_open_from_its_release() -> None:
     session = given(open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn())
     opened = get_open_turn(session.opened_state)
     assert (opened.turn, opened.submission.text) == (2, build_text_ref(3, "text", "Two"))
@@ -117,7 +117,7 @@ def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
     assert session.opened_state.waiting == ()
 
 
-def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> None:
+def test_settled_turn_references_its_texts_without_copying_them() -> None:
     assert get_single_turn(TALKED) == SettledTurnRef(
         turn=1,
         status="completed",
@@ -129,13 +129,13 @@ def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> No
     assert "Hello" not in repr(TALKED.opened_state)
 
 
-def test_what_stands_for_a_withheld_reply_is_its_replacement() -> None:
+def test_redacted_turn_references_the_replacement_as_its_reply() -> None:
     session = TALKED.apply_steps(REDACT)
     assert get_single_turn(session).reply == build_text_ref(5, "replacement", "(Withheld.)")
     assert get_single_turn(session).redacted
 
 
-def test_a_reply_withheld_while_it_is_said_ends_its_turn() -> None:
+def test_redaction_of_a_streamed_reply_completes_the_turn() -> None:
     withheld = ReplyRedacted(
         turn=1, reason="r", rule="pattern", replacement=PlainText(text="(Withheld.)")
     )
@@ -151,7 +151,7 @@ def test_a_reply_withheld_while_it_is_said_ends_its_turn() -> None:
     )
 
 
-def test_excluding_and_restoring_leave_a_turn_as_it_was() -> None:
+def test_restoring_an_excluded_turn_leaves_it_unchanged() -> None:
     assert get_single_turn(TALKED.apply_steps(ExcludeTurn(1))).excluded
     assert get_single_turn(TALKED.apply_steps(ExcludeTurn(1), RestoreTurn(1))) == get_single_turn(
         TALKED
@@ -184,7 +184,7 @@ def test_the_end_of_an_earlier_attempt_does_not_end_the_latest() -> None:
     assert get_open_turn(first.apply_steps(claim_turn("w2"), late).opened_state).is_running
 
 
-def test_prompts_are_known_by_provider() -> None:
+def test_pinned_prompt_files_are_stored_by_provider() -> None:
     file = PromptFile(digest=compute_digest("Be kind."), path="persona.md")
     session = given(
         open_session(),
@@ -194,7 +194,7 @@ def test_prompts_are_known_by_provider() -> None:
     assert session.opened_state.prompts == {"openai": {"persona": file}, "gemini": {}}
 
 
-def test_a_closed_session_has_nothing_open_and_nothing_waiting() -> None:
+def test_closed_session_has_no_open_and_no_queued_turns() -> None:
     state = given(
         open_session(), submit_turn("One"), submit_turn("Two"), CloseSession("done")
     ).opened_state
@@ -202,7 +202,7 @@ def test_a_closed_session_has_nothing_open_and_nothing_waiting() -> None:
     assert [ref.status for ref in state.turns] == ["cancelled", "cancelled"]
 
 
-def test_turns_out_of_reach_of_any_window_become_runs_of_numbers() -> None:
+def test_turns_beyond_the_reach_of_any_window_are_stored_as_runs() -> None:
     session = given(
         open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b"))
     )
@@ -212,7 +212,7 @@ def test_turns_out_of_reach_of_any_window_become_runs_of_numbers() -> None:
     assert [ref.turn for ref in session.opened_state.turns] == [4]
 
 
-def test_a_run_parts_around_a_turn_that_differs_and_closes_again() -> None:
+def test_run_is_split_at_an_excluded_turn_and_merged_when_it_is_restored() -> None:
     session = given(
         open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b"))
     )
@@ -225,7 +225,7 @@ def test_a_run_parts_around_a_turn_that_differs_and_closes_again() -> None:
     assert excluded.apply_steps(RestoreTurn(2)).opened_state.earlier == session.opened_state.earlier
 
 
-def test_an_answer_may_still_come_for_a_turn_behind_one_that_was_cancelled() -> None:
+def test_open_turn_can_be_answered_after_a_later_one_is_cancelled() -> None:
     session = given(
         open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn(2), claim_turn()
     )
@@ -236,7 +236,7 @@ def test_an_answer_may_still_come_for_a_turn_behind_one_that_was_cancelled() -> 
     ]
 
 
-def test_a_run_never_spans_a_turn_that_is_not_settled() -> None:
+def test_run_never_includes_an_unsettled_turn() -> None:
     answered = [
         TurnCompleted(turn=turn, call=f"{turn}.1", text=PlainText(text="Hello"), finish="stop")
         for turn in (1, 3, 5)

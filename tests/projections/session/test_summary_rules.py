@@ -30,7 +30,7 @@ def build_summary(state: SessionState) -> RecordSummary:
     )
 
 
-def test_a_summary_is_of_the_phases_of_the_one_that_it_takes_in() -> None:
+def test_summary_covers_the_phases_of_the_summary_that_it_absorbs() -> None:
     begun = SummaryBegun(turn=2, view="talk", turns=TURNS, characters=100)
     first = given(open_session(), PhaseEntered(phase="a"), *build_exchange("One?", "Two."))
     second = first.apply_steps(

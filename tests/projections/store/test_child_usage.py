@@ -52,7 +52,7 @@ async def read_sessions(store: ReadModelStore) -> dict[str, ListedSession]:
     return {row.session: row for row in page.sessions}
 
 
-async def test_children_and_theirs_count_beside_the_turn_that_asked_and_once_in_totals(
+async def test_child_usage_is_listed_beside_the_parent_turn_and_counted_once_in_totals(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()

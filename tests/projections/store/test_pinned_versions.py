@@ -93,7 +93,7 @@ async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
     assert {pin.blueprint for pin in await read_pins(store, log, None)} == {"guide", "other"}
 
 
-async def test_sessions_are_found_by_what_they_are_pinned_to_now(
+async def test_sessions_are_found_by_their_current_pins(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await StoredSession(log=log, session="a").append_events(

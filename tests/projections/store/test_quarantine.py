@@ -62,7 +62,9 @@ async def list_reply_flags(store: ReadModelStore, session: str) -> list[bool]:
 
 
 @pytest.mark.promise("P13")
-async def test_junk_stops_its_session_and_no_other(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_undecodable_event_stops_only_its_own_session(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
     bad, good = StoredSession(log=log, session="bad"), StoredSession(log=log, session="good")
     await bad.append_events(build_opened(), build_submitted(1, "one"))
     await good.append_events(build_opened(), build_submitted(1, "one"))
@@ -78,7 +80,7 @@ async def test_junk_stops_its_session_and_no_other(store: ReadModelStore, log: M
     assert "Invalid JSON" in stopped.reason
 
 
-async def test_stopped_session_stays_stopped_in_later_portions(
+async def test_stopped_session_remains_stopped_in_later_batches(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = StoredSession(log=log)
@@ -93,7 +95,7 @@ async def test_stopped_session_stays_stopped_in_later_portions(
     assert await list_reply_flags(store, "s") == [False]
 
 
-async def test_quarantine_keeps_the_very_bytes(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_quarantine_stores_the_exact_bytes(store: ReadModelStore, log: MemoryLog) -> None:
     await StoredSession(log=log).append_events(build_opened())
     stored = bytes(range(256))
     append_raw(log, stored)
@@ -102,7 +104,7 @@ async def test_quarantine_keeps_the_very_bytes(store: ReadModelStore, log: Memor
     assert row[-1] == stored
 
 
-async def test_event_stored_under_anothers_subject_is_poison_there(
+async def test_event_stored_under_the_subject_of_another_session_is_a_poison_event(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     victim, forger = (
@@ -120,7 +122,7 @@ async def test_event_stored_under_anothers_subject_is_poison_there(
 
 
 @pytest.mark.parametrize("subject", ["session.t", "other", "session.a.b"])
-async def test_message_on_a_subject_of_no_session_is_kept_aside(
+async def test_message_on_a_subject_of_no_session_is_quarantined(
     store: ReadModelStore, log: MemoryLog, subject: str
 ) -> None:
     await StoredSession(log=log).append_events(build_opened(), build_submitted(1, "one"))
@@ -130,7 +132,7 @@ async def test_message_on_a_subject_of_no_session_is_kept_aside(
     assert await list_reply_flags(store, "s") == [False]
 
 
-async def test_gap_in_a_session_is_not_folded_over(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_gap_in_a_session_stops_it(store: ReadModelStore, log: MemoryLog) -> None:
     story = StoredSession(log=log)
     await story.append_events(
         build_opened(),
@@ -144,7 +146,7 @@ async def test_gap_in_a_session_is_not_folded_over(store: ReadModelStore, log: M
     assert not poison.is_chained
 
 
-async def test_altered_event_breaks_the_chain_behind_it(
+async def test_altered_event_breaks_the_chain_at_the_next_event(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = StoredSession(log=log)
@@ -160,7 +162,7 @@ async def test_altered_event_breaks_the_chain_behind_it(
     assert "not chained" in poison.reason
 
 
-async def test_session_that_opens_in_a_later_releases_way_waits_for_that_release(
+async def test_session_opened_by_a_later_release_is_quarantined(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     (first,) = await StoredSession(log=log).append_events(build_opened())
@@ -170,7 +172,7 @@ async def test_session_that_opens_in_a_later_releases_way_waits_for_that_release
     assert "turnlog.session-opened.v9" in poison.reason
 
 
-async def test_number_that_the_database_refuses_stops_one_session(
+async def test_number_that_the_database_rejects_stops_one_session(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     bad, good = StoredSession(log=log, session="bad"), StoredSession(log=log, session="good")
@@ -188,7 +190,7 @@ async def test_number_that_the_database_refuses_stops_one_session(
     assert [stopped.held_back for stopped in await list_halted(store)] == [1]
 
 
-async def test_key_too_long_for_an_index_of_postgres_stops_one_session(
+async def test_key_too_long_for_a_postgres_index_stops_one_session(
     postgres_url: str, log: MemoryLog
 ) -> None:
     store = open_store(postgres_url)
@@ -203,7 +205,7 @@ async def test_key_too_long_for_an_index_of_postgres_stops_one_session(
     await store.close()
 
 
-async def test_bug_in_folding_is_named_by_its_place_and_not_by_what_was_said(
+async def test_reason_of_a_folding_bug_names_its_location_and_no_event_text(
     log: MemoryLog,
 ) -> None:
     story = StoredSession(log=log)
@@ -234,7 +236,7 @@ async def insert_quarantined(store: ReadModelStore, raws: list[RawEvent]) -> Non
         )
 
 
-async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
+async def test_replay_after_a_fix_yields_the_same_rows_as_a_rebuild(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = StoredSession(log=log)
@@ -257,7 +259,7 @@ async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
     )
 
 
-async def test_replayed_session_is_folded_on_as_if_nothing_had_been(
+async def test_replayed_session_continues_to_be_folded(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = StoredSession(log=log)
@@ -272,7 +274,7 @@ async def test_replayed_session_is_folded_on_as_if_nothing_had_been(
     assert await list_reply_flags(store, "s") == [True]
 
 
-async def test_replay_of_what_is_still_poison_keeps_every_event(
+async def test_replay_of_an_event_that_is_still_poison_keeps_every_event(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = StoredSession(log=log)

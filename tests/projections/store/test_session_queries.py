@@ -39,13 +39,13 @@ async def list_sessions(
     return [row.session for row in page.sessions]
 
 
-async def test_newest_sessions_come_first(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_newest_sessions_are_listed_first(store: ReadModelStore, log: MemoryLog) -> None:
     for session in ("one", "two", "three"):
         await StoredSession(log=log, session=session).append_events(build_opened())
     assert await list_sessions(store, log, SessionQuery()) == ["three", "two", "one"]
 
 
-async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
+async def test_pages_neither_repeat_nor_skip_a_session_while_others_are_opened(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     for number in range(5):
@@ -66,7 +66,7 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
     assert before is None
 
 
-async def test_search_looks_into_title_and_id_in_whatever_case(
+async def test_search_matches_title_and_id_case_insensitively(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await StoredSession(log=log, session="a").append_events(
@@ -84,7 +84,7 @@ async def test_search_looks_into_title_and_id_in_whatever_case(
 
 
 @pytest.mark.parametrize("q", ["100%", "a_b", "\\", "'"])
-async def test_search_takes_its_text_literally(
+async def test_search_treats_its_text_literally(
     store: ReadModelStore, log: MemoryLog, q: str
 ) -> None:
     await StoredSession(log=log, session="has").append_events(
@@ -96,9 +96,7 @@ async def test_search_takes_its_text_literally(
     assert await list_sessions(store, log, SessionQuery(q=q)) == ["has"]
 
 
-async def test_search_for_nul_is_an_answer_and_no_error(
-    store: ReadModelStore, log: MemoryLog
-) -> None:
+async def test_search_for_nul_returns_no_sessions(store: ReadModelStore, log: MemoryLog) -> None:
     await StoredSession(log=log, session="a").append_events(
         build_opened(), build_submitted(1, "plain")
     )
@@ -131,7 +129,7 @@ async def test_filters_by_blueprint_and_attributes_combine(
     assert await list_sessions(store, log, both) == ["a"]
 
 
-async def test_attribute_is_found_by_its_spelling_in_a_query(
+async def test_attribute_filter_matches_the_spelling_of_a_query_string(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await StoredSession(log=log, session="a").append_events(build_opened(level=3, loud=True))
@@ -141,7 +139,7 @@ async def test_attribute_is_found_by_its_spelling_in_a_query(
     assert await list_sessions(store, log, SessionQuery(attributes={"level": "30"})) == []
 
 
-async def test_since_finds_sessions_in_which_something_happened_from_then_on(
+async def test_since_finds_sessions_with_events_from_that_time(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     old, busy = StoredSession(log=log, session="old"), StoredSession(log=log, session="busy")
@@ -153,9 +151,7 @@ async def test_since_finds_sessions_in_which_something_happened_from_then_on(
     ) == ["busy"]
 
 
-async def test_redacted_sessions_can_be_told_from_the_others(
-    store: ReadModelStore, log: MemoryLog
-) -> None:
+async def test_sessions_can_be_filtered_by_redaction(store: ReadModelStore, log: MemoryLog) -> None:
     await StoredSession(log=log, session="kept").append_events(
         build_opened(), build_submitted(1, "one"), build_completed(1, "first")
     )
@@ -198,7 +194,9 @@ async def test_profile_phase_and_failed_turns_are_filters(
         assert await list_sessions(store, log, query) == found, query
 
 
-async def test_no_tenant_sees_anothers_sessions(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_tenant_does_not_see_sessions_of_another_tenant(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
     await StoredSession(log=log, session="same", tenant="a").append_events(
         build_opened(), build_submitted(1, "of a")
     )

@@ -27,7 +27,7 @@ class GrowingLog(MemoryLog):
         return end
 
 
-async def test_a_checkpoint_ends_where_the_last_event_lies_that_it_holds(tmp_path: Path) -> None:
+async def test_checkpoint_ends_at_the_position_of_its_last_event(tmp_path: Path) -> None:
     other = SessionHarness()
     await other.open_session("early")
     log = GrowingLog(stored=list(other.log.stored))

@@ -14,7 +14,7 @@ from turnlog.services.knowledge.current_search import CurrentKnowledgeSearch
 CASE = EntryInput(id="late", text="Compare the times.", kind="case", title="Late ships")
 
 
-async def test_the_index_is_asked_for_the_last_change_and_only_where_there_is_any() -> None:
+async def test_search_waits_for_the_last_change_and_refuses_unknown_collections() -> None:
     knowledge = KnowledgeHarness()
     index = FixedSearch([build_found("late", "Compare the times.", 0.9)])
     current = CurrentKnowledgeSearch(knowledge.log, index)

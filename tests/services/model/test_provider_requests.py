@@ -386,7 +386,7 @@ async def send_window(
 
 
 @EVERY
-async def test_u3_every_provider_is_told_the_window_in_its_own_form(
+async def test_u3_every_provider_receives_the_window_in_its_own_format(
     provider: ProviderCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await send_window(provider, server, monkeypatch)
@@ -395,7 +395,7 @@ async def test_u3_every_provider_is_told_the_window_in_its_own_form(
 
 
 @EVERY
-async def test_u3_every_provider_asks_for_a_tool_and_says_its_usage(
+async def test_u3_tool_calls_and_usage_of_every_provider_are_parsed(
     provider: ProviderCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finished = await send_window(provider, server, monkeypatch)
@@ -407,7 +407,7 @@ async def test_u3_every_provider_asks_for_a_tool_and_says_its_usage(
 
 
 @EVERY
-async def test_every_provider_is_sent_a_tool_round_as_pairs(
+async def test_tool_round_is_sent_to_every_provider_as_call_and_result_pairs(
     provider: ProviderCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await send_window(provider, server, monkeypatch, ROUND_MESSAGES)

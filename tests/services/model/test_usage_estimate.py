@@ -14,11 +14,11 @@ from turnlog.services.worker.model.usage_estimate import estimate_usage
 ASKED = ModelRequest(model="openai/heron", messages=({"role": "user", "content": "eleven char"},))
 
 
-def test_without_a_report_four_characters_are_a_token_rounded_up() -> None:
+def test_estimated_usage_counts_four_characters_per_token_rounded_up() -> None:
     assert estimate_usage(ASKED, "nine char", ()) == ModelUsage(4, 3)
 
 
-def test_parts_tools_and_calls_are_counted_too() -> None:
+def test_estimated_usage_includes_message_parts_tools_and_tool_calls() -> None:
     parts = ({"type": "text", "text": "x" * 32}, {"type": "text", "text": "y"})
     nothing: dict[str, object] = {}
     tool = MappingProxyType({"name": "look", "parameters": MappingProxyType(nothing)})

@@ -26,7 +26,7 @@ async def start_again(server: NatsServer, config: NatsConfig, *, new_password: b
     return await NatsServer.start(NatsConfig(data_dir=config.data_dir, port=port))
 
 
-async def test_an_outage_is_logged_and_waited_for(tmp_path: Path) -> None:
+async def test_outage_is_logged_and_the_watch_waits_for_reconnection(tmp_path: Path) -> None:
     config = NatsConfig(data_dir=tmp_path)
     server = await NatsServer.start(config)
     async with open_connection(server.url) as connection:
@@ -48,7 +48,7 @@ async def test_an_outage_is_logged_and_waited_for(tmp_path: Path) -> None:
     assert said == [("nats-disconnected", address), ("nats-connected", address)]
 
 
-async def test_a_connection_that_every_server_refuses_cannot_heal(tmp_path: Path) -> None:
+async def test_connection_refused_by_every_server_raises_unavailable(tmp_path: Path) -> None:
     config = NatsConfig(data_dir=tmp_path)
     server = await NatsServer.start(config)
     async with open_connection(server.url) as connection:

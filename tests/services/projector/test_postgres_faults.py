@@ -38,7 +38,7 @@ async def direct(own_postgres: PostgresServer) -> AsyncIterator[ReadModelStore]:
 
 
 @pytest.mark.parametrize("end", [PostgresServer.stop_server, PostgresServer.kill_server])
-async def test_postgres_that_ends_and_comes_back_has_every_event_once(
+async def test_events_are_folded_once_across_postgres_restarts(
     own_postgres: PostgresServer, direct: ReadModelStore, end: Callable[[PostgresServer], None]
 ) -> None:
     log = MemoryLog()
@@ -84,7 +84,7 @@ def run_at_next_commit(store: ReadModelStore, act: Callable[[], None]) -> None:
     event.listen(engine, "commit", commit)
 
 
-async def test_a_connection_cut_between_commit_and_answer_makes_nothing_twice(
+async def test_connection_cut_after_a_commit_folds_no_event_twice(
     own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()
@@ -111,7 +111,7 @@ async def test_a_connection_cut_between_commit_and_answer_makes_nothing_twice(
     assert await beside.read_rows() == await beside.rebuild_rows()
 
 
-async def test_a_connection_cut_before_the_commit_arrives_loses_nothing(
+async def test_connection_cut_before_a_commit_loses_no_event(
     own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()

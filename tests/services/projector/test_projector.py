@@ -58,7 +58,7 @@ async def test_rows_follow_the_log_as_it_grows(store: ReadModelStore, log: Memor
     assert turn.status == "completed"
 
 
-async def test_projector_makes_its_own_tables(database_url: str, log: MemoryLog) -> None:
+async def test_projector_creates_its_own_tables(database_url: str, log: MemoryLog) -> None:
     store = open_store(database_url)
     story = StoredSession(log=log)
     await story.append_events(build_opened())
@@ -82,7 +82,7 @@ class SingleEventLog(MemoryLog):
                     yield [raw]
 
 
-async def test_projector_cancelled_at_any_statement_loses_nothing_and_does_nothing_twice(
+async def test_projector_cancelled_at_any_statement_folds_every_event_once(
     store: ReadModelStore,
 ) -> None:
     story = StoredSession(log=SingleEventLog())
@@ -142,7 +142,7 @@ async def test_two_projectors_of_one_database_fold_every_event_once(
 
 
 @pytest.mark.promise("P13")
-async def test_poison_raises_an_alarm_and_everyone_else_goes_on(
+async def test_poison_event_stops_its_session_with_an_alarm_and_no_other(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     bad, good = StoredSession(log=log, session="bad"), StoredSession(log=log, session="good")
@@ -186,7 +186,7 @@ async def fold_story(store: ReadModelStore, log: MemoryLog) -> StoredSession:
     return story
 
 
-async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
+async def test_recreated_log_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await fold_story(store, log)
@@ -199,7 +199,7 @@ async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
     assert "turnlog rebuild" in str(corrupt)
 
 
-async def test_log_that_was_rolled_back_is_never_folded_onto_the_old_rows(
+async def test_rolled_back_log_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await fold_story(store, log)
@@ -207,7 +207,7 @@ async def test_log_that_was_rolled_back_is_never_folded_onto_the_old_rows(
     assert "ends before 4" in str(await run_until_corrupt(ProjectorRunner(log=log, store=store)))
 
 
-async def test_log_that_was_rolled_back_and_grew_again_is_never_folded_onto_the_old_rows(
+async def test_rolled_back_log_that_grew_again_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await fold_story(store, log)
@@ -220,7 +220,7 @@ async def test_log_that_was_rolled_back_and_grew_again_is_never_folded_onto_the_
     )
 
 
-async def test_log_that_is_rolled_back_while_it_is_followed_stops_the_projector(
+async def test_log_rolled_back_while_being_followed_stops_the_projector(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = await fold_story(store, log)
@@ -237,7 +237,7 @@ async def test_log_that_is_rolled_back_while_it_is_followed_stops_the_projector(
     assert await running.read_rows() == before
 
 
-async def test_log_that_only_seems_too_short_is_looked_at_again(
+async def test_log_that_briefly_seems_too_short_is_read_again(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = await fold_story(store, log)
@@ -267,7 +267,7 @@ async def test_rows_of_a_later_release_stop_an_earlier_projector(
     assert "later" in str(await run_until_corrupt(ProjectorRunner(log=log, store=store)))
 
 
-async def test_sqlite_locked_by_another_is_waited_for(tmp_path: Path, log: MemoryLog) -> None:
+async def test_projector_waits_for_a_locked_sqlite_database(tmp_path: Path, log: MemoryLog) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
     await prepare_schema(store)
     story = await fold_story(store, log)
@@ -293,7 +293,7 @@ async def test_sqlite_locked_by_another_is_waited_for(tmp_path: Path, log: Memor
 _END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
 
 
-async def test_postgres_out_of_reach_is_waited_for_and_nothing_is_lost(
+async def test_projector_waits_for_unreachable_postgres_and_loses_no_event(
     postgres_url: str, postgres_server: PostgresServer, log: MemoryLog
 ) -> None:
     store = open_store(postgres_url)
@@ -332,7 +332,7 @@ class LostCommitStore(ReadModelStore):
         return result
 
 
-async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
+async def test_commit_with_a_lost_response_is_detected_and_not_repeated(
     store: ReadModelStore,
 ) -> None:
     log = SingleEventLog()
@@ -348,7 +348,7 @@ async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
     assert await running.read_rows() == await running.rebuild_rows()
 
 
-async def test_span_of_a_batch_is_linked_to_the_traces_of_its_events_and_part_of_none(
+async def test_batch_span_links_to_the_traces_of_its_events_without_a_parent(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     kept = InMemorySpanExporter()

@@ -45,7 +45,7 @@ async def append_conversation(nats: JetStreamClient, session: str, turns: int) -
     return story
 
 
-async def test_rows_follow_a_real_log_and_equal_the_rebuilt_ones(
+async def test_rows_of_a_real_log_equal_the_rebuilt_ones(
     store: ReadModelStore, nats: JetStreamClient
 ) -> None:
     running = ProjectorRunner(log=nats.log, store=store)
@@ -58,7 +58,7 @@ async def test_rows_follow_a_real_log_and_equal_the_rebuilt_ones(
     assert rows == await running.rebuild_rows()
 
 
-async def test_restart_of_nats_is_survived_with_nothing_lost_or_twice(
+async def test_nats_restart_loses_and_repeats_no_event(
     store: ReadModelStore, nats: JetStreamClient, server: NatsServer
 ) -> None:
     running = ProjectorRunner(log=nats.log, store=store)
@@ -106,7 +106,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_projector_killed_around_a_commit_goes_on_with_nothing_lost_or_twice(
+async def test_projector_killed_around_a_commit_loses_and_repeats_no_event(
     store: ReadModelStore, database_url: str, nats: JetStreamClient, server: NatsServer, when: str
 ) -> None:
     story = await append_conversation(nats, "s", 5)

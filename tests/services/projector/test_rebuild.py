@@ -75,7 +75,7 @@ async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
 
 
 @pytest.mark.promise("P11")
-async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
+async def test_readers_see_every_session_throughout_a_rebuild(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
@@ -100,7 +100,9 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
     assert set(found) == {15}
 
 
-async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: ReadModelStore) -> None:
+async def test_projector_continues_with_the_new_build_after_a_rebuild(
+    store: ReadModelStore,
+) -> None:
     log = MemoryLog()
     (story,) = await append_stories(log, sessions=1)
     running = ProjectorRunner(log=log, store=store)
@@ -116,7 +118,7 @@ async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: ReadMo
     assert not any((await read_rows(store, before.build)).values())
 
 
-async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_projector(
+async def test_reader_position_never_decreases_while_a_rebuild_catches_up(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
@@ -151,7 +153,7 @@ async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_pro
     assert await running.read_rows() == await running.rebuild_rows()
 
 
-async def test_rebuild_tells_how_far_it_is(store: ReadModelStore) -> None:
+async def test_rebuild_reports_its_progress(store: ReadModelStore) -> None:
     log = MemoryLog()
     stories = await append_stories(log)
     running = ProjectorRunner(log=log, store=store)
@@ -166,7 +168,7 @@ async def test_rebuild_tells_how_far_it_is(store: ReadModelStore) -> None:
 
 @pytest.mark.promise("P11")
 @pytest.mark.parametrize("statement", range(4, 64, 6))
-async def test_rebuild_that_crashes_at_any_point_leaves_what_readers_see_and_can_be_repeated(
+async def test_rebuild_cancelled_at_any_statement_leaves_the_rows_and_can_be_repeated(
     store: ReadModelStore, statement: int
 ) -> None:
     log = MemoryLog()
@@ -187,7 +189,7 @@ async def list_inactive_builds(store: ReadModelStore) -> list[int]:
         return list(found)
 
 
-async def test_of_two_rebuilds_at_once_one_takes_over_and_the_rows_are_right(
+async def test_two_concurrent_rebuilds_give_correct_rows(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
@@ -203,7 +205,7 @@ async def test_of_two_rebuilds_at_once_one_takes_over_and_the_rows_are_right(
     assert await running.read_rows() == before
 
 
-async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
+async def test_rows_of_an_earlier_release_are_rebuilt_before_folding(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
@@ -223,7 +225,7 @@ async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
     assert set(rows["turns"]) > set(right["turns"])
 
 
-async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: ReadModelStore) -> None:
+async def test_rebuild_recovers_after_the_log_was_replaced(store: ReadModelStore) -> None:
     old = MemoryLog()
     stories = await append_stories(old)
     async with ProjectorRunner(log=old, store=store).run_in_background():

@@ -52,7 +52,7 @@ async def append_other_history(log: EventLog) -> None:
 
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize("grew", [False, True])
-async def test_projector_stops_when_the_store_is_rolled_back_under_it_and_only_new_sessions_come(
+async def test_projector_stops_at_a_rolled_back_store_even_if_only_new_sessions_follow(
     store: ReadModelStore,
     nats: JetStreamClient,
     server: NatsServer,

@@ -75,7 +75,9 @@ async def list_segment_rows(
     return list(found)
 
 
-async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadModelStore) -> None:
+async def test_segment_rows_show_the_current_version_of_every_variant(
+    store: ReadModelStore,
+) -> None:
     library = SegmentHarness()
     projecting = build_projector(library, store)
     async with run_projector(projecting):
@@ -103,7 +105,7 @@ async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadMode
     assert found[0].edited_by == "tester"
 
 
-async def test_segments_are_found_by_what_they_are_and_say_page_by_page(
+async def test_segment_rows_are_filtered_by_fields_and_text_in_pages(
     store: ReadModelStore,
 ) -> None:
     library = SegmentHarness()
@@ -125,7 +127,7 @@ async def test_segments_are_found_by_what_they_are_and_say_page_by_page(
     assert await list_segment_rows(store, "other") == []
 
 
-async def test_what_was_edited_while_nobody_folded_is_there_afterwards(
+async def test_segment_edits_made_without_a_projector_are_folded_later(
     store: ReadModelStore,
 ) -> None:
     library = SegmentHarness()
@@ -139,7 +141,7 @@ async def test_what_was_edited_while_nobody_folded_is_there_afterwards(
     assert [row.content for row in await list_segment_rows(store, library.tenant)] == ["two"]
 
 
-async def test_two_projectors_come_to_the_rows_of_one(store: ReadModelStore) -> None:
+async def test_two_projectors_give_the_same_segment_rows_as_one(store: ReadModelStore) -> None:
     library = SegmentHarness()
     projecting = build_projector(library, store)
     async with run_projector(projecting), run_projector(build_projector(library, store)):
@@ -152,7 +154,7 @@ async def test_two_projectors_come_to_the_rows_of_one(store: ReadModelStore) -> 
     assert await list_segment_rows(store, library.tenant) == live
 
 
-async def test_rows_that_somebody_damaged_are_right_after_a_rebuild(store: ReadModelStore) -> None:
+async def test_altered_segment_rows_are_corrected_by_a_rebuild(store: ReadModelStore) -> None:
     library = SegmentHarness()
     await library.add_segment("core", "one")
     await build_projector(library, store).rebuild_segments()
@@ -166,7 +168,9 @@ async def test_rows_that_somebody_damaged_are_right_after_a_rebuild(store: ReadM
     assert count == 1
 
 
-async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelStore) -> None:
+async def test_log_of_another_library_is_never_folded_onto_existing_rows(
+    store: ReadModelStore,
+) -> None:
     library = SegmentHarness()
     await library.add_segment("core", "one")
     await build_projector(library, store).rebuild_segments()
@@ -181,7 +185,7 @@ async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelS
     assert [row.content for row in await list_segment_rows(store, library.tenant)] == ["one"]
 
 
-async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> None:
+async def test_invalid_library_event_stops_only_its_own_tenant(store: ReadModelStore) -> None:
     log, blobs = MemoryLog(kind=LIBRARY_HISTORY), MemoryBlobStore()
     own_library, other_library = (
         SegmentHarness(log=log, blobs=blobs),
@@ -210,7 +214,7 @@ async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> N
     assert (stopped["tenant"], "sequence 1 where 2 is due" in stopped["reason"]) == ("t", True)
 
 
-async def test_a_text_that_is_gone_leaves_its_row_without_one(store: ReadModelStore) -> None:
+async def test_segment_with_a_missing_blob_has_a_row_without_text(store: ReadModelStore) -> None:
     blobs = MemoryBlobStore()
     library = SegmentHarness(blobs=blobs)
     await library.add_segment("core", "one")

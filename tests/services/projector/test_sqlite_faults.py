@@ -56,7 +56,7 @@ async def wait_for_warning(log_lines: list[EventDict], reason: str) -> None:
     )
 
 
-async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
+async def test_projector_waits_for_a_locked_sqlite_database_with_a_warning(
     store: ReadModelStore, locker: ReadModelStore
 ) -> None:
     log = MemoryLog()
@@ -74,7 +74,7 @@ async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
     assert await running.read_rows() == await running.rebuild_rows()
 
 
-async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_there_is_room(
+async def test_projector_waits_for_a_full_disk_with_a_warning_and_continues(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()

@@ -48,7 +48,7 @@ async def wait_until_rebuilt(running: ProjectorRunner) -> None:
 
 
 @pytest.mark.parametrize("revision", UNRELEASED_REVISIONS)
-async def test_the_projector_builds_the_rows_of_every_unreleased_revision_again(
+async def test_projector_rebuilds_the_rows_of_every_unreleased_revision(
     database_url: str, log: MemoryLog, revision: str
 ) -> None:
     store = open_store(database_url)
@@ -64,7 +64,7 @@ async def test_the_projector_builds_the_rows_of_every_unreleased_revision_again(
 
 
 @pytest.mark.promise("P11")
-async def test_readers_have_the_rows_of_the_last_unreleased_revision_until_others_are_built(
+async def test_readers_keep_rows_of_the_last_unreleased_revision_until_the_rebuild(
     database_url: str, log: MemoryLog
 ) -> None:
     store = open_store(database_url)
@@ -93,7 +93,7 @@ async def is_rebuilt(store: ReadModelStore) -> bool:
 
 
 @pytest.mark.parametrize("revision", ["0001", "0011"])
-async def test_a_log_that_lost_its_end_before_an_upgrade_is_not_rebuilt_from(
+async def test_log_truncated_before_an_upgrade_is_not_used_for_a_rebuild(
     database_url: str, log: MemoryLog, revision: str
 ) -> None:
     store = open_store(database_url)

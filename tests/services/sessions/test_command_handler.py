@@ -86,7 +86,7 @@ def house(log: ReadCountingLog) -> SessionHarness:
     return SessionHarness(log=log)
 
 
-async def test_a_command_on_a_state_that_is_held_reads_nothing(
+async def test_command_on_a_cached_state_reads_no_events(
     house: SessionHarness, log: ReadCountingLog
 ) -> None:
     await house.open_session()
@@ -97,7 +97,7 @@ async def test_a_command_on_a_state_that_is_held_reads_nothing(
     assert log.reads == []
 
 
-async def test_a_worker_does_not_read_again_what_it_said_and_asked(
+async def test_worker_does_not_reread_messages_that_it_wrote(
     house: SessionHarness, log: ReadCountingLog
 ) -> None:
     await house.open_session()
@@ -109,7 +109,9 @@ async def test_a_worker_does_not_read_again_what_it_said_and_asked(
     assert len(house.model.requests[-1].messages) > len(house.model.requests[0].messages)
 
 
-async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: SessionHarness) -> None:
+async def test_command_is_not_refused_because_of_an_outdated_cached_state(
+    house: SessionHarness,
+) -> None:
     await house.open_session()
     gate = asyncio.Event()
     house.model.scripts.append([gate, "ok"])
@@ -125,7 +127,7 @@ async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: SessionH
     assert again.sequence > running.head.sequence + 1
 
 
-async def test_nothing_is_left_undone_by_a_state_that_is_no_longer_so(
+async def test_command_is_not_skipped_because_of_an_outdated_cached_state(
     house: SessionHarness,
 ) -> None:
     await house.open_session()
@@ -137,7 +139,7 @@ async def test_nothing_is_left_undone_by_a_state_that_is_no_longer_so(
     assert (await house.load_state()).turns[0].excluded
 
 
-async def test_a_key_that_came_to_another_process_first_has_one_effect(
+async def test_command_key_used_in_another_process_is_applied_once(
     house: SessionHarness,
 ) -> None:
     await house.open_session()
@@ -159,7 +161,7 @@ async def test_a_key_that_came_to_another_process_first_has_one_effect(
         )
 
 
-async def test_only_the_very_next_event_is_taken_in(
+async def test_observed_event_is_applied_only_if_it_is_the_next_one(
     house: SessionHarness, log: ReadCountingLog
 ) -> None:
     await house.open_session()
@@ -177,7 +179,7 @@ async def test_only_the_very_next_event_is_taken_in(
     assert log.reads == []
 
 
-async def test_a_command_that_is_seen_half_is_answered_as_a_whole() -> None:
+async def test_retry_of_a_partly_observed_command_gets_its_complete_result() -> None:
     log = CrossingLog()
     house = SessionHarness(log=log)
     await house.open_session()
@@ -199,7 +201,7 @@ async def test_a_command_that_is_seen_half_is_answered_as_a_whole() -> None:
     assert again.memo.sequence == done[-1].sequence
 
 
-async def test_many_who_ask_at_once_read_a_session_once(
+async def test_concurrent_loads_read_a_session_once(
     house: SessionHarness, log: ReadCountingLog
 ) -> None:
     await house.open_session()
@@ -211,7 +213,7 @@ async def test_many_who_ask_at_once_read_a_session_once(
     assert len({id(state) for state in states}) == 1
 
 
-async def test_nobody_is_refused_by_what_a_follower_that_lags_still_says() -> None:
+async def test_command_is_not_refused_because_of_a_lagging_follower() -> None:
     log = LaggingLog()
     house = SessionHarness(log=log)
     await house.open_session()

@@ -44,7 +44,7 @@ def second(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-async def test_supposed_blueprint_gives_the_prompts_of_one_really_used(
+async def test_what_if_blueprint_gives_the_prompts_of_a_real_run(
     first: Path, second: Path, *, reverse: bool
 ) -> None:
     was, now = (second, first) if reverse else (first, second)
@@ -57,7 +57,7 @@ async def test_supposed_blueprint_gives_the_prompts_of_one_really_used(
     assert all(each.before.digest != each.after.digest for each in found if each.after)
 
 
-async def test_supposed_budget_gives_the_prompts_of_one_really_set(first: Path) -> None:
+async def test_what_if_budget_gives_the_prompts_of_a_real_run(first: Path) -> None:
     house = SessionHarness()
     await run_conversation(house, first, "recorded", CONVERSATION)
     narrow = FIRST_VERSION.replace("tokens: 200", "tokens: 60")
@@ -76,7 +76,7 @@ async def test_supposed_budget_gives_the_prompts_of_one_really_set(first: Path) 
     assert {(one.layer, one.rule) for one in cut} == {("history", "drop_oldest_pairs")}
 
 
-async def test_a_wider_budget_gives_back_the_very_turns_that_a_narrower_one_cuts(
+async def test_wider_budget_restores_the_turns_that_a_narrower_one_drops(
     first: Path,
 ) -> None:
     house = SessionHarness()
@@ -108,7 +108,7 @@ def _list_altered_turns(reassembled: ReassembledCall, how: str) -> list[int]:
     return sorted(turn for run in runs for turn in run)
 
 
-async def test_supposed_model_is_given_prompt_files_of_its_own_provider(
+async def test_what_if_model_uses_the_prompt_files_of_its_provider(
     tmp_path: Path,
 ) -> None:
     folder = write_blueprint_folder(
@@ -135,7 +135,7 @@ async def test_same_blueprint_changes_nothing(first: Path) -> None:
     assert not any(each.altered for each in found)
 
 
-async def test_each_call_of_a_session_that_was_moved_is_given_the_files_of_its_own_version(
+async def test_each_call_of_a_moved_session_uses_the_files_of_its_own_version(
     first: Path,
 ) -> None:
     house = SessionHarness()
@@ -158,7 +158,7 @@ async def test_each_call_of_a_session_that_was_moved_is_given_the_files_of_its_o
     assert [each.altered for each in found] == [(), ()]
 
 
-async def test_call_that_would_not_fit_says_what_must_be_kept_and_by_how_much(first: Path) -> None:
+async def test_call_over_budget_reports_required_layers_and_the_excess(first: Path) -> None:
     house = SessionHarness()
     await run_conversation(house, first, "recorded", CONVERSATION[:2])
     found = await run_what_if(
@@ -196,7 +196,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize("code", MISFITS)
-async def test_what_the_record_cannot_give_is_a_finding_of_its_call(
+async def test_what_if_change_that_does_not_fit_the_record_is_reported_per_call(
     first: Path, tmp_path: Path, code: str
 ) -> None:
     text, field = MISFITS[code]
@@ -213,7 +213,7 @@ async def test_what_the_record_cannot_give_is_a_finding_of_its_call(
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_a_blueprint_is_supposed_with_the_model_in_use_only_where_it_allows_it(
+async def test_what_if_blueprint_that_forbids_the_current_model_is_refused(
     first: Path, tmp_path: Path, *, allowed: bool
 ) -> None:
     house = SessionHarness()
@@ -239,7 +239,9 @@ async def test_a_blueprint_is_supposed_with_the_model_in_use_only_where_it_allow
     assert found.refused is None
 
 
-async def test_what_was_withheld_later_stands_in_earlier_calls(first: Path, second: Path) -> None:
+async def test_later_redaction_does_not_change_what_if_results_of_earlier_calls(
+    first: Path, second: Path
+) -> None:
     house = SessionHarness()
     turn = ScriptedTurn("Where?", "Left.")
     await run_conversation(house, first, "recorded", (turn, turn))

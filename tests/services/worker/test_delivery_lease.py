@@ -108,7 +108,7 @@ def pause_repeatedly(*seconds: float) -> Callable[[AdjustableClockLoop], Minding
         ((10.0, 40.0, 1.0), ["progress"]),
     ],
 )
-def test_a_delivery_that_was_handed_to_another_is_not_had_again_by_asking_for_more_time(
+def test_expired_delivery_is_not_regained_by_extending_its_lease(
     seconds: tuple[float, ...], expected: list[str]
 ) -> None:
     assert run_delivery(pause_repeatedly(*seconds)) == expected

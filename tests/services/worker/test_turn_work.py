@@ -87,7 +87,7 @@ async def count_turn_work(house: SessionHarness, worker: TurnRunner) -> int:
 
 
 @pytest.mark.tampers  # The turns that are added have the manifest of another.
-async def test_a_turn_of_an_old_session_is_as_much_work_as_one_of_a_young_session() -> None:
+async def test_turn_of_a_long_session_takes_no_more_work_than_one_of_a_short_session() -> None:
     house = SessionHarness()
     await house.open_session()
     worker = house.build_worker()

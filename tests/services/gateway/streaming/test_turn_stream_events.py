@@ -187,7 +187,7 @@ def resume_stream(
 
 
 @given(draw_turn(), st.data())
-def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
+def test_client_ends_with_the_recorded_reply_for_any_interleaving(
     story: PublishedTurn, data: st.DataObject
 ) -> None:
     client, known, cuts = JoinClient(), 1, data.draw(st.integers(0, 4))
@@ -237,9 +237,7 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
 
 
 @given(pieces, st.data())
-def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
-    said_pieces: list[str], data: st.DataObject
-) -> None:
+def test_tokens_are_shown_once_and_in_order(said_pieces: list[str], data: st.DataObject) -> None:
     at, shown_texts = TurnCursor(turn=TURN), list[str]()
     events = build_token_events(1, said_pieces)
     for event in data.draw(st.sampled_from([events, events * 2, [*events[:2], *events]])):
@@ -250,7 +248,7 @@ def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
     assert shown_texts == said_pieces
 
 
-def test_a_watcher_from_the_middle_gets_the_rest_of_a_token_that_was_cut() -> None:
+def test_watcher_resuming_inside_a_token_gets_the_rest_of_it() -> None:
     _, stream_events = advance_by_token(
         TurnCursor(turn=TURN, attempt=1, offset=3),
         Token(call="3.1", attempt=1, offset=1, text="ello"),
@@ -260,7 +258,7 @@ def test_a_watcher_from_the_middle_gets_the_rest_of_a_token_that_was_cut() -> No
     ]
 
 
-def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
+def test_token_after_a_gap_is_buffered_until_the_missing_text_arrives() -> None:
     at, stream_events = advance_by_token(
         TurnCursor(turn=TURN, attempt=1, offset=3), Token(call="3.1", attempt=1, offset=5, text="!")
     )
@@ -275,7 +273,7 @@ def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
     ]
 
 
-def test_a_new_attempt_resets_once_whoever_tells_of_it_first() -> None:
+def test_new_attempt_resets_once_from_either_log_or_token_stream() -> None:
     at = TurnCursor(turn=TURN, attempt=1, offset=5)
     record = apply_log_events(
         ReplyRecord(turn=TURN), record_events([build_started(1), build_lost(1), build_started(2)])
@@ -289,7 +287,7 @@ def test_a_new_attempt_resets_once_whoever_tells_of_it_first() -> None:
     assert advance_by_record(after_tokens, record)[1] == ()
 
 
-def test_tokens_of_an_attempt_that_was_given_up_are_not_shown() -> None:
+def test_tokens_of_an_abandoned_attempt_are_not_shown() -> None:
     late = Token(call="3.1", attempt=1, offset=0, text="late")
     assert advance_by_token(TurnCursor(turn=TURN, attempt=2, offset=0), late) == (
         TurnCursor(turn=TURN, attempt=2, offset=0),
@@ -305,7 +303,7 @@ def test_other_turns_do_not_end_this_one() -> None:
     )
 
 
-def test_after_a_redaction_nothing_else_is_shown() -> None:
+def test_redacted_turn_shows_only_its_redaction() -> None:
     record = apply_log_events(
         ReplyRecord(turn=TURN),
         record_events([build_started(1), build_completed("a secret"), build_redacted()]),
@@ -318,7 +316,7 @@ def test_after_a_redaction_nothing_else_is_shown() -> None:
     ]
 
 
-def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
+def test_client_that_saw_the_reply_gets_a_later_redaction_once() -> None:
     record = apply_log_events(
         ReplyRecord(turn=TURN),
         record_events([build_started(1), build_completed("a secret"), build_redacted()]),
@@ -330,7 +328,7 @@ def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
     assert resume_cursor(at, record) is None
 
 
-def test_more_than_the_reply_was_shown_and_so_it_begins_anew() -> None:
+def test_client_ahead_of_the_recorded_reply_is_reset() -> None:
     record = apply_log_events(
         ReplyRecord(turn=TURN), record_events([build_started(1), build_completed("short")])
     )
@@ -345,7 +343,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-def test_garbage_and_the_cursor_of_another_turn_are_refused(garbage: str) -> None:
+def test_malformed_cursor_and_cursor_of_another_turn_are_refused(garbage: str) -> None:
     with pytest.raises(Refused, match="bad-cursor"):
         parse_turn_cursor(garbage, TURN)
 
@@ -359,7 +357,7 @@ def test_a_cursor_ahead_of_the_record_is_refused(future: str) -> None:
         resume_cursor(parse_turn_cursor(future, TURN), record)
 
 
-def test_a_cursor_ahead_of_what_is_being_said_is_told_from_one_whose_tokens_are_lost() -> None:
+def test_cursor_ahead_of_live_tokens_differs_from_cursor_of_lost_tokens() -> None:
     tokens = build_token_events(1, ["Hel", "lo"])
     assert not is_ahead_of_tokens(TurnCursor(turn=TURN, attempt=1, offset=5).position, tokens)
     assert is_ahead_of_tokens(TurnCursor(turn=TURN, attempt=1, offset=6).position, tokens)
@@ -368,13 +366,15 @@ def test_a_cursor_ahead_of_what_is_being_said_is_told_from_one_whose_tokens_are_
 
 
 @given(st.integers(1, 10**9 - 1), st.integers(1, 10**9 - 1), st.integers(0, 10**9 - 1))
-def test_a_cursor_reads_as_it_is_spelt(turn: int, attempt: int, offset: int) -> None:
+def test_cursor_survives_a_format_and_parse_round_trip(
+    turn: int, attempt: int, offset: int
+) -> None:
     assume(turn)
     at = TurnCursor(turn=turn, attempt=attempt, offset=offset, end="done")
     assert parse_turn_cursor(str(at), turn) == at
 
 
-def test_whoever_comes_late_to_a_failed_turn_is_told_piece_by_piece_what_it_had_said() -> None:
+def test_late_watcher_of_a_failed_turn_gets_its_partial_text_in_pieces() -> None:
     text = "One more word. " * 100
     failed = TurnFailed(turn=TURN, code="late", detail="too late", retryable=True)
     record = apply_log_events(
