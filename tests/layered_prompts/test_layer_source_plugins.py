@@ -117,7 +117,7 @@ async def test_t13_unrequested_or_unknown_level_is_session_only(
     (profile,) = [part for part in parts if part["layer"] == "profile"]
     assert (profile["treatment"], profile["rule"]) == ("absent", "when context learning_profile")
     logged = (tutor_service.trickster.parents[1] / "said").read_text()
-    assert ("context-unknown" in logged and "full_history" in logged) == (name == "unknown")
+    assert ("context-level-unknown" in logged and "full_history" in logged) == (name == "unknown")
 
 
 async def test_t13_unregistered_layer_source_is_refused_at_opening(

@@ -109,7 +109,9 @@ class Simulation:
             except SimulationStuck as stuck:
                 self.complaints.append(str(stuck))
             self.complaints += [
-                f"{log['error']}\n{log['frames']}" for log in logs if log["event"] == "turn-broke"
+                f"{log['error']}\n{log['frames']}"
+                for log in logs
+                if log["event"] == "turn-failed-unexpectedly"
             ]
             self.complaints += self.loop.complaints
             self._end_tasks()

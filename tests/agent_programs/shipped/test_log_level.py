@@ -32,7 +32,11 @@ async def test_u29_excluded_turn_is_logged_by_process_at_debug_level_only(
         await up.service.run_turn(session, "And why is that?")
         await up.service.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
         await up.service.run_turn(session, "And why is this?")
-    lines = [line for line in list_log_lines(said, "left-out") if "excluded" in line["rules"]]
+    lines = [
+        line
+        for line in list_log_lines(said, "prompt-parts-excluded")
+        if "excluded" in line["rules"]
+    ]
     assert [line["level"] for line in lines] == levels
 
 

@@ -57,7 +57,7 @@ async def test_u29_oversized_result_is_condensed_to_columns_and_logged_as_info(
     (returned,) = await platform.load_events(session, ToolReturned)
     assert returned.treatment == "condensed"
     assert "columns id, name" in platform.get_request_texts(2)[0]
-    assert list_log_levels(log_lines, "result-distilled") == ["info"]
+    assert list_log_levels(log_lines, "tool-result-condensed") == ["info"]
 
 
 async def test_u29_truncated_reply_is_kept_and_logged_as_warning(
@@ -72,7 +72,7 @@ async def test_u29_truncated_reply_is_kept_and_logged_as_warning(
     assert reply.finish == "length"
     await platform.complete_turn(session, answer_with_text("a time."), text="Go on.")
     assert platform.get_request_texts(1)[1:] == ["Tell me.", "Once upon", "Go on."]
-    assert list_log_levels(log_lines, "answer-cut-short") == ["warning"]
+    assert list_log_levels(log_lines, "answer-truncated") == ["warning"]
 
 
 async def test_u29_malformed_json_is_repaired_at_debug_level_or_logged_as_error_and_retried(
@@ -89,7 +89,7 @@ async def test_u29_malformed_json_is_repaired_at_debug_level_or_logged_as_error_
     (plan, _) = await platform.load_events(session, CallCompleted)
     assert plan.repairs == ("taken out of a block of code",)
     assert list_log_levels(log_lines, "answer-malformed") == ["error"]
-    assert list_log_levels(log_lines, "answer-mended") == ["debug"]
+    assert list_log_levels(log_lines, "answer-repaired") == ["debug"]
 
 
 async def test_u29_unreadable_session_stops_alone_and_is_logged_as_error(
@@ -180,5 +180,5 @@ async def test_u29_excluded_turn_is_left_out_of_the_prompt_and_logged_at_debug(
     with capture_logs() as log_lines:
         await platform.complete_turn(session, answer_with_text("Two."), text="Second.")
     assert platform.get_request_texts(1)[1:] == ["Second."]
-    (line,) = [each for each in log_lines if each["event"] == "left-out"]
+    (line,) = [each for each in log_lines if each["event"] == "prompt-parts-excluded"]
     assert (line["log_level"], line["rules"]) == ("debug", {"excluded": 1})

@@ -48,7 +48,7 @@ def test_nats_address_is_reused_until_another_is_requested(tmp_path: Path) -> No
         url = read_nats_url()
         assert url.endswith(f"@{address}")
     assert (data_dir / "nats-address").read_text() == f"{address}\n"
-    assert len(read_lines(data_dir, "nats-address-kept")) == 1
+    assert len(read_lines(data_dir, "nats-address-saved")) == 1
     with run_blocking_turnlog_up(data_dir):
         assert read_nats_url() == url, "a consumer that was configured once goes on"
     keep_address(data_dir, None)

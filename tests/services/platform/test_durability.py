@@ -99,7 +99,7 @@ async def test_unreachable_server_leaves_durability_unchecked_without_failing_th
             durability = await check_durability("replicated", 3, monitors)
     assert not durability.checked
     (log,) = logs
-    assert log["event"] == "durability-not-checked"
+    assert log["event"] == "durability-check-failed"
     assert (monitors[0] if first == "silent" else "n0") in log["detail"]
 
 

@@ -44,7 +44,7 @@ async def test_code_that_blocks_the_event_loop_is_measured_and_named() -> None:
                 hold(3 * LONG_HOLD)
                 await asyncio.sleep(0.1)
             metrics = reader.get_metrics_data()
-    warnings = [each for each in logged if each["event"] == "loop-held"]
+    warnings = [each for each in logged if each["event"] == "event-loop-blocked"]
     assert [each["log_level"] for each in warnings] == ["warning", "warning"]
     assert "spin_processor" in warnings[0]["running"]
     assert "block_loop" in warnings[1]["running"]

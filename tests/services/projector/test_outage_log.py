@@ -17,7 +17,7 @@ def test_outage_is_logged_immediately_and_then_with_increasing_gaps() -> None:
             outage.record_failure(AWAY)
     assert [line["failures"] for line in lines] == [1, 2, 4, 8, 16, 32, 64]
     assert {(line["event"], line["what"], line["detail"]) for line in lines} == {
-        ("projector-waits", "database", "connection refused")
+        ("projector-waiting", "database", "connection refused")
     }
 
 

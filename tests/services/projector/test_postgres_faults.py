@@ -52,7 +52,7 @@ async def test_events_are_folded_once_across_postgres_restarts(
                 await story.append_events(
                     build_submitted(turn, "while it is down"), build_completed(turn, "so it is")
                 )
-                while len([e for e in log_lines if e["event"] == "projector-waits"]) < turn:  # noqa: ASYNC110
+                while len([e for e in log_lines if e["event"] == "projector-waiting"]) < turn:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 await asyncio.to_thread(own_postgres.start_server)
             await running.wait_for_stories(story)
@@ -131,7 +131,7 @@ async def test_connection_cut_before_a_commit_loses_no_event(
                     )
                     await beside.wait_for_stories(story)
         await store.close()
-    assert "projector-waits" in [line["event"] for line in log_lines]
+    assert "projector-waiting" in [line["event"] for line in log_lines]
     assert await beside.read_rows() == await beside.rebuild_rows()
 
 

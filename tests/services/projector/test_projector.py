@@ -308,7 +308,7 @@ async def test_projector_waits_for_unreachable_postgres_and_loses_no_event(
             )
             await postgres_server.execute_statement(f"{_END_CONNECTIONS} '{database}'")
             await story.append_events(build_completed(2, "second"))
-            while [line["event"] for line in log_lines].count("projector-waits") < 2:  # noqa: ASYNC110
+            while [line["event"] for line in log_lines].count("projector-waiting") < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             assert not task.done()
             await postgres_server.execute_statement(

@@ -49,10 +49,10 @@ async def locker(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
 async def wait_for_warning(log_lines: list[EventDict], reason: str) -> None:
     """Wait until the projector logs that it waits, and why."""
     async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
-        while not any(line["event"] == "projector-waits" for line in log_lines):  # noqa: ASYNC110
+        while not any(line["event"] == "projector-waiting" for line in log_lines):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert (
-        reason in next(line for line in log_lines if line["event"] == "projector-waits")["detail"]
+        reason in next(line for line in log_lines if line["event"] == "projector-waiting")["detail"]
     )
 
 

@@ -53,7 +53,7 @@ async def test_exception_in_a_turn_is_logged_with_its_frames_and_without_its_mes
         await hand_over(message)
     assert message.delays == [REDELIVERY_DELAY]
     (log,) = logs
-    assert (log["event"], log["error"]) == ("turn-broke", "RecursionError")
+    assert (log["event"], log["error"]) == ("turn-failed-unexpectedly", "RecursionError")
     assert "def data" not in log["frames"]
     assert "in data" in log["frames"]
     assert SECRET not in str(log)

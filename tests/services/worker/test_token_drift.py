@@ -23,14 +23,14 @@ async def run_counted_calls(
             # Nine characters of rules are three tokens by four, the question six.
             house.model.end = build_finish(usage=ModelUsage(round(9 * factor), 5))
             await house.run_turn(event, worker)
-    return [each for each in log_lines if each["event"] == "counter-off"]
+    return [each for each in log_lines if each["event"] == "token-count-drift"]
 
 
 async def test_large_token_count_drift_is_warned_of_once() -> None:
     house = SessionHarness()
     (warning,) = await run_counted_calls(house, house.build_worker(), 60, 1.4)
     assert warning == {
-        "event": "counter-off",
+        "event": "token-count-drift",
         "log_level": "warning",
         "model": "puppet/one",
         "counter": "chars/4",

@@ -81,7 +81,7 @@ class ClientOperation(Generic[AnswerT]):
 
 
 def compute_retry_delay(tries: int, response: httpx.Response | None) -> float | None:
-    """Return the seconds until a request is sent again; None if its outcome stands.
+    """Return the seconds until a request is sent again; None if it is not sent again.
 
     `tries` counts the requests sent so far; `response` is None where none came. The service says
     itself how long to wait (`Retry-After`); where that is long, as it is for a quota that is used

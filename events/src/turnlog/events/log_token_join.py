@@ -172,7 +172,7 @@ def _append_text(position: ReplyPosition, call: str, text: str) -> ReplyStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyRecord:
-    """What the log says about a turn's reply so far."""
+    """What the log has recorded of a turn's reply so far."""
 
     turn: int
     attempt: int = 0
@@ -193,7 +193,7 @@ class ReplyRecord:
 def create_resumed_record(position: ReplyPosition) -> ReplyRecord:
     """Return the record for a reader that does not read the log before its position again.
 
-    It counts no attempt before the position as abandoned: the reader was told of those.
+    It counts no attempt before the position as abandoned: the reader has received those resets.
     """
     return ReplyRecord(turn=position.turn, attempt=position.attempt, is_answered=True)
 

@@ -51,7 +51,7 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFe
 _log = structlog.get_logger("turnlog.process")
 
 NOTICED_WAIT: Final = 1.0
-"""Seconds without a connection after which a start says what it waits for."""
+"""Seconds without a connection after which a start logs what it waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

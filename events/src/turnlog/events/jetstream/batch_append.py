@@ -66,7 +66,7 @@ class PublishAccepted:
 
 @dataclass(frozen=True, slots=True)
 class PublishContested:
-    """The batch is not stored now: its place is taken, by itself or by another batch."""
+    """The publish stored nothing: the sequence is taken, by this batch or by another one."""
 
     detail: str
 

@@ -55,7 +55,7 @@ ItemT = TypeVar("ItemT")
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class LiveMessage(Generic[ItemT]):
-    """A message as the stream stored it, and what it says, once that was decoded."""
+    """A message as the stream stored it, with its decoded form once it was decoded."""
 
     key: str
     stream_sequence: int
@@ -99,7 +99,7 @@ class LiveQueue(Generic[ItemT]):
         self.wake.set()
 
     def take_message(self) -> LiveMessage[ItemT] | None:
-        """Return the next message, or None if none is there."""
+        """Return the next message, or None if the queue is empty."""
         if not self.messages:
             return None
         message = self.messages.popleft()
@@ -115,12 +115,12 @@ class LiveFeed(Generic[ItemT]):
     key_words: int
     """How many words of a subject select its watchers."""
     decode: Callable[[bytes, int], ItemT]
-    """Returns what stored bytes at a stream sequence say; may raise `Corrupt`."""
+    """Decodes the stored bytes at a stream sequence; may raise `Corrupt`."""
     is_open: bool = False
     _expected: dict[bytes, Callable[[int], ItemT]] = field(
         default_factory=dict[bytes, Callable[[int], ItemT]]
     )
-    """What this process is about to store: from the bytes to what they say at a stream sequence."""
+    """Messages that this process is about to store: bytes to a decoder for a stream sequence."""
     _queues: dict[str, list[LiveQueue[ItemT]]] = field(
         default_factory=dict[str, "list[LiveQueue[ItemT]]"]
     )
@@ -175,13 +175,13 @@ class LiveFeed(Generic[ItemT]):
                 del self._queues[key]
 
     def decode_message(self, message: LiveMessage[ItemT]) -> ItemT:
-        """Return what a message says; it is decoded once."""
+        """Return the decoded form of a message; it is decoded once."""
         if message.item is None:
             message.item = self.decode(message.stored, message.stream_sequence)
         return message.item
 
     def decode_stored(self, stored: bytes, stream_sequence: int) -> ItemT:
-        """Return what stored bytes say, decoded once if the feed has them."""
+        """Return the decoded form of stored bytes; they are decoded once if the feed has them."""
         message = self._recent.get(stream_sequence)
         if message is None or message.stored != stored:
             return self.decode(stored, stream_sequence)
@@ -201,7 +201,7 @@ class LiveFeed(Generic[ItemT]):
                 self._expected.pop(stored, None)
 
     def add_frame(self, frame: RawFrame) -> None:
-        """Hand a message of the subscription to its watchers."""
+        """Pass a message of the subscription to its watchers."""
         sequence = _find_number(frame.headers, b"\r\nNats-Sequence: ")
         if sequence is None:
             return  # It does not come from the stream.
@@ -223,7 +223,7 @@ class LiveFeed(Generic[ItemT]):
             )
 
     def add_decoded(self, key: str, stream_sequence: int, stored: bytes, item: ItemT) -> None:
-        """Hand a message that this process stored to its watchers, with what it says."""
+        """Pass a message that this process stored to its watchers, with its decoded form."""
         if not self.is_open:
             return
         known = self._recent.get(stream_sequence)

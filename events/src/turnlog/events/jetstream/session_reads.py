@@ -177,7 +177,7 @@ async def read_events_by_subject(
     """Return the events under a subject up to `upto`, and whether that is all of them.
 
     The server passes over a message that it cannot read, and still counts it. Which subject a
-    message had that it no longer counts is not known, so then it cannot be said either.
+    message had that it no longer counts is not known, so then the answer is not certain.
     """
     info = await fetch_stream_info(connection, stream, subject)
     if info.subject_count == 0:

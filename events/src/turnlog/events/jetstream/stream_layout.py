@@ -40,7 +40,7 @@ class StreamLayout:
     replicas: int
     compression: str
     leader: str
-    """Name of the server that leads it; empty where nobody does, and on a server without others."""
+    """Name of the server that leads it; empty without a leader, and on a single server."""
     followers: tuple[FollowerState, ...]
     uncompressed_since: datetime | None
     """When its compression was turned off; None if it never was on."""

@@ -1,7 +1,7 @@
-"""The port of the knowledge search: what is asked of an index, and what it finds.
+"""The port of the knowledge search: the query to an index, and its hits.
 
-The index is a projection of the tenant's knowledge and of the votes on it. Whoever searches says up
-to where the index must have read the log, so that a search after an acknowledged edit finds it.
+The index is a projection of the tenant's knowledge and of the votes on it. A query
+states up to where the index must have read the log, so that it finds every acknowledged edit.
 """
 
 from __future__ import annotations

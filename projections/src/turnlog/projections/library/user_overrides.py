@@ -91,7 +91,7 @@ def decide_override(
 ) -> OverrideSet | None:
     """Return the event that sets an override, or None if the text is the same.
 
-    Raises `Refused` if the user has as many as may be.
+    Raises `Refused` if the user has the maximum number of overrides.
     """
     digest, found = compute_digest(text), before.find_override(user, blueprint, place)
     if found is not None and found.override.digest == digest:

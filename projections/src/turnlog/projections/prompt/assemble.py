@@ -157,7 +157,7 @@ class PlannedPrompt:
 
     @property
     def unfitted_prompt(self) -> UnfittedPrompt | None:
-        """What is to be fitted; None if the call has no budget."""
+        """The plan to be fitted; None if the call has no budget."""
         return UnfittedPrompt(self.plan, self.fitting) if self.fitting else None
 
 

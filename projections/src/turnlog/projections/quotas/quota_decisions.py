@@ -228,7 +228,7 @@ def settle_turn(
 
 
 def release_turn(balance: QuotaBalance, user: str, reservation: str) -> QuotaEvent | None:
-    """Return the event that takes a reservation back, its request included; None if it is gone."""
+    """Return the event that releases a reservation with its request; None if there is none."""
     found = next((each for each in balance.reservations if each.id == reservation), None)
     if found is None:
         return None

@@ -51,7 +51,7 @@ class TurnDisplay:
     """The display form of a turn, HTML for example, which no window contains."""
 
     text: Content | None = None
-    """The display form of what the user said."""
+    """The display form of the user's text."""
     reply: Content | None = None
 
 

@@ -48,7 +48,7 @@ class TurnApproval:
     reason: str = ""
     """The reason that was given."""
     by: str | None = None
-    """Who decided; None where the deadline did."""
+    """The person who decided; None if the deadline passed first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class TurnChild:
     turn: int
     """Number of the turn in it."""
     outcome: ChildOutcome | None = None
-    """What came of it; None while the coordinator waits."""
+    """Its outcome; None while the coordinator waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ class _SpannedAttempt:
 
 @dataclass(kw_only=True)
 class _TurnEvents:
-    """The events of a turn, as far as they tell of its time."""
+    """The events of a turn that determine its spans."""
 
     submitted: RecordedEvent
     opened: RecordedEvent
@@ -102,7 +102,7 @@ class _TurnEvents:
     requested: dict[tuple[str, str], TurnSpan] = field(
         default_factory=dict[tuple[str, str], TurnSpan]
     )
-    """The approvals that nobody has decided, by call and id of the tool request."""
+    """The undecided approvals, by call and id of the tool request."""
     steps: dict[tuple[str, str], int | None] = field(
         default_factory=dict[tuple[str, str], int | None]
     )
@@ -339,7 +339,7 @@ def _iterate_preparation(
 
 
 def _count_request(found: _TurnEvents, attempt: _SpannedAttempt) -> int | None:
-    """Return the offset of the request of an attempt; None if nobody measured it."""
+    """Return the offset of the request of an attempt; None if it was not measured."""
     if attempt.ended is None or attempt.total_ms is None:
         return None
     return max(0, _count_offset(found, attempt.ended) - attempt.total_ms)

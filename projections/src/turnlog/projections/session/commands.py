@@ -257,7 +257,7 @@ class WithdrawChildTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettleChild:
-    """Record in the parent what came of a child's turn."""
+    """Record the outcome of a child's turn in the parent."""
 
     session: str
     """Id of the child session."""
@@ -313,7 +313,7 @@ class SubmitTurn:
     remembered: bool = True
     """Whether later prompts may include this turn."""
     role: TurnRole = "user"
-    """`system` records a text of the application, which nobody replies to."""
+    """`system` records a text of the application, which gets no reply."""
     user: str | None = None
     """Who asked."""
     bound: TurnBound | None = None
@@ -391,7 +391,7 @@ class ClaimTurn:
     worker: str
     policies: Policies
     partial: str = ""
-    """What is still known of the tokens that the lost attempt had published."""
+    """The text of the tokens of the lost attempt that are still stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -486,7 +486,7 @@ class CompleteTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
-    """End an attempt that gave no answer; `then` says how the turn goes on.
+    """End an attempt without an answer; `then` decides how the turn continues.
 
     `retry` starts the next attempt in the same batch, `fail` fails the turn, and `release` leaves
     the turn to the next claim.

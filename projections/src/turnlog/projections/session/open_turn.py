@@ -1,6 +1,6 @@
 """The turn that is being answered, and the situations that it is in.
 
-Two things say where an open turn stands. Its lease says whether an attempt runs, and its call
+Two fields show the progress of an open turn. Its lease says whether an attempt runs, and its call
 whether the prompt of the next request to a model is recorded. A turn whose tools wait for a person
 or for child sessions waits with them, and no attempt begins until they are settled:
 `find_situation` returns which of all these holds.

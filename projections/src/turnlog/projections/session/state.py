@@ -213,7 +213,7 @@ class SessionState:
     waiting: tuple[TurnSubmission, ...] = ()
     """Turns that are queued behind the open one."""
     submitted: int = 0
-    """Number of turns so far, whatever became of them."""
+    """Number of turns so far, with any outcome."""
     called: dict[str, int] = field(default_factory=dict[str, int])
     """Kind of call to the stream position of the latest prompt of that kind."""
     completed: int = 0

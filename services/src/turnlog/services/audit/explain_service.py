@@ -35,7 +35,7 @@ MAX_LOAD_ROUNDS: Final = 12
 """How often an answer may ask for more events before it gets the whole session."""
 
 EVENTS_AFTER_CALL: Final = 24
-"""Events after a call that are loaded at first, for what came of it."""
+"""Number of events after a call that are loaded first, to find its effects."""
 
 EvidenceBySession = Mapping[str, PartialLog]
 """The loaded events and states of each session that an answer is about."""

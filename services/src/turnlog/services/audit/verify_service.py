@@ -198,7 +198,7 @@ class VerifyService:
         return {**found, **{name: text for name, text in altered.items() if text is not None}}
 
     async def _read_altered_blob(self, digest: Digest) -> str | None:
-        """Return the bytes that are there instead of a blob, or None if there are none."""
+        """Return the bytes that are stored under the digest instead of the blob, or None."""
         try:
             await self.command_handler.texts.blobs.get_blob(self.tenant, digest)
         except AlteredBlob as altered:
@@ -442,12 +442,12 @@ class _FamilyComparison:
     waiting: dict[ChainKey, list[tuple[ChainKey, tuple[ChildClaim, ...]]]] = field(
         default_factory=dict[ChainKey, list[tuple[ChainKey, tuple[ChildClaim, ...]]]]
     )
-    """What parents recorded of each child that is to come."""
+    """What parents recorded of each child that is not verified yet."""
 
     def add_report(
         self, key: ChainKey, report: VerificationReport
     ) -> Sequence[tuple[ChainKey, AuditFinding]]:
-        """Return what differs between this session and its parents, or children that are gone."""
+        """Return findings about this session and its parents, and about missing children."""
         tenant, session = key
         found = list[tuple[ChainKey, AuditFinding]]()
         for parent, claims in self.waiting.pop(key, ()):

@@ -77,7 +77,7 @@ class TenantStates(Generic[State, Record]):
         return self.cached.get(tenant)
 
     def get_presumed_state(self, tenant: str, history: str) -> State | None:
-        """Return the cached state, or None; nobody else is expected to append."""
+        """Return the cached state, or None; other processes are not expected to append."""
         return self.get_state(tenant, history)
 
     async def load_base_state(self, tenant: str, history: str) -> State:

@@ -26,7 +26,7 @@ from turnlog.services.platform.concurrency import run_in_thread
 
 
 class ToolError(Exception):
-    """Raised by a tool to tell the model why it failed; other exceptions are told by their type."""
+    """Raised by a tool so that the model reads its message, and not only its type."""
 
 
 class ArgumentsRefused(Exception):
@@ -40,7 +40,7 @@ class ToolFunction:
     run: Callable[..., object]
     """The function; it gets the arguments by name."""
     description: str = ""
-    """What models are told of it; its docstring if empty."""
+    """The description that models read; if empty, the function's docstring."""
     parameters: Mapping[str, JsonValue] | None = None
     """JSON Schema of the arguments; derived from the signature if None."""
     read_only: bool = False
@@ -67,7 +67,7 @@ class ToolFunction:
         return self.run if self.parameters is not None else validate_call(self.run)
 
     async def call(self, arguments: Mapping[str, JsonValue]) -> object:
-        """Call the function; raises `ArgumentsRefused`, and whatever the function raises."""
+        """Call the function; raises `ArgumentsRefused`, and any exception of the function."""
         await check_arguments(arguments, self.schema)
         work = cast("Callable[[], Any]", partial(self._checked_function, **arguments))
         try:

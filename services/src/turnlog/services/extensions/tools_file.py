@@ -143,7 +143,7 @@ def load_tools_file(file: Path) -> ToolsFile:
 
 
 def load_configured_servers(file: Path | None) -> ConfiguredServers | None:
-    """Return what blueprints get of a tools file; None if an installation has none."""
+    """Return the servers that a tools file offers to blueprints; None if there is no tools file."""
     return load_tools_file(file).servers if file else None
 
 

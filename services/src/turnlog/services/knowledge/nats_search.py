@@ -29,7 +29,7 @@ SEARCH_SUBJECT: Final = "turnlog.knowledge-search"
 """Where projectors answer searches."""
 
 SEARCH_PATIENCE: Final = 75.0
-"""Seconds until a search is given up; the embedder and the index have less, and say more."""
+"""Seconds until a search times out; embedder and index time out earlier, with better errors."""
 
 _RESPONSE_BYTES: Final = 1_000_000
 """Maximum bytes of a response; a server takes 1 MiB unless it is configured otherwise."""
@@ -112,7 +112,7 @@ async def answer_searches(
 
 
 async def build_response(search: KnowledgeSearch, request: SearchRequest) -> bytes:
-    """Return the response to a search, whatever becomes of it."""
+    """Return the response to a search, also if it fails."""
     try:
         result = await search.search(request)
     except Refused as error:

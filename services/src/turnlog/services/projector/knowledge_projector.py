@@ -252,7 +252,7 @@ class KnowledgeProjector:
         return found
 
     async def _load_text(self, tenant: str, digest: Digest) -> str | None:
-        return await load_library_text(self.blobs, tenant, digest, missing="knowledge-text-gone")
+        return await load_library_text(self.blobs, tenant, digest, missing="knowledge-text-missing")
 
 
 def build_meaning_text(entry: KnowledgeEntry, text: str) -> str:

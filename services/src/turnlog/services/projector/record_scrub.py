@@ -5,8 +5,8 @@ server, and each day, is followed by one reading of everything, by one role for 
 installation, in the background, and at a share of the time, so that it delays nobody. It is noted
 how far it is: a projector that starts goes on there, and reads nothing if all was read.
 
-A lost event tells nothing of itself. The session that it belonged to shows in the next event of
-that session, which names the place of the one before it.
+A lost event does not name its session. The next event of that session does, because it names the
+position of the event before it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RecordScrub:
                 try:
                     await self._read_if_due(stream, read_after, notes)
                 except TurnlogError as error:
-                    _log.warning("record-not-read", stream=stream, detail=str(error))
+                    _log.warning("record-scrub-failed", stream=stream, detail=str(error))
             await asyncio.sleep(DUE_SECONDS)
 
     async def _read_if_due(self, stream: str, read_after: ReadAfter, notes: ScrubNotes) -> None:

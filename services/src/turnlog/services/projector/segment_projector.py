@@ -127,7 +127,7 @@ class SegmentProjector:
         return {
             place: text
             for place in places
-            if (text := await load_library_text(self.blobs, *place, missing="segment-text-gone"))
+            if (text := await load_library_text(self.blobs, *place, missing="segment-text-missing"))
             is not None
         }
 

@@ -1,9 +1,9 @@
 """The quota of turns: reserve before a turn is submitted, and settle when it is over.
 
-A turn names its reservation, and a reservation names its turn. So whoever settles a turn settles
-the reservation, and where that process died first, the next one that looks at the balance finds out
-from the session's log what became of the turn. Nothing else is needed: a reservation that is left
-over matters to nobody but the user's next turn.
+A turn names its reservation, and a reservation names its turn. So the process that settles a turn
+settles the reservation. If it died first, the next process that reads the balance finds the state
+of the turn in the session's log. Nothing else is needed: a reservation that is left over affects
+only the user's next turn.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TurnQuotas:
         return await self.service.load_balance(tenant, user, period)
 
     async def settle_reservation(self, tenant: str, user: str, reserved: TurnReservation) -> None:
-        """Settle one reservation; what fails here is left to whoever looks at the balance next."""
+        """Settle one reservation; after a failure the next reader of the balance settles it."""
         try:
             balance = await self.service.load_balance(tenant, user, reserved.period)
             found = balance.find_reservation(reserved.id)

@@ -29,7 +29,7 @@ class ExplainedChild:
     turn: int
     """Number of the turn in the child session."""
     outcome: ChildOutcome | None
-    """What came of it; None while the turn waits for it."""
+    """Its outcome; None while the turn waits for it."""
 
 
 def list_explained_children(log: PartialLog, turn: int) -> tuple[ExplainedChild, ...]:
@@ -68,7 +68,7 @@ class ExplainedParent:
 
 
 def find_explained_parent(side: CallSnapshot) -> ExplainedParent | None:
-    """Return what asked for the turn of a call; None in a session that no parent opened."""
+    """Return the turn that requested the turn of a call; None in a session without a parent."""
     origin = side.state.origin
     if origin is None or not side.state.is_child:
         return None

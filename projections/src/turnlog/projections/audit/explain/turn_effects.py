@@ -130,7 +130,7 @@ def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
 
 
 def _describe_trigger(trigger: SummaryTrigger) -> str:
-    """Say what was too long after which steps."""
+    """Describe what exceeded its limit, and after which steps."""
     steps = (f"{step.step} ({step.before:,} → {step.after:,})" for step in trigger.steps)
     taken = f"after {', then '.join(steps)} " if trigger.steps else ""
     return f"{taken}the {trigger.of} had {trigger.tokens:,} tokens, above {trigger.limit:,}"

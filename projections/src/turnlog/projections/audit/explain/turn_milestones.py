@@ -31,7 +31,7 @@ from turnlog.projections.session.text_refs import TextRef, build_optional_text_r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnMilestones:
-    """One turn, with the events that made it what it is."""
+    """One turn, with the events that determine its state."""
 
     turn: int
     begun: RecordedEvent

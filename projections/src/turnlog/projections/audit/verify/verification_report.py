@@ -248,9 +248,9 @@ class ChildClaim:
     turn: int
     """The number of the turn in the child session."""
     outcome: ChildOutcome | None
-    """What came of the turn; None where it was asked."""
+    """The outcome of the turn; None in the event that requests it."""
     text: Digest | None
-    """The digest of what it was asked, or of what it replied; None where the record lacks it."""
+    """The digest of its text, or of its reply; None if the record lacks it."""
 
 
 @dataclass(frozen=True, slots=True)

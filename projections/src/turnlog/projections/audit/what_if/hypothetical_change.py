@@ -88,7 +88,7 @@ class WhatIfChange:
     folder: WhatIfFolder
     blueprint: Blueprint | None = None
     budget: int | None = None
-    """Tokens for whatever budget a call has."""
+    """Token limit that replaces the budget of each call."""
     model: str | None = None
     default_model: str | None = None
     """The model for profiles with model `default`, if it was another one when the call was made."""

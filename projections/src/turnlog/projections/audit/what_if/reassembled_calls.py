@@ -203,7 +203,7 @@ class ReassembledCall:
     """Sequence of the event that fixed its prompt."""
     before: PromptSize
     after: PromptSize | None
-    """None if it could not have been made."""
+    """None if the call could not have been assembled."""
     altered: tuple[PromptAlteration, ...] = ()
     refused: Refused | None = None
     """Why it could not have been made; `OverBudget` if its prompt cannot be made to fit."""

@@ -84,7 +84,7 @@ class SummaryCandidate:
 
     @property
     def is_limited_by_next_call(self) -> bool:
-        """Whether a ladder of the next call says if it is too long."""
+        """Whether a ladder of the next call decides if it is too long."""
         return self.view_limit is None and self.is_next
 
     @property

@@ -42,7 +42,7 @@ class ExcludedTurns:
     last: int
     rule: str
     saved: int = 0
-    """Tokens that they would take, where another text says the same."""
+    """Tokens that are saved because another text has the same content."""
 
 
 def find_hidden_rule(turn: int, hidden_ranges: tuple[ExcludedTurns, ...]) -> str | None:

@@ -37,7 +37,7 @@ class MemoryAccess:
 
     @property
     def denial_reason(self) -> str | None:
-        """Why nothing at all may be shown; None if something may be."""
+        """Why all turns are excluded; None if some may be included."""
         if not self.policy.enabled:
             return "memory off"
         if not self._reader_limits.enabled:

@@ -1,6 +1,6 @@
 """Merge exchanges that ask the same question again and again, each value and each result kept.
 
-Two questions are the same if nothing is left that tells them apart once their values are masked:
+Two questions are the same if they are equal once their values are masked:
 quoted texts, dates, amounts, numbers, and proper names. The merged exchange keeps all values of the
 questions, and all values of answers that differ in nothing else. Other answers are kept whole if
 they are short, and otherwise up to the sentence that counts what was asked for.
@@ -35,7 +35,7 @@ MAX_BRIEF_CHARACTERS: Final = 80
 """Maximum length of an answer that is kept whole, and of the excerpt of one that counts."""
 
 MAX_LEAD_CHARACTERS: Final = 160
-"""Maximum length of the excerpt of an answer that does not count what was asked for."""
+"""Maximum length of the excerpt of an answer without a count of what the question names."""
 
 LIST_ITEM: Final = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
 

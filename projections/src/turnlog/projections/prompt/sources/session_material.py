@@ -257,7 +257,7 @@ def find_missing_extensions(material: SessionMaterial, kind: str) -> tuple[str, 
 
 
 HIDDEN_PHASE: Final = "not for this phase"
-"""The rule of what was said in a phase that the current phase may not show."""
+"""The exclusion rule of turns whose phase is hidden from the current one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class PhaseVisibility:
     """None if all phases are visible."""
 
     def can_show(self, phase: str | None) -> bool:
-        """Return whether what was said in a phase may be shown."""
+        """Return whether the turns of a phase are visible."""
         return self.phases is None or phase in self.phases
 
 

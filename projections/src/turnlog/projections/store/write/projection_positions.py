@@ -168,7 +168,7 @@ async def claim_hidden_builds(
 
 
 async def delete_build(connection: AsyncConnection, build: int) -> None:
-    """Delete a build whose rows are gone; its number may be used again afterwards."""
+    """Delete a build whose rows are deleted; its number may be used again afterwards."""
     await connection.execute(
         delete(PROJECTIONS).where(_SESSIONS_ROWS, PROJECTIONS.c.build == build)
     )

@@ -43,7 +43,7 @@ ACTIVE_SEGMENTS_BUILD: Final = (
 """The active build, looked up within the statement that reads its rows."""
 
 SegmentTexts = Mapping[tuple[str, Digest], str]
-"""Text by tenant and digest; a missing entry means that the blob is gone."""
+"""Text by tenant and digest; a missing entry means that the blob is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ ROLE_SETTINGS: Final[Mapping[ServiceRole, type[RoleSettings]]] = {
 
 SHOWN_EVENTS: Final = frozenset(
     {
-        "durable-made",
+        "consumer-created",
         "gateway-listening",
         "model-library-loaded",
         "model-library-loading",

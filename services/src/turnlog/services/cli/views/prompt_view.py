@@ -274,7 +274,7 @@ def _describe_reason(part: PromptPart) -> str:
 
 
 def describe_output_request(part: PromptPart) -> str:
-    """Return how the schema of the answer is asked for, and why so; empty for other layers."""
+    """Describe how the schema of the answer is requested and why; empty for other layers."""
     if part.layer != OUTPUT_LAYER:
         return ""
     way = "as `response_format`" if part.role == "response_format" else "stated in the prompt"

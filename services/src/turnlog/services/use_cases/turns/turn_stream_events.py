@@ -98,7 +98,7 @@ class TurnCursor:
 
 
 def create_turn_cursor(position: ReplyPosition) -> TurnCursor:
-    """Return the cursor at a position; a client is not told that an attempt was closed."""
+    """Return the cursor at a position, which omits that an attempt was closed."""
     return TurnCursor(
         turn=position.turn,
         attempt=position.attempt,
@@ -153,7 +153,7 @@ StreamStep = tuple[TurnCursor, tuple[TurnStreamEvent, ...]]
 
 
 def resume_cursor(at: TurnCursor, record: ReplyRecord) -> TurnCursor | None:
-    """Return the cursor from which a reconnecting client goes on; None when it has had the end.
+    """Return the cursor at which a reconnecting client resumes; None if it has received the end.
 
     Raises `Refused` for a cursor that is ahead of the record or contradicts it. A reply that was
     sent and redacted later ends again with `redact`.

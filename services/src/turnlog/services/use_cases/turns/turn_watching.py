@@ -67,12 +67,12 @@ class TurnSettlement:
 
 @dataclass(frozen=True, slots=True)
 class UndecidedTurn:
-    """A turn that goes on when a person has decided about its tools."""
+    """A turn that continues once a person has decided about its tools."""
 
     tools: tuple[GuardedTool, ...]
     """The tools that wait for approval, of the turn or of one of its children."""
     sequence: int
-    """The sequence up to which nobody had decided."""
+    """The sequence up to which the log has no decision."""
 
 
 @dataclass(frozen=True, slots=True)

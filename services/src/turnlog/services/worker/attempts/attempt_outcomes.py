@@ -145,7 +145,7 @@ class TokenCountDrift:
         if len(seen) == SAMPLED_CALLS and factor and abs(factor - warned_factor) > TOLERANCE:
             self._warned_factors[key] = factor
             _log.warning(
-                "counter-off",
+                "token-count-drift",
                 model=model,
                 counter=manifest.counter.name,
                 provider_counts=f"{factor:.2f} times as many",
@@ -435,13 +435,13 @@ def _list_unoffered_tools(active: ActiveAttempt, answer: AttemptAnswer) -> str:
 def _log_unusual_answer(active: ActiveAttempt, answer: AttemptAnswer) -> None:
     """Log an answer that was cut short or repaired, without its text."""
     if answer.finish == "length":
-        _log.warning("answer-cut-short", **describe_attempt(active))
+        _log.warning("answer-truncated", **describe_attempt(active))
     if answer.repairs:
-        _log.debug("answer-mended", repairs=answer.repairs, **describe_attempt(active))
+        _log.debug("answer-repaired", repairs=answer.repairs, **describe_attempt(active))
 
 
 def describe_attempt(active: ActiveAttempt) -> dict[str, str]:
-    """Return what log messages say of an attempt."""
+    """Return the fields that identify an attempt in log messages."""
     return {"session": active.context.session, "call": active.attempt.call}
 
 

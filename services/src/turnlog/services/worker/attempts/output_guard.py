@@ -50,7 +50,7 @@ RuleCheck = Callable[[str], str | Awaitable[str | None] | None]
 
 
 class SafetyCheckFailure(TurnlogError):
-    """A check of a package raised, so nobody knows whether the text may be published."""
+    """A check of a package raised, so the text may not be published."""
 
     code = "check_failed"
     retryable = True
@@ -200,7 +200,7 @@ async def _run_check(rule: str, find_reason: RuleCheck, text: str) -> str | None
 
 
 def _resolve_escapes(written: str) -> str | None:
-    """Return JSON in its canonical form; None if it is none."""
+    """Return JSON in its canonical form; None if the text is not JSON."""
     try:
         return encode_canonical(parse_json(written))
     except InvalidJson:

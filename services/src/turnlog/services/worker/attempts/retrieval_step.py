@@ -5,9 +5,9 @@ before it is recorded, and it is recorded before the call, so an attempt that ta
 after a crash finds all of it, or searches again. The query is the text of the turn and nothing of
 the prompt.
 
-A search is at least as new as the latest vote of the tenant. Where the program cannot do without
-the knowledge, a search that is not possible fails the attempt, which is repeated. Any other turn
-goes on without, and the record says why.
+A search is at least as new as the latest vote of the tenant. If the program requires
+the knowledge, a search that is not possible fails the attempt, which is retried. Any other turn
+continues without it, and the record contains the reason.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class RetrievalStep:
         return context
 
     async def _search(self, context: TurnContext, name: str) -> KnowledgeRetrieved | None:
-        """Search, and store the texts that are taken; None where the record is not to say it."""
+        """Search, and store the texts that are taken; None if there is nothing to record."""
         state, material, attempt = context.state, context.material, context.attempt
         settings = material.blueprint.resolve_retrieval(name, state.profile)
         is_required = material.blueprint.profiles[state.profile].program == "knowledge"
@@ -155,7 +155,7 @@ class RetrievalStep:
             if error.code != UNKNOWN_COLLECTION:
                 raise
             if not is_required:
-                _log.debug("nothing-to-retrieve", why=error.detail, session=state.session)
+                _log.debug("retrieval-collection-missing", why=error.detail, session=state.session)
                 return None
             return _mark_empty(retrieved, settings, error.code)
         except (Unavailable, TimeoutError) as error:

@@ -112,7 +112,7 @@ def is_protocol_model(model: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChatEndpoint:
-    """Where a request goes."""
+    """The address and the key of a model server."""
 
     url: str
     key: str | None
@@ -248,7 +248,7 @@ async def _check_response(response: aiohttp.ClientResponse) -> None:
 
 
 async def _read_refusal_body(content: aiohttp.StreamReader) -> bytes:
-    """Return what there is of a body within bounds, whatever prevents the rest."""
+    """Return the part of a body that arrives within the limits, even if the rest fails."""
     body = bytearray()
     with suppress(aiohttp.ClientError, TimeoutError):
         async with asyncio.timeout(_REFUSAL_SECONDS):

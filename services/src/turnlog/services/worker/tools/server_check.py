@@ -25,7 +25,7 @@ from turnlog.services.worker.tools.tool_runner import list_server_offers
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure, ToolServers
 
 RepeatRule = Literal["read-only", "idempotent", "declared", "once"]
-"""Why a tool may run again: it only reads, its server or the blueprint says so; or it may not."""
+"""Why a tool may run again: it is read-only, or its server or blueprint allows it; or `once`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class CheckedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedServer:
-    """What came of starting one server and asking it what it offers."""
+    """The result of starting one server and listing its tools."""
 
     server: str
     tools: tuple[CheckedTool, ...] = ()

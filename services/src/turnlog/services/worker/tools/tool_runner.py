@@ -148,7 +148,7 @@ _log = structlog.get_logger("turnlog.worker")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """A tool whose start is recorded, and what it is run with."""
+    """A tool whose start is recorded, with its pin and its arguments."""
 
     use: ToolUse
     called: ToolCalled
@@ -312,7 +312,7 @@ class ToolRunner:
         )
         if texts.treatment != "kept":
             log_fields = {"call": called.call, "tool": called.tool, "characters": len(whole)}
-            _log.info("result-distilled", treatment=texts.treatment, **log_fields)
+            _log.info("tool-result-condensed", treatment=texts.treatment, **log_fields)
         if answered.detail:
             _log.warning("tool-failed", call=called.call, tool=called.tool, why=answered.detail)
         return ToolReturned(
