@@ -194,7 +194,7 @@ async def _prepare_stream(address: str) -> Callable[[], Awaitable[None]]:
 
     async def stream() -> None:
         messages = ({"role": "user", "content": "What time is it?"},)
-        async for _ in model.stream(ModelRequest("openai/bench", messages)):
+        async for _ in model.stream(ModelRequest(model="openai/bench", messages=messages)):
             pass
 
     return stream
@@ -276,7 +276,7 @@ async def _receive_from_server() -> float:
 
     with tempfile.TemporaryDirectory(prefix="turnlog-parser-") as folder:
         async with (
-            await NatsServer.start(NatsConfig(Path(folder))) as server,
+            await NatsServer.start(NatsConfig(data_dir=Path(folder))) as server,
             open_connection(server.url) as connection,
         ):
             nc = connection.nc

@@ -25,7 +25,7 @@ from turnlog.services.integrity.scrub_notes import NOTES_OWNER
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
 
-async def test_a_lost_event_stops_its_session_until_the_stream_is_restored(
+async def test_lost_event_stops_its_session_until_the_stream_is_restored(
     separate: SeparateRoles, tmp_path: Path
 ) -> None:
     service, folder = separate.service, separate.machine.folder / "nats"
