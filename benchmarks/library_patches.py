@@ -100,8 +100,12 @@ def _measure_once(patch: LibraryPatch, *, patched: bool) -> None:
 
 
 def _open_role(role: str) -> float:
-    from turnlog.services.platform.lean_imports import import_structlog  # noqa: PLC0415
+    from turnlog.services.platform.lean_imports import (  # noqa: PLC0415
+        import_structlog,
+        omit_httpx_program,
+    )
 
+    omit_httpx_program()
     import_structlog()
     from turnlog.services.cli.actions import service_start  # noqa: PLC0415
     from turnlog.services.cli.environment import read_settings  # noqa: PLC0415
