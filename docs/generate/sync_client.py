@@ -12,15 +12,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "client/src/turnlog/client"
-TARGET = PACKAGE / "sync_client.py"
-
-DOCSTRING = '''"""The blocking client of a service, written from `async_client` by `make docs`."""
-'''
+DOCSTRINGS = {
+    "client": "The blocking client of a service, written from `async_client` by `make docs`.",
+    "connection": "The blocking connection, written from `async_connection` by `make docs`.",
+}
+"""The docstring of each blocking module, by what its name has after `sync_`."""
 
 REPLACEMENTS = (
     (r"\bawait ", ""),
     (r"\basync (def|with|for)\b", r"\1"),
-    (r"\bAsync(TurnlogClient|SessionClient)\b", r"\1"),
+    (r"\bAsync(TurnlogClient|SessionClient|ServiceConnection)\b", r"\1"),
+    (r"\basync_connection\b", "sync_connection"),
     (r"\bhttpx\.AsyncClient\b", "httpx.Client"),
     (r"\bAsyncGenerator\[", "Generator["),
     (r"\bimport AsyncGenerator, Mapping", "import Generator, Mapping"),
@@ -35,25 +37,32 @@ REPLACEMENTS = (
 )
 
 
-def build_sync_client() -> str:
-    """Return the text of the blocking client."""
-    text = (PACKAGE / "async_client.py").read_text()
+def get_target(name: str) -> Path:
+    """Return the file of a blocking module."""
+    return PACKAGE / f"sync_{name}.py"
+
+
+def build_sync_module(name: str) -> str:
+    """Return the text of a blocking module."""
+    text = (PACKAGE / f"async_{name}.py").read_text()
     _, _, body = text.partition('"""\n\nfrom __future__')
-    body = f"{DOCSTRING}\nfrom __future__{body}"
     for pattern, replacement in REPLACEMENTS:
         body = re.sub(pattern, replacement, body, flags=re.MULTILINE)
-    ruff = Path(sys.executable).parent / "ruff"
-    formatted = subprocess.run(
-        [ruff, "format", "--stdin-filename", TARGET, "-"],
-        input=body,
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
-    return formatted.stdout
+    body = f'"""{DOCSTRINGS[name]}"""\n\nfrom __future__{body}'
+    ruff, target = Path(sys.executable).parent / "ruff", get_target(name)
+    for command in ("check --select I --fix --quiet", "format"):
+        body = subprocess.run(
+            [ruff, *command.split(), "--stdin-filename", target, "-"],
+            input=body,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+    return body
 
 
 if __name__ == "__main__":
-    TARGET.write_text(build_sync_client())
-    print(TARGET)
+    for name in DOCSTRINGS:
+        get_target(name).write_text(build_sync_module(name))
+        print(get_target(name))

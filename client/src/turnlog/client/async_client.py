@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Literal, Self
-
-import httpx
+from typing import Any, Literal
 
 from turnlog.client import operations, tenant_operations
 from turnlog.client.answers import (
@@ -27,13 +23,11 @@ from turnlog.client.answers import (
     ToolResultAnswer,
     TurnAnswer,
 )
-from turnlog.client.operations import AnswerT, ClientOperation, compute_retry_delay
-from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled, create_error
+from turnlog.client.async_connection import AsyncServiceConnection
+from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled
 from turnlog.client.sse_events import (
     EndEvent,
     SessionEvent,
-    SseDecoder,
-    SseMessage,
     TurnEvent,
     parse_session_event,
     parse_turn_event,
@@ -58,36 +52,13 @@ from turnlog.contract.quota_payloads import QuotaPage, QuotaView
 from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
 
 
-class AsyncTurnlogClient:
+class AsyncTurnlogClient(AsyncServiceConnection):
     """A connection to a service; use it in `async with`, or call `close`.
 
     A request that is not answered, or not now, is sent again for about twenty seconds. Commands
     carry an idempotency key, so that a repeated one has one effect. What remains unanswered raises
     `ServiceUnavailable`, what is refused another `RequestFailed`.
     """
-
-    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
-        """Prepare requests to the service at `url`; `headers` go with each of them."""
-        self._http = httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=operations.REQUEST_TIMEOUT
-        )
-
-    async def __aenter__(self) -> Self:
-        """Return the client itself."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close all connections."""
-        await self.close()
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
 
     async def open_session(
         self,
@@ -318,74 +289,6 @@ class AsyncTurnlogClient:
         async with aclosing(self.watch_stream(path, after)) as messages:
             async for message in messages:
                 yield parse_session_event(message)
-
-    async def send(self, operation: ClientOperation[AnswerT]) -> AnswerT:
-        """Return the answer of an operation."""
-        return operation.parse_answer(await self.request(operation))
-
-    async def request(self, operation: ClientOperation[Any]) -> httpx.Response:
-        """Return the successful response to an operation, sent again while that may help."""
-        request, tries = operation.build_request(self._http), 0
-        while True:
-            tries += 1
-            response: httpx.Response | None = None
-            failure: httpx.TransportError | None = None
-            try:
-                response = await self._http.send(request)
-            except httpx.TransportError as error:
-                failure = error
-            if response is not None and response.is_success:
-                return response
-            delay = compute_retry_delay(tries, response)
-            if delay is None:
-                raise create_error(request.url, response, failure)
-            await asyncio.sleep(delay)
-
-    async def watch_stream(self, path: str, cursor: str | None) -> AsyncGenerator[SseMessage]:
-        """Yield the messages of a stream; go on after the last one when it breaks off.
-
-        Raises when the service cannot be reached, or the stream gets no further, for long.
-        """
-        tries = 0
-        while True:
-            tries, begun = tries + 1, time.monotonic()
-            refusal: httpx.Response | None = None
-            failure: httpx.TransportError | None = None
-            try:
-                async with self._open_stream(path, cursor) as response:
-                    if response.status_code == httpx.codes.NO_CONTENT.value:
-                        return  # It was read to its end already.
-                    if response.is_success:
-                        async for message in _decode_messages(response):
-                            if message.cursor not in {"", cursor}:
-                                cursor, tries = message.cursor, 1
-                            yield message
-                    else:
-                        await response.aread()
-                        refusal = response
-            except httpx.TransportError as error:  # Broken off, it goes on after the cursor.
-                failure = error
-            if time.monotonic() - begun > operations.LASTING_STREAM:
-                tries = 1
-            delay = compute_retry_delay(tries, refusal)
-            if delay is None:
-                url = self._http.build_request("GET", path).url
-                raise create_error(url, refusal, failure)
-            await asyncio.sleep(delay)
-
-    @asynccontextmanager
-    async def _open_stream(self, path: str, cursor: str | None) -> AsyncGenerator[httpx.Response]:
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
-        timeout = operations.STREAM_TIMEOUT
-        async with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
-            yield response
-
-
-async def _decode_messages(response: httpx.Response) -> AsyncGenerator[SseMessage]:
-    decoder = SseDecoder()
-    async for piece in response.aiter_bytes():
-        for message in decoder.decode_bytes(piece):
-            yield message
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 from turnlog.client.answers import (
     CommandAnswer,
@@ -26,11 +26,12 @@ from turnlog.client.answers import (
     TurnAnswer,
     UnsettledAnswer,
 )
+from turnlog.client.request_errors import read_retry_after
 
-AnswerT = TypeVar("AnswerT", bound=BaseModel)
+AnswerT = TypeVar("AnswerT")
 
 MAX_TRIES: Final = 8
-"""How often one request is sent before its error is raised."""
+"""How often one request is sent by default before its error is raised."""
 
 MAX_DELAY: Final = 10.0
 """Seconds to wait before another try, at most."""
@@ -41,10 +42,13 @@ MAX_RETRY_AFTER: Final = 60.0
 MAX_WAIT: Final = 300.0
 """Seconds that the service waits for a reply within one request, at most."""
 
-REQUEST_TIMEOUT: Final = httpx.Timeout(30.0, read=MAX_WAIT + 30.0)
+CONNECT_TIMEOUT: Final = 30.0
+"""Seconds for a connection, and for sending a piece of a request."""
+
+REQUEST_TIMEOUT: Final = httpx.Timeout(CONNECT_TIMEOUT, read=MAX_WAIT + 30.0)
 """A read may take as long as the longest wait, and some more."""
 
-STREAM_TIMEOUT: Final = httpx.Timeout(30.0, read=60.0)
+STREAM_TIMEOUT: Final = httpx.Timeout(CONNECT_TIMEOUT, read=60.0)
 """The service sends a comment every few seconds, so a stream without a byte for long is lost."""
 
 LASTING_STREAM: Final = 10.0
@@ -60,7 +64,7 @@ _RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class ClientOperation(Generic[AnswerT]):
-    """One request, and the class of its answer."""
+    """One request, and the class of its answer: a pydantic model or a dataclass."""
 
     method: str
     path: str
@@ -69,29 +73,41 @@ class ClientOperation(Generic[AnswerT]):
     body: Mapping[str, Any] | None = None
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout: float | None = None
+    """Seconds that the service may send nothing for; by default as the client has it."""
 
     def build_request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         """Return the request, the same for each try."""
+        timeout = http.timeout
+        if self.timeout is not None:
+            timeout = httpx.Timeout(CONNECT_TIMEOUT, read=self.timeout)
         return http.build_request(
-            self.method, self.path, json=self.body, params=self.query, headers=self.headers
+            self.method,
+            self.path,
+            json=self.body,
+            params=self.query,
+            headers=self.headers,
+            timeout=timeout,
         )
 
     def parse_answer(self, response: httpx.Response) -> AnswerT:
         """Return the answer of a successful response, without fields that a later release adds."""
-        return self.answer.model_validate_json(response.content, extra="ignore")
+        return TypeAdapter(self.answer).validate_json(response.content, extra="ignore")
 
 
-def compute_retry_delay(tries: int, response: httpx.Response | None) -> float | None:
+def compute_retry_delay(
+    tries: int, response: httpx.Response | None, *, max_tries: int = MAX_TRIES
+) -> float | None:
     """Return the seconds until a request is sent again; None if it is not sent again.
 
     `tries` counts the requests sent so far; `response` is None where none came. The service says
     itself how long to wait (`Retry-After`); where that is long, as it is for a quota that is used
     up, the refusal stands.
     """
-    if tries >= MAX_TRIES or (response is not None and response.status_code not in _RETRIED_STATUS):
+    if tries >= max_tries or (response is not None and response.status_code not in _RETRIED_STATUS):
         return None
-    asked = response.headers.get("Retry-After", "") if response is not None else ""
-    delay = float(asked) if asked.isdecimal() else _BASE_DELAY * 2.0 ** (tries - 1)
+    requested = read_retry_after(response)
+    delay = _BASE_DELAY * 2.0 ** (tries - 1) if requested is None else requested
     return min(delay, MAX_DELAY) if delay <= MAX_RETRY_AFTER else None
 
 

@@ -28,6 +28,8 @@ class RequestFailed(Exception):
         field: str | None = None,
         fix: str | None = None,
         problem: Mapping[str, Any] | None = None,
+        url: str | None = None,
+        retry_after: float | None = None,
     ) -> None:
         place = f"{field}: " if field and not detail.startswith(f"{field}: ") else ""
         way_out = f"; {fix}" if fix and not detail.endswith(f"; {fix}") else ""
@@ -42,7 +44,11 @@ class RequestFailed(Exception):
         self.fix = fix
         """What to change, if that is known."""
         self.problem = dict(problem or {})
-        """The whole problem as the service sent it."""
+        """The whole problem as the service sent it; empty if a proxy answered instead."""
+        self.url = url
+        """The address that was requested."""
+        self.retry_after = retry_after
+        """The seconds after which the service wants the request again, if it says so."""
 
 
 class InvalidRequest(RequestFailed):
@@ -103,16 +109,24 @@ _PROBLEM: Final = TypeAdapter(dict[str, Any])
 _UNAVAILABLE: Final = frozenset({429, 502, 503, 504})
 
 
+def read_retry_after(response: httpx.Response | None) -> float | None:
+    """Return the seconds after which the service wants a request again; None if it names none."""
+    seconds = response.headers.get("Retry-After", "") if response is not None else ""
+    return float(seconds) if seconds.isdecimal() else None
+
+
 def create_error(
-    url: httpx.URL, response: httpx.Response | None, failure: httpx.TransportError | None = None
+    url: httpx.URL, response: httpx.Response | None, failure: httpx.RequestError | None = None
 ) -> RequestFailed:
     """Return the error that a response, whose body was read, describes; or that there was none."""
+    address = str(url.copy_with(userinfo=b""))
     if response is None:
-        address = url.copy_with(userinfo=b"", query=None)
+        place = url.copy_with(userinfo=b"", query=None)
         reason = f": {failure}" if failure and str(failure) else ""
         return ServiceUnavailable(
-            f"{address} was not answered, or its stream broke off{reason}",
+            f"{place} was not answered, or its stream broke off{reason}",
             fix="see that a service runs at this address, and send it again",
+            url=address,
         )
     problem = _read_problem(response)
     kind = _choose_error(response.status_code)
@@ -123,6 +137,8 @@ def create_error(
         field=problem.get("field"),
         fix=problem.get("fix"),
         problem=problem,
+        url=address,
+        retry_after=read_retry_after(response),
     )
 
 

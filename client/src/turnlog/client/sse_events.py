@@ -26,26 +26,42 @@ class SseMessage:
 
 
 @dataclass(slots=True)
-class SseDecoder:
-    """Decodes the bytes of an event stream as they arrive.
+class LineDecoder:
+    """Decodes bytes into lines as they arrive.
 
     Only a line feed ends a line: JSON has other line separators within its texts.
     """
 
     _incomplete: bytearray = field(default_factory=bytearray)
+
+    def decode_bytes(self, piece: bytes) -> Iterator[str]:
+        """Yield the lines that a piece completes."""
+        self._incomplete += piece
+        if b"\n" not in piece:
+            return
+        *lines, self._incomplete = self._incomplete.split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r").decode()
+
+    def flush(self) -> Iterator[str]:
+        """Yield what follows the last line feed, if anything does."""
+        if self._incomplete:
+            yield self._incomplete.decode()
+
+
+@dataclass(slots=True)
+class SseDecoder:
+    """Decodes the bytes of an event stream as they arrive."""
+
+    _lines: LineDecoder = field(default_factory=LineDecoder)
     _name: str = "message"
     _cursor: str = ""
     _data: list[str] = field(default_factory=list[str])
 
     def decode_bytes(self, piece: bytes) -> Iterator[SseMessage]:
         """Yield the events that a piece of the stream completes."""
-        self._incomplete += piece
-        if b"\n" not in piece:
-            return
-        *lines, rest = self._incomplete.split(b"\n")
-        self._incomplete = rest
-        for line in lines:
-            yield from self._decode_line(line.removesuffix(b"\r").decode())
+        for line in self._lines.decode_bytes(piece):
+            yield from self._decode_line(line)
 
     def _decode_line(self, line: str) -> Iterator[SseMessage]:
         name, _, value = line.partition(":")

@@ -1,0 +1,168 @@
+"""The asynchronous connection to a service: requests that are sent again, and streams that resume.
+
+`sync_connection` is written from this file by `make docs` and is the same without `async`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from turnlog.client import operations
+from turnlog.client.operations import AnswerT, ClientOperation, compute_retry_delay
+from turnlog.client.request_errors import create_error
+from turnlog.client.sse_events import LineDecoder, SseDecoder, SseMessage
+
+
+class AsyncServiceConnection:
+    """A connection to a service; use it in `async with`, or call `close`."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        max_tries: int = operations.MAX_TRIES,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        """Prepare requests to the service at `url`; `headers` go with each of them.
+
+        Each request is sent `max_tries` times at most; 1 never sends one again. `http` is a client
+        of yours, with its certificates, proxies and time limits; `close` closes it too.
+        """
+        self._http = http or httpx.AsyncClient(timeout=operations.REQUEST_TIMEOUT)
+        self._http.base_url = httpx.URL(url)
+        self._http.headers.update(headers or {})
+        self._max_tries = max_tries
+
+    async def __aenter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close all connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    @property
+    def url(self) -> str:
+        """The address of the service."""
+        return str(self._http.base_url)
+
+    async def send(self, operation: ClientOperation[AnswerT]) -> AnswerT:
+        """Return the answer of an operation."""
+        return operation.parse_answer(await self.request(operation))
+
+    async def request(self, operation: ClientOperation[Any]) -> httpx.Response:
+        """Return the successful response to an operation, sent again while that may help."""
+        request, tries = operation.build_request(self._http), 0
+        while True:
+            tries += 1
+            response: httpx.Response | None = None
+            failure: httpx.RequestError | None = None
+            try:
+                response = await self._http.send(request)
+            except httpx.RequestError as error:
+                failure = error
+            if response is not None and response.is_success:
+                return response
+            delay = compute_retry_delay(tries, response, max_tries=self._max_tries)
+            if delay is None:
+                raise create_error(request.url, response, failure) from failure
+            await asyncio.sleep(delay)
+
+    @asynccontextmanager
+    async def open_response(
+        self, operation: ClientOperation[Any]
+    ) -> AsyncGenerator[httpx.Response]:
+        """Yield the successful response to an operation, whose body is still to be read.
+
+        The request is sent once, for what was read already cannot be read again. Raises also when
+        the service breaks off while the body is read.
+        """
+        request = operation.build_request(self._http)
+        try:
+            response = await self._http.send(request, stream=True)
+            async with aclosing(response):
+                if not response.is_success:
+                    await response.aread()
+                    raise create_error(request.url, response)
+                yield response
+        except httpx.RequestError as error:
+            raise create_error(request.url, None, error) from error
+
+    async def stream_lines(self, operation: ClientOperation[Any]) -> AsyncGenerator[str]:
+        """Yield the lines of an answer as they arrive, such as those of NDJSON."""
+        decoder = LineDecoder()
+        async with self.open_response(operation) as response:
+            async for piece in response.aiter_bytes():
+                for line in decoder.decode_bytes(piece):
+                    yield line
+        for line in decoder.flush():
+            yield line
+
+    async def stream_messages(self, operation: ClientOperation[Any]) -> AsyncGenerator[SseMessage]:
+        """Yield the server-sent events of one answer; `watch_stream` opens it again instead."""
+        async with self.open_response(operation) as response:
+            async for message in _decode_messages(response):
+                yield message
+
+    async def watch_stream(self, path: str, cursor: str | None) -> AsyncGenerator[SseMessage]:
+        """Yield the messages of a stream; go on after the last one when it breaks off.
+
+        Raises when the service cannot be reached, or the stream gets no further, for long.
+        """
+        tries = 0
+        while True:
+            tries, begun = tries + 1, time.monotonic()
+            refusal: httpx.Response | None = None
+            failure: httpx.RequestError | None = None
+            try:
+                async with self._open_stream(path, cursor) as response:
+                    if response.status_code == httpx.codes.NO_CONTENT.value:
+                        return  # It was read to its end already.
+                    if response.is_success:
+                        async for message in _decode_messages(response):
+                            if message.cursor not in {"", cursor}:
+                                cursor, tries = message.cursor, 1
+                            yield message
+                    else:
+                        await response.aread()
+                        refusal = response
+            except httpx.RequestError as error:  # Broken off, it goes on after the cursor.
+                failure = error
+            if time.monotonic() - begun > operations.LASTING_STREAM:
+                tries = 1
+            delay = compute_retry_delay(tries, refusal, max_tries=self._max_tries)
+            if delay is None:
+                url = self._http.build_request("GET", path).url
+                raise create_error(url, refusal, failure) from failure
+            await asyncio.sleep(delay)
+
+    @asynccontextmanager
+    async def _open_stream(self, path: str, cursor: str | None) -> AsyncGenerator[httpx.Response]:
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
+        timeout = operations.STREAM_TIMEOUT
+        async with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+            yield response
+
+
+async def _decode_messages(response: httpx.Response) -> AsyncGenerator[SseMessage]:
+    decoder = SseDecoder()
+    async for piece in response.aiter_bytes():
+        for message in decoder.decode_bytes(piece):
+            yield message
