@@ -32,7 +32,7 @@ REFUSALS: Final = {
 
 CHOSEN_ELSEWHERE: Final = {
     "services/knowledge/nats_search.py": "what the projector refused, which is read there",
-    "services/cli/client/http_responses.py": "the code of an answer, which its service chose",
+    "services/cli/client/service_client.py": "the code of an answer, which its service chose",
     "services/http/problem_details.py": "the code of an error that was raised elsewhere",
     "services/extensions/plugins.py": "unknown-KIND, by the groups of entry points",
     "services/http/strict_json.py": "the reason of InvalidJson",

@@ -24,9 +24,9 @@ from tests.e2e.demo_process import DEMO_TIMEOUT, OFFLINE, run_demo
 from tests.replay.session_scripts import play_sessions
 from tests.services.gateway.gateway_service import MemoryBackend, start_service
 from tests.support.processes.forked_program import get_forked_program
+from tests.support.processes.service_connection import connect_service
 from turnlog.projections.audit.export.bundle_format import README_FILE, VERIFIER_FILE
 from turnlog.services.cli.actions.session_export import export_bundle
-from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.demo.demo_runner import DemoName
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -47,7 +47,7 @@ async def record_sessions(folder: Path) -> None:
     with TemporaryDirectory() as beside:
         async with start_service(MemoryBackend(), "golden", Path(beside)) as stand:
             sessions = await play_sessions(stand)
-            await export_bundle(ServiceReader(stand.http), sessions, folder, None)
+            await export_bundle(connect_service(stand.http), sessions, folder, None)
     _remove_copies(folder)
 
 

@@ -18,6 +18,7 @@ from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[re
 from tests.replay.bundle_copies import BundleCopy, list_context_sequences
 from tests.replay.session_scripts import play_sessions
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
+from tests.support.processes.service_connection import connect_service
 from tests.support.sessions.reproduction_checks import (
     find_unreproducible_calls,
     get_verification_means,
@@ -27,7 +28,7 @@ from turnlog.projections.audit.verify.session_verification import verify_session
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.bundle.verifier import EventChain, verify_prompt
 from turnlog.services.cli.actions.session_export import ExportForm, export_bundle, export_files
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -40,8 +41,8 @@ class RecordedService:
     bundle: Path
 
     @property
-    def reader(self) -> ServiceReader:
-        return ServiceReader(self.stand.http)
+    def service(self) -> ServiceClient:
+        return connect_service(self.stand.http)
 
     def list_stored_lines(self, session: str) -> list[bytes]:
         """Return the stored lines of a session."""
@@ -55,7 +56,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Recor
     folder, backend = tmp_path_factory.mktemp("played"), MemoryBackend()
     async with start_service(backend, "golden", folder) as stand:
         sessions = await play_sessions(stand)
-        await export_bundle(ServiceReader(stand.http), sessions, folder / "bundle", None)
+        await export_bundle(connect_service(stand.http), sessions, folder / "bundle", None)
         yield RecordedService(stand, backend, sessions, folder / "bundle")
 
 
@@ -128,7 +129,7 @@ async def test_bundle_verifier_and_gateway_read_back_the_same_prompts(
 async def test_zip_bundle_contains_the_same_files_as_a_folder_bundle(
     house: RecordedService, tmp_path: Path
 ) -> None:
-    await export_bundle(house.reader, house.sessions, tmp_path / "all.zip", None)
+    await export_bundle(house.service, house.sessions, tmp_path / "all.zip", None)
     with ZipFile(tmp_path / "all.zip") as archive:
         files = {name: archive.read(name) for name in archive.namelist() if name[-1] != "/"}
     # The lists differ by when they were made
@@ -142,7 +143,7 @@ async def test_text_withheld_before_its_reply_is_in_no_export(
     house: RecordedService, tmp_path: Path
 ) -> None:
     for form in ("ndjson", "chat", "parquet"):
-        await export_files(house.reader, ["drawing"], ExportForm(form), tmp_path / form)
+        await export_files(house.service, ["drawing"], ExportForm(form), tmp_path / form)
     for content in (read_files(tmp_path) | read_files(house.bundle)).values():
         assert b"trick@example.org" not in content
 
@@ -151,21 +152,21 @@ async def test_reply_redacted_later_is_exported_only_in_stored_events_with_a_not
     house: RecordedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for form in ("ndjson", "parquet"):
-        await export_files(house.reader, ["assistant"], ExportForm(form), tmp_path / form)
+        await export_files(house.service, ["assistant"], ExportForm(form), tmp_path / form)
         told = "2 replies were redacted after being said: `--stored` exports what was said"
         assert told in capsys.readouterr().err
     assert b"At last." not in (tmp_path / "ndjson").read_bytes()
     table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "parquet").to_pydict())
     assert not any("At last." in text for text in table["stored"])
     stored = ExportForm("ndjson", stored=True)
-    await export_files(house.reader, ["assistant"], stored, tmp_path / "stored")
+    await export_files(house.service, ["assistant"], stored, tmp_path / "stored")
     assert "said: what was said is in the events" in capsys.readouterr().err
     assert b"At last." in (tmp_path / "stored").read_bytes()
-    await export_bundle(house.reader, ["assistant", "drawing"], tmp_path / "b", None)
+    await export_bundle(house.service, ["assistant", "drawing"], tmp_path / "b", None)
     assert "2 replies were redacted after being said" in capsys.readouterr().err
     assert b"At last." in b"".join(read_files(tmp_path / "b").values())
-    await export_files(house.reader, ["drawing"], ExportForm("ndjson"), tmp_path / "by-rule")
-    await export_files(house.reader, ["assistant"], ExportForm("chat"), tmp_path / "chat")
+    await export_files(house.service, ["drawing"], ExportForm("ndjson"), tmp_path / "by-rule")
+    await export_files(house.service, ["assistant"], ExportForm("chat"), tmp_path / "chat")
     assert "redacted" not in capsys.readouterr().err
 
 
@@ -175,12 +176,12 @@ async def test_export_refuses_invalid_session_ids_and_exports_a_repeated_one_onc
     for name in ("../../escaped", "/escaped", "a b"):
         with pytest.raises(Refused, match="bad-id"):
             await export_files(
-                house.reader, ["game", name], ExportForm("ndjson"), tmp_path / "in" / "all"
+                house.service, ["game", name], ExportForm("ndjson"), tmp_path / "in" / "all"
             )
         with pytest.raises(Refused, match="bad-id"):
-            await export_bundle(house.reader, [name], tmp_path / "in" / "b", None)
+            await export_bundle(house.service, [name], tmp_path / "in" / "b", None)
     assert read_files(tmp_path) == {}
-    await export_bundle(house.reader, ["game", "game"], tmp_path / "b", None)
+    await export_bundle(house.service, ["game", "game"], tmp_path / "b", None)
     assert [
         each.session for each in BundleCopy.read_bundle(tmp_path / "b").bundle_list.sessions
     ] == ["game"]
@@ -190,7 +191,7 @@ async def test_ndjson_lines_are_the_exact_bytes_of_the_log(
     house: RecordedService, tmp_path: Path
 ) -> None:
     await export_files(
-        house.reader, house.sessions, ExportForm("ndjson", stored=True), tmp_path / "all"
+        house.service, house.sessions, ExportForm("ndjson", stored=True), tmp_path / "all"
     )
     for session in house.sessions:
         kept = (tmp_path / "all" / f"{session}.ndjson").read_bytes()
@@ -201,7 +202,7 @@ async def test_parquet_table_has_a_row_per_event_with_its_exact_bytes(
     house: RecordedService, tmp_path: Path
 ) -> None:
     form = ExportForm("parquet", stored=True)
-    await export_files(house.reader, ["assistant"], form, tmp_path / "table")
+    await export_files(house.service, ["assistant"], form, tmp_path / "table")
     table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "table").to_pydict())
     assert [text.encode() for text in table["stored"]] == house.list_stored_lines("assistant")
     assert table["prevhash"][1:] == table["hash"][:-1]
@@ -211,7 +212,7 @@ async def test_parquet_table_has_a_row_per_event_with_its_exact_bytes(
 async def test_chat_export_shows_what_users_saw_with_the_status_of_each_turn(
     house: RecordedService, tmp_path: Path
 ) -> None:
-    await export_files(house.reader, ["assistant"], ExportForm("chat"), tmp_path / "talk.md")
+    await export_files(house.service, ["assistant"], ExportForm("chat"), tmp_path / "talk.md")
     talk = (tmp_path / "talk.md").read_text()
     assert "> Who are you?\n\n**Reply**\n\n> A record. Of turns.\n" in talk
     assert "At last." not in talk, "it was redacted when later turns had long been answered"
@@ -225,9 +226,9 @@ async def test_export_overwrites_nothing_and_leaves_no_partial_output(
     house: RecordedService, tmp_path: Path
 ) -> None:
     with pytest.raises(Refused, match="folder-exists"):
-        await export_bundle(house.reader, ["game"], house.bundle, None)
+        await export_bundle(house.service, ["game"], house.bundle, None)
     with pytest.raises(Refused, match="unknown-session"):
-        await export_bundle(house.reader, ["game", "nobody"], tmp_path / "b", None)
+        await export_bundle(house.service, ["game", "nobody"], tmp_path / "b", None)
     assert read_files(tmp_path) == {}
     with pytest.raises(Refused, match="bad-option"):
-        await export_files(house.reader, ["game"], ExportForm("parquet"), None)
+        await export_files(house.service, ["game"], ExportForm("parquet"), None)

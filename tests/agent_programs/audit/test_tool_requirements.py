@@ -16,12 +16,14 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
+from tests.support.processes.service_connection import connect_service
+from turnlog.client.operations import build_read
+from turnlog.contract.call_payloads import ToolResultView
 from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.cli.actions.session_actions import render_tool_result, send_schema_request
-from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import print_answer
 from turnlog.services.cli.options import ServiceTarget
 
@@ -206,8 +208,8 @@ async def test_u8_cli_prints_the_whole_tool_result(
         answer_with_text("Many."),
     )
     (returned,) = await platform.load_events(session, ToolReturned)
-    reader = ServiceReader(platform.http)
-    found = await reader.fetch_tool_result(session, returned.call, returned.id)
+    path = f"/v1/sessions/{session}/calls/{returned.call}/tools/{returned.id}"
+    found = await connect_service(platform.http).send(build_read(path, ToolResultView))
     print_answer(found, render_tool_result(found), "table")
     output = " ".join(capsys.readouterr().out.split())
     assert "prompts hold a summary of it" in output

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from rich.console import Console
 
+from turnlog.client.request_errors import create_error
 from turnlog.events.errors import (
     Conflict,
     Corrupt,
@@ -17,7 +18,7 @@ from turnlog.events.errors import (
 )
 from turnlog.services.api.published_errors.error_catalogue import ERROR_CODES
 from turnlog.services.api.published_errors.error_code import ExitCode
-from turnlog.services.cli.client.http_responses import require_success
+from turnlog.services.cli.client.service_client import convert_failure
 from turnlog.services.cli.error_display import describe_error, print_error
 from turnlog.services.http.problem_details import PROBLEM_MEDIA_TYPE, convert_error
 
@@ -42,14 +43,18 @@ def build_problem_response(error: TurnlogError) -> httpx.Response:
     return httpx.Response(problem.status, content=body, headers=headers, request=request)
 
 
+def convert_response(response: httpx.Response) -> TurnlogError:
+    """Return the error of the command line for a response of a service."""
+    return convert_failure(create_error(response.url, response), str(response.url))
+
+
 @pytest.mark.parametrize(("error", "code"), ERRORS, ids=lambda error: type(error).__name__)
 def test_error_has_the_same_exit_code_locally_and_over_http(
     error: TurnlogError, code: ExitCode
 ) -> None:
     assert describe_error(error).exit_code == code
-    with pytest.raises(TurnlogError) as raised:
-        require_success(build_problem_response(error))
-    assert describe_error(raised.value).exit_code == code
+    received = convert_response(build_problem_response(error))
+    assert describe_error(received).exit_code == code
 
 
 def test_data_of_a_later_release_is_not_reported_as_damaged() -> None:
@@ -84,5 +89,6 @@ def test_error_output_has_one_line_each_for_code_detail_and_fix() -> None:
 
 def test_error_response_without_problem_details_is_reported_with_its_status() -> None:
     request = httpx.Request("GET", "http://127.0.0.1/")
-    with pytest.raises(Unavailable, match="502"):
-        require_success(httpx.Response(502, text="<html>", request=request))
+    received = convert_response(httpx.Response(502, text="<html>", request=request))
+    assert isinstance(received, Unavailable)
+    assert received.detail == "http://127.0.0.1/ answered 502"

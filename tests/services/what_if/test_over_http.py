@@ -23,12 +23,12 @@ from tests.services.what_if.two_versions import (
     run_conversation,
     write_blueprint_folder,
 )
+from tests.support.processes.service_connection import connect_service
 from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
 from turnlog.projections.store.schema.read_model_tables import METADATA
 from turnlog.services.api.what_if_payloads import WhatIfRequest
-from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.what_if_comparison import print_what_if, read_blueprint_folder
 
 MANY = int(os.environ.get("SESSIONS", "20"))
@@ -124,7 +124,7 @@ async def test_report_lists_the_worst_session_first_and_the_excess_over_budget(
 ) -> None:
     form = WhatIfRequest(sessions=["s-0", "s-6", "s-3", "nobody"], budget=12)
     page = tmp_path / "report.html"
-    await print_what_if(ServiceReader(recorded.stand.http), form, "json", page)
+    await print_what_if(connect_service(recorded.stand.http), form, "json", page)
     printed = capsys.readouterr().out  # The gateway of this process may log requests before it.
     results = json.loads(printed[printed.index("{") :])
     assert [each["session"] for each in results["sessions"]] == ["s-6", "s-3", "s-0"]
@@ -147,7 +147,7 @@ async def test_table_output_shows_truncations_and_the_limits_of_the_figures(
     recorded: RecordedSessions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     form = WhatIfRequest(sessions=["s-7"], budget=60)
-    await print_what_if(ServiceReader(recorded.stand.http), form, "table", None)
+    await print_what_if(connect_service(recorded.stand.http), form, "table", None)
     output = capsys.readouterr().out
     assert "what if a budget of 60 tokens" in output
     assert "drop_oldest_pairs" in output

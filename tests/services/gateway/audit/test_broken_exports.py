@@ -17,10 +17,11 @@ from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[re
 from structlog.testing import capture_logs
 
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
+from tests.support.processes.service_connection import connect_service
 from turnlog.events.errors import Refused
 from turnlog.events.store.ports import RawEvent
 from turnlog.services.cli.actions.session_export import ExportForm, export_bundle, export_files
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.tampers]
 
@@ -38,8 +39,8 @@ class SpoiledService:
     held: MemoryBackend
 
     @property
-    def reader(self) -> ServiceReader:
-        return ServiceReader(self.stand.http)
+    def service(self) -> ServiceClient:
+        return connect_service(self.stand.http)
 
     def list_stored_events(self, session: str) -> list[bytes]:
         """Return the stored events of a session."""
@@ -74,7 +75,7 @@ async def test_export_keeps_every_line_and_names_the_undecodable_event(
 ) -> None:
     for session in ("fourth", "last"):
         to, stored = tmp_path / session, house.list_stored_events(session)
-        await export_files(house.reader, [session], ExportForm("ndjson"), to)
+        await export_files(house.service, [session], ExportForm("ndjson"), to)
         assert to.read_bytes() == b"".join(line + b"\n" for line in stored)
         number = stored.index(JUNK) + 1
         assert f"event {number} of session {session} cannot be read" in capsys.readouterr().err
@@ -84,7 +85,7 @@ async def test_bundle_keeps_stored_bytes_and_its_verifier_names_the_undecodable_
     house: SpoiledService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = "fourth"
-    await export_bundle(house.reader, [session], tmp_path / "b", None)
+    await export_bundle(house.service, [session], tmp_path / "b", None)
     assert f"event 4 of session {session} cannot be read" in capsys.readouterr().err
     lines = (tmp_path / "b" / "sessions" / f"{session}.ndjson").read_bytes()
     assert lines == b"".join(line + b"\n" for line in house.list_stored_events(session))
@@ -99,11 +100,11 @@ async def test_bundle_keeps_stored_bytes_and_its_verifier_names_the_undecodable_
 async def test_chat_and_parquet_exports_mark_the_undecodable_event(
     house: SpoiledService, tmp_path: Path
 ) -> None:
-    await export_files(house.reader, ["fourth"], ExportForm("chat"), tmp_path / "talk.md")
+    await export_files(house.service, ["fourth"], ExportForm("chat"), tmp_path / "talk.md")
     talk = (tmp_path / "talk.md").read_text()
     assert "*Event 4 cannot be read: " in talk
     assert "> Good day." in talk
-    await export_files(house.reader, ["fourth"], ExportForm("parquet"), tmp_path / "table")
+    await export_files(house.service, ["fourth"], ExportForm("parquet"), tmp_path / "table")
     table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "table").to_pydict())
     assert table["name"].index(cast("str", None)) == table["sequence"].index(cast("str", 4)) == 3
     assert table["stored"][3] == JUNK.decode(errors="backslashreplace")
@@ -124,7 +125,7 @@ async def export_to_terminal(house: SpoiledService, session: str, form: str) -> 
     with os.fdopen(screen_fd, "rb", buffering=0) as screen:
         os.set_blocking(screen_fd, False)
         with os.fdopen(terminal_fd, "w") as terminal, redirect_stdout(terminal):
-            await export_files(house.reader, [session], ExportForm(form), None)
+            await export_files(house.service, [session], ExportForm(form), None)
             written += screen.read() or b""
     return written.decode()
 
@@ -133,7 +134,7 @@ async def test_export_to_a_pipe_keeps_every_byte(
     house: SpoiledService, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     with capture_logs(), os.fdopen(os.dup(1), "w") as pipe, redirect_stdout(pipe):
-        await export_files(house.reader, ["evil"], ExportForm("ndjson"), None)
+        await export_files(house.service, ["evil"], ExportForm("ndjson"), None)
     stored = house.list_stored_events("evil")
     assert capfdbinary.readouterr().out == b"".join(line + b"\n" for line in stored)
 
@@ -144,7 +145,7 @@ async def test_parquet_export_without_pyarrow_is_refused_with_the_install_comman
     # As Python has it where pyarrow is not installed
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(Refused, match="pyarrow") as refused:
-        await export_files(house.reader, ["evil"], ExportForm("parquet"), tmp_path / "table")
+        await export_files(house.service, ["evil"], ExportForm("parquet"), tmp_path / "table")
     assert (refused.value.code, refused.value.field) == ("not-installed", "format")
     assert refused.value.fix == "pip install 'turnlog-services[parquet]'"
     assert not (tmp_path / "table").exists()

@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
+from tests.support.processes.service_connection import connect_service
 from turnlog.events.errors import Corrupt
 from turnlog.events.registry import EVENT_NAMES
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
-from turnlog.services.cli.client.service_reader import ServiceReader
 
 LINES = {"Accept": "application/x-ndjson"}
 
@@ -137,9 +137,9 @@ async def test_event_reads_end_with_an_error_at_a_lost_event(stand: RunningGatew
     *events, last = (await stand.http.get("/v1/events", headers=LINES)).content.splitlines()
     assert len(events) == 3
     assert hole in json.loads(last)["detail"]
-    reader = ServiceReader(stand.http)
+    service = connect_service(stand.http)
     with pytest.raises(Corrupt, match=hole):
-        _ = [event async for event in read_events(reader, EventQuery())]
+        _ = [event async for event in read_events(service, EventQuery())]
     stream = await stand.http.get("/v1/events", headers={"Accept": "text/event-stream"})
     assert "id: 3\nevent: unreadable\ndata: " in stream.text
     assert hole.removeprefix("stream SESSIONS: ") in stream.text

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from tests.services.gateway.gateway_service import NO_TRACING, RunningGateway
+from tests.support.processes.service_connection import connect_service
 from turnlog.events.errors import Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.audit.verify.session_verification import VerificationContext
 from turnlog.services.audit.verify_pool import SessionVerifier, start_process_verifier
-from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.client.verification_reads import stream_verification
 from turnlog.services.gateway.dependencies import build_dependencies
 from turnlog.services.gateway.main import serve_app
@@ -81,9 +81,9 @@ async def test_verify_stream_ends_without_a_summary_when_a_verifier_process_dies
     parts = replace(stand.parts, open_verifier=open_lost_verifier)
     dependencies = build_dependencies(stand.settings, parts, NO_TRACING)
     async with serve_app(dependencies) as address, httpx.AsyncClient(base_url=address) as http:
-        reader = ServiceReader(http)
+        service = connect_service(http)
         with pytest.raises(Unavailable):
-            assert [line async for line in stream_verification(reader, None)] == []
+            assert [line async for line in stream_verification(service, None)] == []
         assert (await http.get("/healthz")).status_code == 200
         slots = dependencies.use_cases.verification.log_scan_slots.semaphore
         assert not slots.locked(), "whoever asks next is let in"

@@ -12,8 +12,9 @@ from turnlog.services.cli.options import ReadTarget
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from turnlog.client import ClientOperation
     from turnlog.contract.payload_models import ResponseModel
-    from turnlog.services.cli.client.service_reader import ServiceReader
+    from turnlog.services.cli.client.service_client import ServiceClient
     from turnlog.services.cli.console import OutputFormat
 
 INTERRUPTED_EXIT_CODE: Final = 130
@@ -24,38 +25,56 @@ ResultT = TypeVar("ResultT")
 AnswerT = TypeVar("AnswerT", bound="ResponseModel")
 
 
-def run_with_reader(
+def run_with_service(
     target: ReadTarget,
-    work: Callable[[ServiceReader], Awaitable[ResultT]],
+    work: Callable[[ServiceClient], Awaitable[ResultT]],
     *,
     with_read_models: bool = False,
 ) -> ResultT:
-    """Run `work` with a reader of `target`; `with_read_models` updates the read models first."""
-    from turnlog.services.cli.client.service_connection import open_reader
+    """Run `work` with a client of `target`; `with_read_models` updates the read models first."""
+    from turnlog.services.cli.client.service_client import open_service
 
     async def read() -> ResultT:
-        async with open_reader(target, with_read_models=with_read_models) as reader:
-            return await work(reader)
+        async with open_service(target, with_read_models=with_read_models) as service:
+            return await work(service)
 
     return run_async(read())
 
 
 def show_answer(
     target: ReadTarget,
-    fetch: Callable[[ServiceReader], Awaitable[AnswerT]],
+    operation: ClientOperation[AnswerT],
     render: Callable[[AnswerT], RenderableType],
     output: OutputFormat,
     *,
     with_read_models: bool = False,
 ) -> None:
-    """Fetch an answer from `target` and print it, as a rendering or as the JSON of HTTP."""
+    """Send a read to `target` and print its answer, as a rendering or as the JSON of HTTP."""
+    show_result(
+        target,
+        lambda service: service.send(operation),
+        render,
+        output,
+        with_read_models=with_read_models,
+    )
+
+
+def show_result(
+    target: ReadTarget,
+    fetch: Callable[[ServiceClient], Awaitable[AnswerT]],
+    render: Callable[[AnswerT], RenderableType],
+    output: OutputFormat,
+    *,
+    with_read_models: bool = False,
+) -> None:
+    """Print what several reads of `target` result in, as `show_answer` prints an answer."""
     from turnlog.services.cli.console import print_answer
 
-    async def show(reader: ServiceReader) -> None:
-        answer = await fetch(reader)
+    async def show(service: ServiceClient) -> None:
+        answer = await fetch(service)
         print_answer(answer, render(answer), output)
 
-    run_with_reader(target, show, with_read_models=with_read_models)
+    run_with_service(target, show, with_read_models=with_read_models)
 
 
 def run_async(work: Coroutine[Any, Any, ResultT]) -> ResultT:

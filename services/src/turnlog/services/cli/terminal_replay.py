@@ -55,7 +55,7 @@ from turnlog.events.registry import Event
 from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.reply_display import LabelledTextWriter
 from turnlog.services.cli.views.prompt_view import render_model_messages
@@ -250,7 +250,7 @@ class ScenePlayer:
 
 
 async def play_session(
-    reader: ServiceReader,
+    service: ServiceClient,
     session: str,
     speed: float,
     phase: str | None,
@@ -260,7 +260,7 @@ async def play_session(
 ) -> None:
     """Play a session or one phase as its user saw it; `prompts` adds what its models saw."""
     console = create_output_console()
-    events = [event async for event in read_events(reader, EventQuery(session))]
+    events = [event async for event in read_events(service, EventQuery(session))]
     if phase is not None:
         visits = filter_visits(list_phase_visits(events), phase)
         events = [each for each in events if any(visit.has_event(each) for visit in visits)]
@@ -270,7 +270,7 @@ async def play_session(
     paced = speed if console.is_terminal else 0.0
 
     async def prompt(call: str) -> RenderableType:
-        return render_model_messages(await fetch_prompt(reader, session, call))
+        return render_model_messages(await fetch_prompt(service, session, call))
 
     turn_page = _wait_for_enter if step else None
     player = ScenePlayer(console, paced, turn_page, prompt if prompts else None)

@@ -18,6 +18,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.client import ClientOperation
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount
@@ -37,8 +38,7 @@ from turnlog.services.api.what_if_payloads import (
 )
 from turnlog.services.blueprints.folder_files import MAX_FILE_BYTES
 from turnlog.services.cli.actions.verification import create_progress_bar
-from turnlog.services.cli.client.http_responses import stream_lines
-from turnlog.services.cli.client.service_reader import LONG_TIMEOUT, ServiceReader
+from turnlog.services.cli.client.service_client import LONG_TIMEOUT_SECONDS, ServiceClient
 from turnlog.services.cli.console import (
     OutputFormat,
     create_error_console,
@@ -56,11 +56,13 @@ from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING, create_l
 _WHAT_IF_LINE: Final[TypeAdapter[WhatIfLine]] = TypeAdapter(WhatIfLine)
 
 
-async def stream_what_if(reader: ServiceReader, form: WhatIfRequest) -> AsyncGenerator[WhatIfLine]:
+async def stream_what_if(service: ServiceClient, form: WhatIfRequest) -> AsyncGenerator[WhatIfLine]:
     """Stream the lines of a report; raises `Unavailable` if the service breaks off."""
     body = form.model_dump(mode="json", exclude_none=True)
-    request = reader.client.build_request("POST", "/v1/what-if", json=body, timeout=LONG_TIMEOUT)
-    async with aclosing(stream_lines(reader.client, request)) as lines:
+    operation = ClientOperation(
+        "POST", "/v1/what-if", object, body=body, timeout=LONG_TIMEOUT_SECONDS
+    )
+    async with aclosing(service.stream_lines(operation)) as lines:
         async for line in lines:
             yield _WHAT_IF_LINE.validate_json(line)
 
@@ -103,10 +105,10 @@ class WhatIfResults:
 
 
 async def print_what_if(
-    reader: ServiceReader, form: WhatIfRequest, output: OutputFormat, html: Path | None
+    service: ServiceClient, form: WhatIfRequest, output: OutputFormat, html: Path | None
 ) -> None:
     """Fetch the report on a change and print it; also write it as HTML if `html` is given."""
-    results = await _collect_results(reader, form)
+    results = await _collect_results(service, form)
     if html is not None:
         _write_html(results, html)
     if output == "json":
@@ -124,12 +126,12 @@ def _write_html(results: WhatIfResults, html: Path) -> None:
     create_error_console().print(f"the report is in {html}")
 
 
-async def _collect_results(reader: ServiceReader, form: WhatIfRequest) -> WhatIfResults:
+async def _collect_results(service: ServiceClient, form: WhatIfRequest) -> WhatIfResults:
     begun, ended = None, None
     sessions, failed = list[WhatIfSession](), list[WhatIfFailedSession]()
     with create_progress_bar() as bar:
         task = bar.add_task("supposing", total=None)
-        async with aclosing(stream_what_if(reader, form)) as lines:
+        async with aclosing(stream_what_if(service, form)) as lines:
             async for line in lines:
                 match line:
                     case WhatIfStart():

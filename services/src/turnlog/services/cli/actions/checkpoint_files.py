@@ -21,8 +21,8 @@ from turnlog.services.audit.checkpoint_signatures import (
     sign_checkpoint,
     verify_signatures,
 )
+from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.service_location import read_ready_address
-from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.client.verification_reads import fetch_checkpoint
 from turnlog.services.cli.console import (
     OutputFormat,
@@ -50,10 +50,10 @@ def choose_key_file(target: ReadTarget, key: Path | None) -> Path:
 
 
 async def create_checkpoint_file(
-    reader: ServiceReader, file: Path, key_file: Path, output: OutputFormat
+    service: ServiceClient, file: Path, key_file: Path, output: OutputFormat
 ) -> None:
     """Fetch a checkpoint, sign it and write it; raises `Refused` if the file exists."""
-    taken = await fetch_checkpoint(reader)
+    taken = await fetch_checkpoint(service)
     kept = sign_checkpoint(taken, _load_announced_key(key_file))
     try:
         with file.open("x") as writer:

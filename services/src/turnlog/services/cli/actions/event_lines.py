@@ -14,7 +14,7 @@ from turnlog.services.cli.client.event_reads import (
     read_events,
     watch_events,
 )
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.views.event_view import render_event_line
 from turnlog.services.cli.views.text_format import format_one_line
@@ -22,11 +22,11 @@ from turnlog.services.cli.views.theme import BAD
 
 
 async def print_events(
-    reader: ServiceReader, query: EventQuery, output: OutputFormat, *, live: bool
+    service: ServiceClient, query: EventQuery, output: OutputFormat, *, live: bool
 ) -> None:
     """Print one line per event; with `live`, wait for new events."""
-    events = watch_events(reader, query) if live and reader.is_live else read_events(reader, query)
-    async with aclosing(events):
+    read = watch_events if live and service.is_live else read_events
+    async with aclosing(read(service, query)) as events:
         async for event in events:
             if output == "json":
                 print_json(

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from turnlog.client.operations import build_command
 from turnlog.events.model.memory_events import TurnRange
 from turnlog.services.api.memory_payloads import (
     ExclusionPreviewView,
@@ -20,7 +21,7 @@ from turnlog.services.api.memory_payloads import (
     TurnRangeView,
 )
 from turnlog.services.api.turn_payloads import CommandResult
-from turnlog.services.cli.client.service_connection import send_command
+from turnlog.services.cli.client.service_client import send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
@@ -76,9 +77,7 @@ async def send_undo(
     target: ServiceTarget, session: str, sequence: int, output: OutputFormat
 ) -> None:
     path = f"/v1/sessions/{session}/summaries/{sequence}/undo"
-    done = await send_command(
-        target=target, method="POST", path=path, body={}, answer_type=CommandResult
-    )
+    done = await send_command(target, build_command(path, {}, CommandResult))
     print_answer(
         done,
         _render_confirmation(f"windows show again what event {sequence} summed up", done),
@@ -90,9 +89,7 @@ async def send_exclusion(
     target: ServiceTarget, session: str, turn: int, output: OutputFormat
 ) -> None:
     path = f"/v1/sessions/{session}/turns/{turn}/exclusion"
-    done = await send_command(
-        target=target, method="PUT", path=path, body={}, answer_type=CommandResult
-    )
+    done = await send_command(target, build_command(path, {}, CommandResult, "PUT"))
     print_answer(done, _render_confirmation(f"no later window shows turn {turn}", done), output)
 
 
@@ -100,9 +97,7 @@ async def send_restoration(
     target: ServiceTarget, session: str, turn: int, output: OutputFormat
 ) -> None:
     path = f"/v1/sessions/{session}/turns/{turn}/exclusion"
-    done = await send_command(
-        target=target, method="DELETE", path=path, body={}, answer_type=CommandResult
-    )
+    done = await send_command(target, build_command(path, {}, CommandResult, "DELETE"))
     print_answer(done, _render_confirmation(f"windows show turn {turn} again", done), output)
 
 
@@ -127,11 +122,7 @@ def render_exclusion_preview(found: ExclusionPreviewView) -> RenderableType:
 
 async def send_purge(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     done = await send_command(
-        target=target,
-        method="POST",
-        path=f"/v1/sessions/{session}/purge",
-        body={},
-        answer_type=CommandResult,
+        target, build_command(f"/v1/sessions/{session}/purge", {}, CommandResult)
     )
     print_answer(done, _render_confirmation("no window shows any turn so far", done), output)
 

@@ -10,7 +10,7 @@ from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.services.api.prompt_payloads import RecordedPromptView
 from turnlog.services.cli.client.prompt_reads import fetch_diff, fetch_explanation, fetch_prompt
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.views.diff_view import render_diff
 from turnlog.services.cli.views.why_view import render_why
@@ -25,11 +25,11 @@ class ExplainedReply:
 
 
 async def print_explanation(
-    reader: ServiceReader, session: str, which: str, output: OutputFormat
+    service: ServiceClient, session: str, which: str, output: OutputFormat
 ) -> None:
     """Print why a turn, or one call of it, was answered as it was."""
-    explanation = await fetch_explanation(reader, session, which)
-    found = ExplainedReply(explanation, await fetch_prompt(reader, session, explanation.call))
+    explanation = await fetch_explanation(service, session, which)
+    found = ExplainedReply(explanation, await fetch_prompt(service, session, explanation.call))
     if output == "json":
         print_json(dump_explanation(found))
     else:
@@ -47,14 +47,14 @@ def dump_explanation(found: ExplainedReply) -> JsonValue:
 
 
 async def print_diff(
-    reader: ServiceReader,
+    service: ServiceClient,
     session: str,
     calls: tuple[str, str],
     other: str | None,
     output: OutputFormat,
 ) -> None:
     """Print what differs between two calls."""
-    found = await fetch_diff(reader, session, calls, other)
+    found = await fetch_diff(service, session, calls, other)
     if output == "json":
         print_json(TypeAdapter(CallDiff).dump_python(found, mode="json"))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from turnlog.client.operations import build_command
 from turnlog.services.api.service_payloads import (
     QuarantinedEventView,
     QuarantineRelease,
@@ -12,7 +13,7 @@ from turnlog.services.api.service_payloads import (
     StoppedSessionList,
     StoppedSessionView,
 )
-from turnlog.services.cli.client.service_connection import send_command
+from turnlog.services.cli.client.service_client import send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.text_format import (
@@ -27,9 +28,7 @@ from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, create_listing
 async def send_release(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Release a session and print how many events were folded."""
     path = f"/v1/quarantine/{session}/release"
-    done = await send_command(
-        target=target, method="POST", path=path, body={}, answer_type=QuarantineRelease
-    )
+    done = await send_command(target, build_command(path, {}, QuarantineRelease))
     line = Text("✓ ", GOOD).append(f"{done.session} is released", "default")
     print_answer(done, line.append(f"  {format_count(done.events, 'event')} folded", MUTED), output)
 

@@ -7,10 +7,18 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from turnlog.client.operations import build_read
 from turnlog.contract.call_payloads import CallList
 from turnlog.events.errors import Refused
 from turnlog.services.api.requests import AssembleRequest, WindowPreviewRequest
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.api.session_payloads import SessionPage
+from turnlog.services.cli.client.service_client import ServiceClient
+from turnlog.services.cli.client.shared_reads import (
+    fetch_blueprint,
+    fetch_history,
+    fetch_session,
+    list_calls,
+)
 from turnlog.services.cli.console import (
     OutputFormat,
     create_output_console,
@@ -27,15 +35,17 @@ MAX_FORKS: Final = 100
 
 
 async def print_session(
-    reader: ServiceReader, session: str, at: int | None, output: OutputFormat
+    service: ServiceClient, session: str, at: int | None, output: OutputFormat
 ) -> None:
     """Print a session with its turns, its calls and its forks; JSON merges the four answers."""
     facts, history, calls = (
-        await reader.fetch_session(session, at),
-        await reader.fetch_history(session, at),
-        _drop_later_calls(await reader.list_calls(session), at),
+        await service.send(fetch_session(session, at)),
+        await service.send(fetch_history(session, at)),
+        _drop_later_calls(await service.send(list_calls(session)), at),
     )
-    forks = await reader.list_sessions({"origin": session, "limit": MAX_FORKS})
+    forks = await service.send(
+        build_read("/v1/sessions", SessionPage, {"origin": session, "limit": MAX_FORKS})
+    )
     if output == "json":
         print_json(
             {
@@ -78,7 +88,7 @@ def build_preview_request(
 
 
 async def parse_attributes(
-    reader: ServiceReader, blueprint: str, pairs: Sequence[str]
+    service: ServiceClient, blueprint: str, pairs: Sequence[str]
 ) -> dict[str, JsonValue]:
     """Parse attributes by the types that a blueprint gives them.
 
@@ -86,27 +96,28 @@ async def parse_attributes(
     """
     if not pairs:
         return {}
-    schemas = await reader.fetch_blueprint(blueprint)
+    schemas = await service.send(fetch_blueprint(blueprint))
     return parse_typed_pairs(pairs, "--attribute", schemas.attributes)
 
 
 async def parse_inputs(
-    reader: ServiceReader, blueprint: str, pairs: Sequence[str] | None
+    service: ServiceClient, blueprint: str, pairs: Sequence[str] | None
 ) -> dict[str, JsonValue]:
     """Parse inputs by the types that a blueprint gives them; raises as `parse_attributes`."""
     if not pairs:
         return {}
-    schemas = await reader.fetch_blueprint(blueprint)
+    schemas = await service.send(fetch_blueprint(blueprint))
     return parse_typed_pairs(pairs, "--input", schemas.inputs)
 
 
 async def parse_session_inputs(
-    reader: ServiceReader, session: str, pairs: Sequence[str] | None
+    service: ServiceClient, session: str, pairs: Sequence[str] | None
 ) -> dict[str, JsonValue]:
     """Parse inputs by the types that the blueprint of a session gives them."""
     if not pairs:
         return {}
-    return await parse_inputs(reader, (await reader.fetch_session(session)).blueprint, pairs)
+    opened = await service.send(fetch_session(session))
+    return await parse_inputs(service, opened.blueprint, pairs)
 
 
 def build_assemble_request(

@@ -9,12 +9,13 @@ from pydantic import JsonValue
 from rich.console import Group
 from rich.text import Text
 
+from turnlog.client.operations import build_command
 from turnlog.contract.call_payloads import ToolResultView
 from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.api.session_payloads import ForkedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
-from turnlog.services.cli.client.service_connection import send_command
+from turnlog.services.cli.client.service_client import send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.text_format import (
@@ -32,11 +33,7 @@ async def send_fork(
     """Fork a session and print the id of the fork."""
     body = {"at": at, "session": into}
     made = await send_command(
-        target=target,
-        method="POST",
-        path=f"/v1/sessions/{session}/fork",
-        body=body,
-        answer_type=ForkedSession,
+        target, build_command(f"/v1/sessions/{session}/fork", body, ForkedSession)
     )
     line = Text(made.session, "bold")
     print_answer(made, line.append(f"  continues from {session} at sequence {at:,}", MUTED), output)
@@ -52,11 +49,7 @@ async def send_switch(
     """Switch the profile or the model and print the event that records it."""
     path = f"/v1/sessions/{session}/profile"
     done = await send_command(
-        target=target,
-        method="POST",
-        path=path,
-        body={"profile": profile, "model": model},
-        answer_type=CommandResult,
+        target, build_command(path, {"profile": profile, "model": model}, CommandResult)
     )
     line = Text("✓ ", GOOD).append(f"{done.session} goes on as asked", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -65,11 +58,7 @@ async def send_switch(
 async def send_debrief_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Submit a turn without a text and print its number."""
     done = await send_command(
-        target=target,
-        method="POST",
-        path=f"/v1/sessions/{session}/turns",
-        body={},
-        answer_type=SubmittedTurn,
+        target, build_command(f"/v1/sessions/{session}/turns", {}, SubmittedTurn)
     )
     line = Text("✓ ", GOOD).append(f"turn {done.turn} holds the debrief again", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -97,11 +86,7 @@ def _describe_result_size(found: ToolResultView) -> tuple[str, ...]:
 async def send_schema_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Request full tool descriptions for the next turn and print a confirmation."""
     done = await send_command(
-        target=target,
-        method="POST",
-        path=f"/v1/sessions/{session}/schemas",
-        body={},
-        answer_type=CommandResult,
+        target, build_command(f"/v1/sessions/{session}/schemas", {}, CommandResult)
     )
     print_answer(done, Text("the next turn is told of all tools in full"), output)
 
@@ -117,9 +102,7 @@ async def send_decision(
     session, turn, approval = place
     path = f"/v1/sessions/{session}/turns/{turn}/approvals/{approval}"
     body = {"decision": decision, "reason": reason}
-    done = await send_command(
-        target=target, method="POST", path=path, body=body, answer_type=CommandResult
-    )
+    done = await send_command(target, build_command(path, body, CommandResult))
     word = "approved" if decision == "approve" else "refused"
     line = Text("✓ ", GOOD).append(f"approval {approval} of turn {turn} is {word}", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -136,9 +119,7 @@ async def send_feedback(
     session, turn = place
     path = f"/v1/sessions/{session}/turns/{turn}/feedback"
     body: dict[str, JsonValue] = {"vote": vote, "comment": comment}
-    done = await send_command(
-        target=target, method="POST", path=path, body=body, answer_type=CommandResult
-    )
+    done = await send_command(target, build_command(path, body, CommandResult))
     words = {"up": "voted up", "down": "voted down", "none": "without a vote"}
     line = Text("✓ ", GOOD).append(f"turn {turn} is {words[vote]}", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -155,8 +136,6 @@ async def send_redaction(
     """Redact the reply of a turn and print the event that records it."""
     body: dict[str, JsonValue] = {"turn": turn, "reason": reason, "replacement": replacement}
     path = f"/v1/sessions/{session}/redactions"
-    done = await send_command(
-        target=target, method="POST", path=path, body=body, answer_type=CommandResult
-    )
+    done = await send_command(target, build_command(path, body, CommandResult))
     line = Text("✓ ", GOOD).append(f"the reply of turn {turn} is redacted", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from turnlog.client import ClientOperation
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.ids import validate_id
@@ -27,8 +28,8 @@ from turnlog.projections.audit.export.bundle_format import (
 )
 from turnlog.services.bundle.bundle_zip import iterate_bundle_files, pack_bundle, unpack_bundle
 from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
-from turnlog.services.cli.client.http_responses import open_response
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
+from turnlog.services.cli.client.shared_reads import fetch_history
 from turnlog.services.cli.console import create_error_console
 from turnlog.services.cli.views.text_format import escape_controls, format_count, format_one_line
 
@@ -54,12 +55,12 @@ BUNDLE_FORM: Final = ExportForm("bundle")
 
 
 async def stream_export(
-    reader: ServiceReader, session: str, form: ExportForm
+    service: ServiceClient, session: str, form: ExportForm
 ) -> AsyncGenerator[bytes]:
     """Stream a session in an export format; raises `Unavailable` if the service breaks off."""
     path = f"/v1/sessions/{session}/export"
-    request = reader.client.build_request("GET", path, params=form.build_query())
-    async with open_response(reader.client, request) as response:
+    operation = ClientOperation("GET", path, object, query=form.build_query())
+    async with service.open_response(operation) as response:
         async for piece in response.aiter_bytes():
             yield piece
 
@@ -101,7 +102,7 @@ def list_unreadable_events(sessions: Iterable[BundledSession]) -> list[str]:
 
 
 async def describe_late_redactions(
-    reader: ServiceReader, sessions: Iterable[str], form: ExportForm
+    service: ServiceClient, sessions: Iterable[str], form: ExportForm
 ) -> list[str]:
     """Return a warning if replies were redacted after they had been completed.
 
@@ -110,7 +111,7 @@ async def describe_late_redactions(
     redacted_count = 0
     for session in sessions:
         with suppress(Corrupt):  # A corrupt session is already reported by its undecodable events.
-            turns = (await reader.fetch_history(session)).turns
+            turns = (await service.send(fetch_history(session))).turns
             # Only a completed turn has a finish; a reply withheld by a rule was never completed.
             redacted_count += sum(turn.redacted and turn.finish is not None for turn in turns)
     if not redacted_count:
@@ -139,16 +140,16 @@ FILE_SUFFIXES: Final = {"ndjson": "ndjson", "parquet": "parquet", "chat": "md"}
 
 
 async def export_files(
-    reader: ServiceReader, sessions: Sequence[str], form: ExportForm, to: Path | None
+    service: ServiceClient, sessions: Sequence[str], form: ExportForm, to: Path | None
 ) -> None:
     """Write sessions in an export format to a file, a folder of files, or standard output."""
     named = _check_session_ids(sessions)
     if to is None:
-        await _write_to_output(reader, named, form)
+        await _write_to_output(service, named, form)
     else:
-        await _write_session_files(reader, named, form, to)
+        await _write_session_files(service, named, form, to)
     if form.name != "chat":
-        print_warnings(await describe_late_redactions(reader, named, form))
+        print_warnings(await describe_late_redactions(service, named, form))
 
 
 def _check_session_ids(sessions: Sequence[str]) -> tuple[str, ...]:
@@ -157,22 +158,22 @@ def _check_session_ids(sessions: Sequence[str]) -> tuple[str, ...]:
 
 
 async def _write_session_files(
-    reader: ServiceReader, sessions: Sequence[str], form: ExportForm, to: Path
+    service: ServiceClient, sessions: Sequence[str], form: ExportForm, to: Path
 ) -> None:
     with _create_atomically(to) as new:
         if len(sessions) == 1:
-            await _write_file(_stream_checked_export(reader, sessions[0], form), new)
+            await _write_file(_stream_checked_export(service, sessions[0], form), new)
         else:
             new.mkdir()
             for session in sessions:
                 await _write_file(
-                    _stream_checked_export(reader, session, form),
+                    _stream_checked_export(service, session, form),
                     new / f"{session}.{FILE_SUFFIXES[form.name]}",
                 )
 
 
 async def _write_to_output(
-    reader: ServiceReader, sessions: Sequence[str], form: ExportForm
+    service: ServiceClient, sessions: Sequence[str], form: ExportForm
 ) -> None:
     if form.name == "parquet":
         detail, fix = (
@@ -182,7 +183,7 @@ async def _write_to_output(
         raise Refused("bad-option", detail, field="--to", fix=fix)
     write = _choose_output_writer()
     for session in sessions:
-        async for piece in _stream_checked_export(reader, session, form):
+        async for piece in _stream_checked_export(service, session, form):
             write(piece)
     sys.stdout.flush()
 
@@ -196,15 +197,15 @@ def _choose_output_writer() -> Callable[[bytes], object]:
 
 
 def _stream_checked_export(
-    reader: ServiceReader, session: str, form: ExportForm
+    service: ServiceClient, session: str, form: ExportForm
 ) -> AsyncGenerator[bytes]:
     """Stream a session in an export format; NDJSON lines are checked as they pass."""
-    pieces = stream_export(reader, session, form)
+    pieces = stream_export(service, session, form)
     return CheckedExportLines(session).forward_pieces(pieces) if form.name == "ndjson" else pieces
 
 
 async def export_bundle(
-    reader: ServiceReader, sessions: Sequence[str], to: Path, checkpoint: Path | None
+    service: ServiceClient, sessions: Sequence[str], to: Path, checkpoint: Path | None
 ) -> None:
     """Write a bundle as a folder or a zip; the checkpoint must have valid signatures."""
     named = _check_session_ids(sessions)
@@ -213,7 +214,7 @@ async def export_bundle(
     with _create_atomically(to) as new:
         folder = new.with_suffix(".folder") if to.suffix == ".zip" else new
         folder.mkdir()
-        listed = [await _fetch_bundle(reader, session, folder) for session in named]
+        listed = [await _fetch_bundle(service, session, folder) for session in named]
         for name, content in iterate_bundle_files(_merge_bundle_lists(listed)):
             (folder / name).write_bytes(content)
         if checkpoint is not None:
@@ -223,16 +224,16 @@ async def export_bundle(
     instruction = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
     of = format_count(len(named), "session")
     print_warnings(list_unreadable_events(each for one in listed for each in one.sessions))
-    print_warnings(await describe_late_redactions(reader, named, BUNDLE_FORM))
+    print_warnings(await describe_late_redactions(service, named, BUNDLE_FORM))
     create_error_console().print(
         f"a bundle of {of}; to check it: {instruction} python3 -I verify.py"
     )
 
 
-async def _fetch_bundle(reader: ServiceReader, session: str, folder: Path) -> BundleManifest:
+async def _fetch_bundle(service: ServiceClient, session: str, folder: Path) -> BundleManifest:
     """Fetch the bundle of one session and unpack it into the common folder."""
     packed = folder / "packed.zip"
-    await _write_file(stream_export(reader, session, BUNDLE_FORM), packed)
+    await _write_file(stream_export(service, session, BUNDLE_FORM), packed)
     manifest = unpack_bundle(packed, folder)
     packed.unlink()
     return manifest

@@ -25,7 +25,7 @@ from turnlog.services.api.verify_payloads import (
     VerifySummaryLine,
 )
 from turnlog.services.bundle import verifier
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.verification_reads import (
     VerificationLine,
     stream_verification,
@@ -47,7 +47,7 @@ STAGE_LABELS = {"chain": "checking the chain", "sessions": "having prompts again
 
 
 async def print_verification(
-    reader: ServiceReader,
+    service: ServiceClient,
     session: str | None,
     witness: AuditCheckpoint | None,
     output: OutputFormat,
@@ -57,30 +57,30 @@ async def print_verification(
     Return whether it is sound.
     """
     if session is None:
-        return await _verify_log(reader, witness, output)
-    return await _verify_session(reader, session, witness, output)
+        return await _verify_log(service, witness, output)
+    return await _verify_session(service, session, witness, output)
 
 
 async def _verify_session(
-    reader: ServiceReader, session: str, witness: AuditCheckpoint | None, output: OutputFormat
+    service: ServiceClient, session: str, witness: AuditCheckpoint | None, output: OutputFormat
 ) -> bool:
     noted = witness.sessions.get(session) if witness else None
     if witness and noted is None:
         detail = f"the checkpoint of {witness.at} knows no session {session}"
         fix = "verify it without, or take a checkpoint later than its first event"
         raise Refused("unknown-session", detail, field="--checkpoint", fix=fix)
-    found = await verify_session(reader, session, noted)
+    found = await verify_session(service, session, noted)
     print_answer(found, render_session_verification(found), output)
     return found.verified
 
 
 async def _verify_log(
-    reader: ServiceReader, witness: AuditCheckpoint | None, output: OutputFormat
+    service: ServiceClient, witness: AuditCheckpoint | None, output: OutputFormat
 ) -> bool:
     findings: list[VerifyFindingLine] = []
     over: VerifySummaryLine | None = None
     with create_progress_bar() as bar:
-        async with aclosing(stream_verification(reader, witness)) as lines:
+        async with aclosing(stream_verification(service, witness)) as lines:
             async for line in lines:
                 over = _handle_line(line, findings, bar) or over
     if over is None:

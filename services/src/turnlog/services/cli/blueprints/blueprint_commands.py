@@ -21,11 +21,13 @@ def show_pins(
     output: OutputOption = "table",
 ) -> None:
     """Show the blueprint versions of open sessions, their number, and the files' version."""
+    from turnlog.client.operations import build_read
+    from turnlog.services.api.service_payloads import PinnedTextList
     from turnlog.services.cli.blueprints.blueprint_view import render_pins
 
     show_answer(
         target,
-        lambda reader: reader.list_pins(blueprint),
+        build_read("/v1/pins", PinnedTextList, {"blueprint": blueprint}),
         render_pins,
         output,
         with_read_models=True,

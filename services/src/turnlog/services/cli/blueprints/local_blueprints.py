@@ -15,6 +15,7 @@ from typing import Final
 
 from rich.text import Text
 
+from turnlog.client.operations import build_command, build_read
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers
@@ -42,9 +43,9 @@ from turnlog.services.cli.blueprints.blueprint_view import (
     render_checked_servers,
     render_move,
 )
-from turnlog.services.cli.client.service_connection import create_client, send_command
+from turnlog.services.cli.client.service_client import create_client, send_command
 from turnlog.services.cli.client.service_location import find_service
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.shared_reads import fetch_blueprint
 from turnlog.services.cli.console import (
     OutputFormat,
     create_output_console,
@@ -103,8 +104,8 @@ async def print_blueprint_list(
     """
     running = None if folders else find_service(target.url, target.data_dir)
     if running is not None:
-        async with create_client(running.url) as reached:
-            found = await ServiceReader(reached).list_blueprints()
+        async with create_client(running.url) as service:
+            found = await service.send(build_read("/v1/blueprints", BlueprintList))
     else:
         found = _list_local_blueprints(folders, environ)
     print_answer(found, render_blueprints(found), output)
@@ -120,8 +121,8 @@ async def print_blueprint(
     """Print a blueprint of the running service; without one, of the folders here."""
     running = None if folders else find_service(target.url, target.data_dir)
     if running is not None:
-        async with create_client(running.url) as reached:
-            found = await ServiceReader(reached).fetch_blueprint(name)
+        async with create_client(running.url) as service:
+            found = await service.send(fetch_blueprint(name))
     else:
         local = _open_local_folders(folders, environ)
         found = create_blueprint_schemas(local.load_offered_blueprint(name))
@@ -204,11 +205,5 @@ async def send_blueprint_move(
 ) -> None:
     """Move a session to the current files of its blueprint."""
     path = f"/v1/sessions/{session}/blueprint"
-    done = await send_command(
-        target=target,
-        method="POST",
-        path=path,
-        body={"digest": digest},
-        answer_type=BlueprintMoveResult,
-    )
+    done = await send_command(target, build_command(path, {"digest": digest}, BlueprintMoveResult))
     print_answer(done, render_move(done), output)

@@ -5,20 +5,17 @@ Events are decoded from their stored form.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Final
 
-import httpx
-
+from turnlog.client import ClientOperation
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
-from turnlog.services.cli.client.http_responses import (
-    require_event_line,
-    stream_lines,
-    stream_messages,
-)
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.events.errors import Corrupt
+from turnlog.services.cli.client.service_client import ServiceClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +40,21 @@ class UnreadableLine:
     """JSON with its position and the reason."""
 
 
-async def read_events(reader: ServiceReader, query: EventQuery) -> AsyncGenerator[RecordedEvent]:
+async def read_events(service: ServiceClient, query: EventQuery) -> AsyncGenerator[RecordedEvent]:
     """Yield the events recorded so far, in order."""
-    request = _build_event_request(reader.client, query, "application/x-ndjson")
-    async with aclosing(stream_lines(reader.client, request)) as lines:
+    operation = _build_event_read(query, "application/x-ndjson")
+    async with aclosing(service.stream_lines(operation)) as lines:
         async for line in lines:
-            yield codec.decode_event(require_event_line(line).encode(), 0)
+            _require_event_line(line)
+            yield codec.decode_event(line.encode(), 0)
 
 
 async def watch_events(
-    reader: ServiceReader, query: EventQuery
+    service: ServiceClient, query: EventQuery
 ) -> AsyncGenerator[RecordedEvent | UnreadableLine]:
     """Yield the recorded events, then new ones; undecodable entries are yielded as well."""
-    request = _build_event_request(reader.client, query, "text/event-stream")
-    async with aclosing(stream_messages(reader.client, request)) as messages:
+    operation = _build_event_read(query, "text/event-stream")
+    async with aclosing(service.stream_messages(operation)) as messages:
         async for message in messages:
             if message.name == "unreadable":
                 yield UnreadableLine(message.data)
@@ -64,12 +62,19 @@ async def watch_events(
                 yield codec.decode_event(message.data.encode(), 0)
 
 
-def _build_event_request(
-    client: httpx.AsyncClient, query: EventQuery, content_type: str
-) -> httpx.Request:
+def _build_event_read(query: EventQuery, content_type: str) -> ClientOperation[object]:
     session = f"sessions/{query.session}/" if query.session else ""
-    params = {"after": query.after} | ({"types": query.types} if query.types else {})
+    params = {"after": str(query.after)} | ({"types": query.types} if query.types else {})
     params |= {"stored": "true"} if query.stored else {}
     headers = {"Accept": content_type}
-    path = f"/v1/{session}events"
-    return client.build_request("GET", path, params=params, headers=headers)
+    return ClientOperation("GET", f"/v1/{session}events", object, query=params, headers=headers)
+
+
+_PROBLEM_LINE: Final = '{"type":"urn:turnlog:problem:'
+"""How the last line begins where lines break off; an event begins with its `specversion`."""
+
+
+def _require_event_line(line: str) -> None:
+    """Raise `Corrupt` for a line that says why no more follow."""
+    if line.startswith(_PROBLEM_LINE):
+        raise Corrupt("the record", json.loads(line)["detail"])

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Discriminator, TypeAdapter
 
+from turnlog.client import ClientOperation
 from turnlog.events.errors import Unavailable
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, CheckpointHead
 from turnlog.services.api.verify_payloads import (
@@ -16,21 +17,17 @@ from turnlog.services.api.verify_payloads import (
     VerifyProgressLine,
     VerifySummaryLine,
 )
-from turnlog.services.cli.client.http_responses import send_request, stream_lines
-from turnlog.services.cli.client.service_reader import (
-    LONG_TIMEOUT,
-    QueryParameters,
-    ServiceReader,
-)
+from turnlog.services.cli.client.service_client import LONG_TIMEOUT_SECONDS, ServiceClient
 
 
 async def verify_session(
-    reader: ServiceReader, session: str, noted: CheckpointHead | None = None
+    service: ServiceClient, session: str, noted: CheckpointHead | None = None
 ) -> VerificationView:
     """Verify a session, and a head of it that was noted earlier."""
-    query: QueryParameters = {"noted": noted.sequence, "head": noted.hash} if noted else {}
-    return await reader.get_view(
-        VerificationView, f"/v1/sessions/{session}/verify", query, LONG_TIMEOUT
+    query = {"noted": str(noted.sequence), "head": noted.hash} if noted else {}
+    path = f"/v1/sessions/{session}/verify"
+    return await service.send(
+        ClientOperation("GET", path, VerificationView, query=query, timeout=LONG_TIMEOUT_SECONDS)
     )
 
 
@@ -42,19 +39,18 @@ _VERIFICATION_LINE: Final[TypeAdapter[VerificationLine]] = TypeAdapter(
 
 
 async def stream_verification(
-    reader: ServiceReader, witness: AuditCheckpoint | None
+    service: ServiceClient, witness: AuditCheckpoint | None
 ) -> AsyncGenerator[VerificationLine]:
     """Stream the result of verifying everything, against a checkpoint if one is given.
 
     Raises `Unavailable` if the summary line is missing.
     """
-    method, body = ("POST", witness.model_dump_json()) if witness else ("GET", None)
-    headers = {"Content-Type": "application/json"} if witness else None
-    request = reader.client.build_request(
-        method, "/v1/verify", content=body, headers=headers, timeout=LONG_TIMEOUT
+    method, body = ("POST", witness.model_dump(mode="json")) if witness else ("GET", None)
+    operation = ClientOperation(
+        method, "/v1/verify", object, body=body, timeout=LONG_TIMEOUT_SECONDS
     )
     line: VerificationLine | None = None
-    async with aclosing(stream_lines(reader.client, request)) as lines:
+    async with aclosing(service.stream_lines(operation)) as lines:
         async for text in lines:
             line = _VERIFICATION_LINE.validate_json(text)
             yield line
@@ -62,8 +58,8 @@ async def stream_verification(
         raise Unavailable("the service", "the response ended before the log was read to its end")
 
 
-async def fetch_checkpoint(reader: ServiceReader) -> AuditCheckpoint:
+async def fetch_checkpoint(service: ServiceClient) -> AuditCheckpoint:
     """Return the last sequence and hash of every session; raises `Corrupt` if a chain is broken."""
-    request = reader.client.build_request("GET", "/v1/checkpoint", timeout=LONG_TIMEOUT)
-    response = await send_request(reader.client, request)
-    return AuditCheckpoint.model_validate_json(response.content)
+    return await service.send(
+        ClientOperation("GET", "/v1/checkpoint", AuditCheckpoint, timeout=LONG_TIMEOUT_SECONDS)
+    )

@@ -56,11 +56,13 @@ def rebuild_read_models(*, target: LogTarget) -> None:
 
 def list_quarantine(*, target: ReadTarget, output: OutputOption = "table") -> None:
     """List the sessions whose read models an event stopped, with the reason."""
+    from turnlog.client.operations import build_read
+    from turnlog.services.api.service_payloads import StoppedSessionList
     from turnlog.services.cli.actions.quarantine_actions import render_stopped_sessions
 
     show_answer(
         target,
-        lambda reader: reader.list_stopped_sessions(),
+        build_read("/v1/quarantine", StoppedSessionList),
         render_stopped_sessions,
         output,
         with_read_models=True,
@@ -71,11 +73,13 @@ def show_quarantine(
     session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """Show the event that stopped a session's read models, and the later ones that wait."""
+    from turnlog.client.operations import build_read
+    from turnlog.services.api.service_payloads import QuarantineView
     from turnlog.services.cli.actions.quarantine_actions import render_quarantine
 
     show_answer(
         target,
-        lambda reader: reader.fetch_quarantine(session),
+        build_read(f"/v1/quarantine/{session}", QuarantineView),
         render_quarantine,
         output,
         with_read_models=True,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.command_runner import run_async, run_with_reader
+from turnlog.services.cli.command_runner import run_async, run_with_service
 from turnlog.services.cli.options import (
     LogTarget,
     OutputOption,
@@ -30,7 +30,7 @@ def explain_turn(
     """Explain a turn's prompt: each layer, and why it was included."""
     from turnlog.services.cli.actions.prompt_explanations import print_explanation
 
-    run_with_reader(target, lambda reader: print_explanation(reader, session, which, output))
+    run_with_service(target, lambda service: print_explanation(service, session, which, output))
 
 
 def compare_calls(
@@ -55,10 +55,10 @@ def compare_calls(
     """Compare the prompts of two calls: each part added, removed or changed, and the cause."""
     from turnlog.services.cli.actions.prompt_explanations import print_diff
 
-    run_with_reader(
+    run_with_service(
         target,
-        lambda reader: print_diff(
-            reader=reader, session=session, calls=(before, after), other=other, output=output
+        lambda service: print_diff(
+            service=service, session=session, calls=(before, after), other=other, output=output
         ),
     )
 
@@ -151,8 +151,8 @@ def verify_record(
     sound = (
         verify_bundle(bundle, signer)
         if bundle
-        else run_with_reader(
-            target, lambda reader: print_verification(reader, session, noted, output)
+        else run_with_service(
+            target, lambda service: print_verification(service, session, noted, output)
         )
     )
     if not sound:
@@ -187,7 +187,9 @@ def create_checkpoint(
     )
 
     key_file = choose_key_file(target, key)
-    run_with_reader(target, lambda reader: create_checkpoint_file(reader, file, key_file, output))
+    run_with_service(
+        target, lambda service: create_checkpoint_file(service, file, key_file, output)
+    )
 
 
 def export_sessions(
@@ -233,11 +235,13 @@ def export_sessions(
     if bundle is None:
         if checkpoint is not None:
             raise typer.BadParameter("it goes into a bundle", param_hint="--checkpoint")
-        run_with_reader(
-            target, lambda reader: export_files(reader, sessions, ExportForm(format, stored), to)
+        run_with_service(
+            target, lambda service: export_files(service, sessions, ExportForm(format, stored), to)
         )
     else:
-        run_with_reader(target, lambda reader: export_bundle(reader, sessions, bundle, checkpoint))
+        run_with_service(
+            target, lambda service: export_bundle(service, sessions, bundle, checkpoint)
+        )
 
 
 def compare_what_if(
@@ -278,8 +282,8 @@ def compare_what_if(
         budget=budget,
         model=model,
     )
-    run_with_reader(
+    run_with_service(
         target,
-        lambda reader: print_what_if(reader, form, output, html),
+        lambda service: print_what_if(service, form, output, html),
         with_read_models=not sessions,
     )

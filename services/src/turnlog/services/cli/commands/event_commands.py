@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.command_runner import run_with_reader
+from turnlog.services.cli.command_runner import run_with_service
 from turnlog.services.cli.options import (
     OutputOption,
     PhaseOption,
@@ -47,7 +47,7 @@ def tail_events(
     from turnlog.services.cli.client.event_reads import EventQuery
 
     query = EventQuery(session, after, types, stored)
-    run_with_reader(target, lambda reader: print_events(reader, query, output, live=follow))
+    run_with_service(target, lambda service: print_events(service, query, output, live=follow))
 
 
 def replay_session(
@@ -69,7 +69,7 @@ def replay_session(
     """Play back a session as its user saw it, at the recorded pace."""
     from turnlog.services.cli.terminal_replay import play_session
 
-    run_with_reader(
+    run_with_service(
         target,
-        lambda reader: play_session(reader, session, speed, phase, step=step, prompts=prompts),
+        lambda service: play_session(service, session, speed, phase, step=step, prompts=prompts),
     )

@@ -30,14 +30,13 @@ def show_memory(
     What the next prompt really includes, and what its views and summaries leave out, is shown by
     `turnlog window`.
     """
+    from turnlog.client.operations import build_read
+    from turnlog.services.api.memory_payloads import MemoryView
     from turnlog.services.cli.actions.memory_actions import render_memory
 
-    show_answer(
-        target,
-        lambda service: service.fetch_memory(session, reader, entity),
-        render_memory,
-        output,
-    )
+    query = {"reader": reader, "entity": entity}
+    operation = build_read(f"/v1/sessions/{session}/memory", MemoryView, query)
+    show_answer(target, operation, render_memory, output)
 
 
 def show_references(
@@ -60,38 +59,43 @@ def show_references(
     output: OutputOption = "table",
 ) -> None:
     """Show the latest references; with --intent, what a turn's references resolve to."""
+    from turnlog.client import ClientOperation
+    from turnlog.services.api.memory_payloads import ResolvedReferencesView
     from turnlog.services.api.requests import ResolveReferencesRequest
     from turnlog.services.cli.actions.memory_actions import (
         render_references,
         render_resolved_reference,
     )
+    from turnlog.services.cli.client.shared_reads import fetch_references
     from turnlog.services.cli.key_value_args import parse_pairs
 
     if intent is None:
-        show_answer(
-            target, lambda reader: reader.fetch_references(session), render_references, output
-        )
+        show_answer(target, fetch_references(session), render_references, output)
         return
     request = ResolveReferencesRequest(
         intent=intent,
         entity=entity,
         identifiers=parse_pairs(identifier or (), "--identifier"),
     )
-    show_answer(
-        target,
-        lambda reader: reader.resolve_reference(session, request),
-        render_resolved_reference,
-        output,
+    operation = ClientOperation(
+        "POST",
+        f"/v1/sessions/{session}/references/resolve",
+        ResolvedReferencesView,
+        body=request.model_dump(mode="json"),
     )
+    show_answer(target, operation, render_resolved_reference, output)
 
 
 def show_summaries(
     session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """Show the summaries that replace older turns in prompts."""
+    from turnlog.client.operations import build_read
+    from turnlog.services.api.memory_payloads import SummariesView
     from turnlog.services.cli.actions.memory_actions import render_summaries
 
-    show_answer(target, lambda reader: reader.list_summaries(session), render_summaries, output)
+    operation = build_read(f"/v1/sessions/{session}/summaries", SummariesView)
+    show_answer(target, operation, render_summaries, output)
 
 
 def undo_summary(
@@ -122,6 +126,8 @@ def exclude_turn(
     output: OutputOption = "table",
 ) -> None:
     """Exclude a turn from later windows; the summaries that cover it are undone."""
+    from turnlog.client.operations import build_read
+    from turnlog.services.api.memory_payloads import ExclusionPreviewView
     from turnlog.services.cli.actions.memory_actions import render_exclusion_preview, send_exclusion
 
     if not dry_run:
@@ -129,7 +135,7 @@ def exclude_turn(
         return
     show_answer(
         ReadTarget(url=target.url, data_dir=target.data_dir),
-        lambda reader: reader.preview_exclusion(session, turn),
+        build_read(f"/v1/sessions/{session}/turns/{turn}/exclusion", ExclusionPreviewView),
         render_exclusion_preview,
         output,
     )

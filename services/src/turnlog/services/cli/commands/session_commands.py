@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.command_runner import run_with_reader, show_answer
+from turnlog.services.cli.command_runner import run_with_service, show_answer, show_result
 from turnlog.services.cli.options import (
     AtOption,
     OutputOption,
@@ -18,7 +18,7 @@ from turnlog.services.cli.options import (
 
 if TYPE_CHECKING:
     from turnlog.services.api.prompt_payloads import AssembledPromptView, WindowView
-    from turnlog.services.cli.client.service_reader import ServiceReader
+    from turnlog.services.cli.client.service_client import ServiceClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +94,13 @@ def list_sessions(
     *, filters: SessionListOptions, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """List sessions, newest first."""
+    from turnlog.client.operations import build_read
+    from turnlog.services.api.session_payloads import SessionPage
     from turnlog.services.cli.views.session_view import render_sessions
 
     show_answer(
         target,
-        lambda reader: reader.list_sessions(asdict(filters)),
+        build_read("/v1/sessions", SessionPage, asdict(filters)),
         render_sessions,
         output,
         with_read_models=True,
@@ -115,8 +117,8 @@ def show_session(
     """Show one session with its turns, calls and forks; now or at any sequence."""
     from turnlog.services.cli.actions.query_actions import print_session
 
-    run_with_reader(
-        target, lambda reader: print_session(reader, session, at, output), with_read_models=True
+    run_with_service(
+        target, lambda service: print_session(service, session, at, output), with_read_models=True
     )
 
 
@@ -129,14 +131,10 @@ def show_history(
     output: OutputOption = "table",
 ) -> None:
     """Show the conversation, turn by turn."""
+    from turnlog.services.cli.client.shared_reads import fetch_history
     from turnlog.services.cli.views.session_view import render_conversation
 
-    show_answer(
-        target,
-        lambda reader: reader.fetch_history(session, at, phase),
-        render_conversation,
-        output,
-    )
+    show_answer(target, fetch_history(session, at, phase), render_conversation, output)
 
 
 def show_window(
@@ -160,23 +158,22 @@ def show_window(
     With --text it is the prompt of a turn that does not exist yet. Nothing is written, and no
     model is called.
     """
+    from turnlog.client.operations import ClientOperation, build_read
+    from turnlog.services.api.prompt_payloads import WindowView
     from turnlog.services.cli.actions.query_actions import (
         build_preview_request,
         parse_session_inputs,
     )
     from turnlog.services.cli.views.prompt_view import render_window
 
+    path = f"/v1/sessions/{session}/window"
     if preview == PreviewOptions():
-        show_answer(
-            target,
-            lambda reader: reader.fetch_window(session, call, at, clock),
-            render_window,
-            output,
-        )
+        query = {"call": call, "at": at, "clock": clock}
+        show_answer(target, build_read(path, WindowView, query), render_window, output)
         return
 
-    async def preview_window(reader: ServiceReader) -> WindowView:
-        inputs = await parse_session_inputs(reader, session, preview.inputs)
+    async def preview_window(service: ServiceClient) -> WindowView:
+        inputs = await parse_session_inputs(service, session, preview.inputs)
         form = build_preview_request(
             at,
             clock,
@@ -186,9 +183,11 @@ def show_window(
             budget=preview.budget,
             model=preview.model,
         )
-        return await reader.preview_window(session, form)
+        return await service.send(
+            ClientOperation("POST", path, WindowView, body=form.model_dump(mode="json"))
+        )
 
-    show_answer(target, preview_window, render_window, output)
+    show_result(target, preview_window, render_window, output)
 
 
 def assemble_prompt(
@@ -215,6 +214,8 @@ def assemble_prompt(
     It is the first call that a new session with these attributes would make for its first turn,
     with the segments of the library and the prompt files as they are now. No model is called.
     """
+    from turnlog.client import ClientOperation
+    from turnlog.services.api.prompt_payloads import AssembledPromptView
     from turnlog.services.cli.actions.query_actions import (
         build_assemble_request,
         parse_attributes,
@@ -222,9 +223,9 @@ def assemble_prompt(
     )
     from turnlog.services.cli.views.prompt_view import render_assembled_prompt
 
-    async def assemble(reader: ServiceReader) -> AssembledPromptView:
-        values = await parse_attributes(reader, blueprint, attribute or ())
-        inputs = await parse_inputs(reader, blueprint, preview.inputs)
+    async def assemble(service: ServiceClient) -> AssembledPromptView:
+        values = await parse_attributes(service, blueprint, attribute or ())
+        inputs = await parse_inputs(service, blueprint, preview.inputs)
         form = build_assemble_request(
             blueprint,
             values,
@@ -235,9 +236,12 @@ def assemble_prompt(
             budget=preview.budget,
             model=preview.model,
         )
-        return await reader.assemble_prompt(form)
+        body = form.model_dump(mode="json")
+        return await service.send(
+            ClientOperation("POST", "/v1/assemble", AssembledPromptView, body=body)
+        )
 
-    show_answer(
+    show_result(
         target,
         assemble,
         lambda assembled: render_assembled_prompt(blueprint, assembled),
@@ -261,12 +265,14 @@ def show_growth(
     output: OutputOption = "table",
 ) -> None:
     """Show the growth of prompts: tokens by component and call, trimmed and saved tokens."""
+    from turnlog.client.operations import build_read
+    from turnlog.contract.call_payloads import GrowthView
     from turnlog.services.cli.views.token_view import render_growth
 
     query = {"session": session, "group_by": by, "since": since}
     show_answer(
         target,
-        lambda reader: reader.fetch_growth(query),
+        build_read("/v1/growth", GrowthView, query),
         lambda growth: render_growth(growth, by),
         output,
         with_read_models=True,
@@ -289,4 +295,6 @@ def show_prompt(
     from turnlog.services.cli.client.prompt_reads import fetch_prompt
     from turnlog.services.cli.views.prompt_view import render_prompt
 
-    show_answer(target, lambda reader: fetch_prompt(reader, session, which), render_prompt, output)
+    show_result(
+        target, lambda service: fetch_prompt(service, session, which), render_prompt, output
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 import typer
 
@@ -82,14 +83,12 @@ def show_tool_result(
     output: OutputOption = "table",
 ) -> None:
     """Show the whole result of a tool use, even if prompts contain only a summary."""
+    from turnlog.client.operations import build_read
+    from turnlog.contract.call_payloads import ToolResultView
     from turnlog.services.cli.actions.session_actions import render_tool_result
 
-    show_answer(
-        target,
-        lambda reader: reader.fetch_tool_result(session, call, id),
-        render_tool_result,
-        output,
-    )
+    path = f"/v1/sessions/{session}/calls/{call}/tools/{quote(id, safe='')}"
+    show_answer(target, build_read(path, ToolResultView), render_tool_result, output)
 
 
 def decide_approval(

@@ -20,7 +20,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-import httpx
 from rich.console import Console
 from rich.text import Text
 
@@ -28,9 +27,9 @@ from turnlog.client.sse_events import ApprovalEvent
 from turnlog.events.errors import Refused
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.cli.actions.query_actions import parse_attributes
-from turnlog.services.cli.client.service_connection import create_client as open_client
+from turnlog.services.cli.client.service_client import ServiceClient, create_client
 from turnlog.services.cli.client.service_location import require_service
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.shared_reads import fetch_session
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.approval_questions import describe_decision, request_decision
 from turnlog.services.cli.conversation.reply_display import AskedApproval, ReplyDisplay
@@ -71,23 +70,22 @@ def run_chat(
     url = require_service(target).url
     console = create_output_console()
     with asyncio.Runner() as runner:
-        client = open_client(url)
+        service = create_client(url)
         try:
-            conversation = runner.run(_open_conversation(client, session, blueprint, attributes))
+            conversation = runner.run(_open_conversation(service, session, blueprint, attributes))
             console.print(Text(f"session {conversation.session}  {url}\n", MUTED))
             ChatTerminal(runner, conversation, console).run_turns()
         finally:
-            runner.run(client.aclose())
+            runner.run(service.close())
 
 
 async def _open_conversation(
-    client: httpx.AsyncClient, session: str | None, blueprint: str, attributes: Sequence[str]
+    service: ServiceClient, session: str | None, blueprint: str, attributes: Sequence[str]
 ) -> SessionConversation:
-    reader = ServiceReader(client)
     if session is not None:
-        return SessionConversation(client, (await reader.fetch_session(session)).session)
-    values = await parse_attributes(reader, blueprint, attributes)
-    return SessionConversation(client, (await open_session(client, blueprint, values)).session)
+        return SessionConversation(service, (await service.send(fetch_session(session))).session)
+    values = await parse_attributes(service, blueprint, attributes)
+    return SessionConversation(service, (await open_session(service, blueprint, values)).session)
 
 
 _ANSI_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")

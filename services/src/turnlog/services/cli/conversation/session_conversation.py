@@ -11,16 +11,15 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-import httpx
 from pydantic import JsonValue
 
+from turnlog.client.operations import ClientOperation, build_command
 from turnlog.client.sse_events import ApprovalEvent, SseMessage
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
-from turnlog.services.cli.client.http_responses import stream_messages
-from turnlog.services.cli.client.service_connection import send_client_command
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
+from turnlog.services.cli.client.shared_reads import fetch_session
 
 END_EVENTS: Final = frozenset({"done", "redact", "failed", "cancelled"})
 """Names of the events that end a turn's stream."""
@@ -32,7 +31,7 @@ MAX_RECONNECTS: Final = 20
 class SessionConversation:
     """A conversation with one session."""
 
-    client: httpx.AsyncClient
+    service: ServiceClient
     session: str
     user: str | None = None
     """Who asks, where no proxy names users."""
@@ -40,16 +39,12 @@ class SessionConversation:
     async def submit_turn(self, text: str) -> SubmittedTurn:
         path = f"/v1/sessions/{self.session}/turns"
         body = {"text": text, "user": self.user}
-        return await send_client_command(
-            client=self.client, method="POST", path=path, body=body, answer_type=SubmittedTurn
-        )
+        return await self.service.send(build_command(path, body, SubmittedTurn))
 
     async def cancel_turn(self) -> None:
         """Cancel the open turn."""
         path = f"/v1/sessions/{self.session}/cancel"
-        await send_client_command(
-            client=self.client, method="POST", path=path, body={}, answer_type=CommandResult
-        )
+        await self.service.send(build_command(path, {}, CommandResult))
 
     async def decide_approval(
         self, event: ApprovalEvent, decision: ApprovalDecision, reason: str = ""
@@ -57,9 +52,7 @@ class SessionConversation:
         """Approve or refuse a tool that waits for it, here or in a child session."""
         path = f"/v1/sessions/{event.session}/turns/{event.turn}/approvals/{event.approval}"
         body: dict[str, JsonValue] = {"decision": decision, "reason": reason}
-        await send_client_command(
-            client=self.client, method="POST", path=path, body=body, answer_type=CommandResult
-        )
+        await self.service.send(build_command(path, body, CommandResult))
 
     async def watch_turn(self, turn: SubmittedTurn, cursor: str = "") -> AsyncGenerator[SseMessage]:
         """Yield the frames of a turn after a cursor until its end.
@@ -76,12 +69,11 @@ class SessionConversation:
 
     def _stream_frames(self, stream: str, cursor: str) -> AsyncGenerator[SseMessage]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
-        request = self.client.build_request("GET", stream, headers=headers)
-        return stream_messages(self.client, request)
+        return self.service.stream_messages(ClientOperation("GET", stream, object, headers=headers))
 
 
 async def open_session(
-    client: httpx.AsyncClient,
+    service: ServiceClient,
     blueprint: str,
     attributes: dict[str, JsonValue],
     profile: str | None = None,
@@ -91,9 +83,7 @@ async def open_session(
         "attributes": attributes,
         "profile": profile,
     }
-    return await send_client_command(
-        client=client, method="POST", path="/v1/sessions", body=body, answer_type=OpenedSession
-    )
+    return await service.send(build_command("/v1/sessions", body, OpenedSession))
 
 
 async def find_follow_up_turn(
@@ -103,7 +93,7 @@ async def find_follow_up_turn(
 
     Only a session with phases has such turns, for example a debrief.
     """
-    session = await ServiceReader(conversation.client).fetch_session(conversation.session)
+    session = await conversation.service.send(fetch_session(conversation.session))
     if session.phase is None or session.turns <= turn.turn:
         return None
     number = turn.turn + 1

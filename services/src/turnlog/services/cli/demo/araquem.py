@@ -13,11 +13,12 @@ from pydantic import JsonValue
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.client.operations import build_command
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import QuestionAnswer
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
-from turnlog.services.cli.client.service_connection import send_client_command
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
+from turnlog.services.cli.client.shared_reads import fetch_history, fetch_references, list_calls
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
@@ -46,16 +47,15 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
         await _post_question(stage, conversation, question)
     session = await _find_session(stage, conversation)
     await stage.show_events(session)
-    reader = ServiceReader(stage.client)
     await stage.begin_scene(
         "What was meant without being said", "`turnlog references`, and the record"
     )
-    stage.console.print(await _render_references(reader, session))
-    last = (await reader.list_calls(session)).calls[-1]
+    stage.console.print(await _render_references(stage.service, session))
+    last = (await stage.service.send(list_calls(session))).calls[-1]
     await stage.begin_scene(
         "What the model was sent", "the facts are the resolver's, word for word"
     )
-    stage.console.print(render_prompt(await fetch_prompt(reader, session, last.call)))
+    stage.console.print(render_prompt(await fetch_prompt(stage.service, session, last.call)))
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session, conversation)
 
@@ -68,9 +68,7 @@ async def _post_question(stage: DemoStage, conversation: str, question: str) -> 
         "client_id": CLIENT_ID,
         "nickname": "Ada",
     }
-    answered = await send_client_command(
-        client=stage.client, method="POST", path="/v1/ask", body=form, answer_type=QuestionAnswer
-    )
+    answered = await stage.service.send(build_command("/v1/ask", form, QuestionAnswer))
     reply = answered.answer or f"(nothing: {answered.status.reason})"
     stage.console.print(render_labelled_text("reply", reply, REPLY_COLOUR, LABEL_WIDTH))
 
@@ -79,24 +77,18 @@ async def _find_session(stage: DemoStage, conversation: str) -> str:
     """Find the session of the conversation by its key, as the application does."""
     key: JsonValue = {"client_id": CLIENT_ID, "conversation_id": conversation}
     form: dict[str, JsonValue] = {"blueprint": "araquem", "key": key}
-    found = await send_client_command(
-        client=stage.client,
-        method="POST",
-        path="/v1/sessions",
-        body=form,
-        answer_type=OpenedSession,
-    )
+    found = await stage.service.send(build_command("/v1/sessions", form, OpenedSession))
     return found.session
 
 
-async def _render_references(reader: ServiceReader, session: str) -> Table:
+async def _render_references(service: ServiceClient, session: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style=MUTED, pad_edge=False)
     for title in ("turn", "asked", "answered by"):
         table.add_column(title)
-    for turn in (await reader.fetch_history(session)).turns:
+    for turn in (await service.send(fetch_history(session))).turns:
         by = f"the resolver: {turn.fallback}" if turn.fallback else "the model"
         table.add_row(str(turn.turn), turn.text or "", by)
-    last = (await reader.fetch_references(session)).last_reference or {}
+    last = (await service.send(fetch_references(session))).last_reference or {}
     table.caption = Text(f"spoken of last: {last.get('ticker')}, in turn {last.get('turn_index')}")
     table.caption_justify = "left"
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.shared_reads import list_calls
 from turnlog.services.cli.conversation.session_conversation import SessionConversation, open_session
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
@@ -22,17 +22,16 @@ TURNS: Final = (
 
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    session = (await open_session(stage.client, "assistant", {})).session
+    session = (await open_session(stage.service, "assistant", {})).session
     await stage.begin_scene("A conversation", f"session {session} · {model}")
-    conversation = SessionConversation(stage.client, session)
+    conversation = SessionConversation(stage.service, session)
     for place, text in enumerate(TURNS):
         stage.console.print("\n" if place else "", end="")
         await stage.play_turn(conversation, text)
     await stage.show_events(session)
-    reader = ServiceReader(stage.client)
-    last = (await reader.list_calls(session)).calls[-1]
+    last = (await stage.service.send(list_calls(session))).calls[-1]
     await stage.begin_scene("What the model was sent", "each layer, and where it came from")
-    stage.console.print(render_prompt(await fetch_prompt(reader, session, last.call)))
+    stage.console.print(render_prompt(await fetch_prompt(stage.service, session, last.call)))
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session)
 

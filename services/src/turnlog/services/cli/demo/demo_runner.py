@@ -24,7 +24,7 @@ from rich.text import Text
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.services.all_in_one import ServiceAddresses, run_all_in_one
-from turnlog.services.cli.client.service_connection import create_client
+from turnlog.services.cli.client.service_client import create_client
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.demo import araquem, assistant, game_master, trickster, uderia
 from turnlog.services.cli.demo.demo_stage import DemoLocation, DemoStage
@@ -126,8 +126,8 @@ async def _play_scenario(
     play: DemoScenario, addresses: ServiceAddresses, model: str, *, keep_running: bool
 ) -> None:
     location = DemoLocation(addresses.http, addresses.data_dir, shlex.quote(sys.argv[0]))
-    async with create_client(addresses.http) as reached:
-        stage = DemoStage(reached, location)
+    async with create_client(addresses.http) as service:
+        stage = DemoStage(service, location)
         session, commands = await play.play_scenario(stage, model)
         if keep_running:
             await stage.begin_scene("Your turn", "everything stays up")

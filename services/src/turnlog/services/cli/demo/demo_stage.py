@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import httpx
 import typer
 from rich.console import Console
 from rich.rule import Rule
@@ -19,7 +18,7 @@ from rich.text import Text
 from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.verification_reads import verify_session
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.reply_display import LabelledTextWriter, ReplyDisplay
@@ -50,7 +49,7 @@ class DemoLocation:
 class DemoStage:
     """A running demo and the console it plays on."""
 
-    client: httpx.AsyncClient
+    service: ServiceClient
     location: DemoLocation
     console: Console = field(default_factory=create_output_console)
 
@@ -67,8 +66,7 @@ class DemoStage:
 
     async def show_events(self, session: str) -> int:
         """Show all events of a session; return the sequence of the last one."""
-        reader = ServiceReader(self.client)
-        events = [event async for event in read_events(reader, EventQuery(session))]
+        events = [event async for event in read_events(self.service, EventQuery(session))]
         await self.begin_scene(
             "What the log holds", "every event in order; what follows is read from it"
         )
@@ -79,7 +77,7 @@ class DemoStage:
         """Show the verification of each session; exit with code 5 where one fails."""
         await self.begin_scene("Whether that is true", "the same checks as `turnlog verify`")
         for place, session in enumerate(sessions):
-            verified = await verify_session(ServiceReader(self.client), session)
+            verified = await verify_session(self.service, session)
             if place:
                 self.console.print()
             self.console.print(render_session_verification(verified))

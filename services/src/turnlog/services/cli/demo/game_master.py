@@ -11,13 +11,12 @@ from typing import Final
 from pydantic import JsonValue
 from rich.table import Table
 
+from turnlog.client.operations import build_command
 from turnlog.events.model.manifest import Manifest
-from turnlog.services.api.segment_payloads import SegmentImportResult
+from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
-from turnlog.services.cli.client.service_connection import send_client_command
-from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     open_session,
@@ -81,21 +80,14 @@ LONG_SPEECH: Final = (
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     body = build_import_body(read_segment_files([SEGMENT_FILE]))
-    imported = await send_client_command(
-        client=stage.client,
-        method="POST",
-        path=IMPORT_PATH,
-        body=body,
-        answer_type=SegmentImportResult,
-    )
-    session = (await open_session(stage.client, "game-master", SESSION_ATTRIBUTES)).session
+    imported = await stage.service.send(build_command(IMPORT_PATH, body, SegmentImportResult))
+    session = (await open_session(stage.service, "game-master", SESSION_ATTRIBUTES)).session
     await stage.begin_scene("A story", f"session {session} · {imported.rows} segments · {model}")
     await _play_turn(stage, session, "I knock at the lighthouse door.", tier=0)
     await _play_turn(stage, session, "I ask her why the light is dark.", tier=1)
     await _play_turn(stage, session, LONG_SPEECH * 8, tier=2, token_budget=TOKEN_BUDGET)
     await stage.show_events(session)
-    reader = ServiceReader(stage.client)
-    last = await fetch_prompt(reader, session, "3.1")
+    last = await fetch_prompt(stage.service, session, "3.1")
     await stage.begin_scene(
         "What the model was sent", f"delimited layers, within {TOKEN_BUDGET:,} tokens"
     )
@@ -124,14 +116,12 @@ async def _play_turn(
     await stage.print_typed_line(
         "you", USER_COLOUR, text if len(text) < len(LONG_SPEECH) * 2 else f"{LONG_SPEECH}(...)"
     )
-    turn = await send_client_command(
-        client=stage.client,
-        method="POST",
-        path=f"/v1/sessions/{session}/turns",
-        body={"text": text, "inputs": inputs},
-        answer_type=SubmittedTurn,
+    turn = await stage.service.send(
+        build_command(
+            f"/v1/sessions/{session}/turns", {"text": text, "inputs": inputs}, SubmittedTurn
+        )
     )
-    await stage.show_reply(SessionConversation(stage.client, session), turn)
+    await stage.show_reply(SessionConversation(stage.service, session), turn)
 
 
 def _render_trim_steps(manifest: Manifest) -> Table:
@@ -152,9 +142,9 @@ async def _edit_segment(stage: DemoStage, imported: SegmentImportResult) -> None
         "A segment is edited", "the next call is given it; no prompt of before changes"
     )
     change = {"content": NEW_ROLE}
-    answer = await stage.client.patch(f"/v1/segments/{imported.added[0]}", json=change)
-    answer.raise_for_status()
-    stage.console.print(f"segment {imported.added[0]}, version {answer.json()['version']}")
+    path = f"/v1/segments/{imported.added[0]}"
+    edited = await stage.service.send(build_command(path, change, SegmentChangeResult, "PATCH"))
+    stage.console.print(f"segment {imported.added[0]}, version {edited.version}")
 
 
 def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from turnlog.client.operations import build_command
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
-from turnlog.services.cli.client.service_connection import send_client_command
-from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.client.shared_reads import fetch_history
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     find_follow_up_turn,
@@ -46,18 +46,17 @@ ENDING_SIGNAL: Final = "understood"
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     session = (
-        await open_session(stage.client, "trickster", {"task": TASK, "locale": "en"})
+        await open_session(stage.service, "trickster", {"task": TASK, "locale": "en"})
     ).session
     await stage.begin_scene("A lesson", f"session {session} · {model} · in English")
-    withheld = await _play_lesson(stage, SessionConversation(stage.client, session))
+    withheld = await _play_lesson(stage, SessionConversation(stage.service, session))
     await stage.show_events(session)
     after = withheld + 1 if withheld else len(TURNS)
     suffix = ", and who had it said to him" if withheld else ""
     await stage.begin_scene("Why the trickster said that", f"turn {after}, layer by layer{suffix}")
-    reader = ServiceReader(stage.client)
-    explanation = await fetch_explanation(reader, session, str(after))
+    explanation = await fetch_explanation(stage.service, session, str(after))
     stage.console.print(
-        render_why(explanation, await fetch_prompt(reader, session, explanation.call))
+        render_why(explanation, await fetch_prompt(stage.service, session, explanation.call))
     )
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session, withheld)
@@ -65,16 +64,10 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
 
 async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> int | None:
     """Play the lesson; return the first turn whose reply was redacted, or None."""
-    reader, session = ServiceReader(stage.client), conversation.session
+    session = conversation.session
     await stage.print_typed_line("choose", FAMILY_COLOURS["phase"], f"{CHOICE}, without reading")
     here = f"/v1/sessions/{session}"
-    await send_client_command(
-        client=stage.client,
-        method="POST",
-        path=f"{here}/choices",
-        body={"choice": CHOICE},
-        answer_type=CommandResult,
-    )
+    await stage.service.send(build_command(f"{here}/choices", {"choice": CHOICE}, CommandResult))
     turn: SubmittedTurn | None = None
     for text in TURNS:
         if turn and (await find_follow_up_turn(conversation, turn)):
@@ -82,17 +75,13 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
         stage.console.print()
         turn = await stage.play_turn(conversation, text)
     if turn and not await find_follow_up_turn(conversation, turn):
-        await send_client_command(
-            client=stage.client,
-            method="POST",
-            path=f"{here}/phase",
-            body={"signal": ENDING_SIGNAL},
-            answer_type=CommandResult,
+        await stage.service.send(
+            build_command(f"{here}/phase", {"signal": ENDING_SIGNAL}, CommandResult)
         )
     while turn and (turn := await find_follow_up_turn(conversation, turn)):
         stage.console.print()
         await stage.show_reply(conversation, turn)
-    turns = (await reader.fetch_history(session)).turns
+    turns = (await stage.service.send(fetch_history(session))).turns
     return next((each.turn for each in turns if each.redacted), None)
 
 

@@ -14,7 +14,9 @@ from pydantic import JsonValue
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.contract.quota_payloads import QuotaView, build_quota_path
+from turnlog.client import tenant_operations
+from turnlog.client.operations import build_command, build_read
+from turnlog.contract.call_payloads import GrowthView
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import ToolReturned
@@ -22,8 +24,6 @@ from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
 from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
-from turnlog.services.cli.client.service_connection import send_client_command
-from turnlog.services.cli.client.service_reader import QueryParameters, ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     open_session,
@@ -92,17 +92,15 @@ COORDINATED_QUESTION: Final = "Was there a storm yesterday, and what would we do
 
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    session = (await open_session(stage.client, "uderia", {})).session
-    conversation = SessionConversation(stage.client, session)
+    session = (await open_session(stage.service, "uderia", {})).session
+    conversation = SessionConversation(stage.service, session)
     await stage.begin_scene("Thinking aloud", f"session {session} · {model}")
     await stage.play_turn(conversation, FIRST_TEXT)
     await stage.begin_scene("Going to work", "phase by phase; only what is said goes along")
     for phase, carried in PHASE_MOVES.items():
         await stage.print_typed_line(phase, FAMILY_COLOURS["phase"], carried)
         path, move = f"/v1/sessions/{session}/phase", {"to": phase, "carry": carried}
-        await send_client_command(
-            client=stage.client, method="POST", path=path, body=move, answer_type=CommandResult
-        )
+        await stage.service.send(build_command(path, move, CommandResult))
     stage.console.print()
     await stage.play_turn(conversation, QUESTION)
     stage.console.print()
@@ -110,15 +108,14 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await _play_adaptation(stage, conversation)
     coordinator = await _play_coordination(stage)
     last = await stage.show_events(session)
-    reader = ServiceReader(stage.client)
     await stage.begin_scene(
         "What the plan was made from", "twenty tools, and nothing of the first phase"
     )
-    stage.console.print(render_prompt(await fetch_prompt(reader, session, PLAN_CALL)))
-    await _show_adaptation(stage, reader, session)
+    stage.console.print(render_prompt(await fetch_prompt(stage.service, session, PLAN_CALL)))
+    await _show_adaptation(stage, session)
     await stage.begin_scene("What each contributor cost", "call by call, as `turnlog growth`")
-    parameters: QueryParameters = {"session": session, "group_by": "kind", "min_sequence": last}
-    growth = await reader.fetch_growth(parameters)
+    parameters = {"session": session, "group_by": "kind", "min_sequence": last}
+    growth = await stage.service.send(build_read("/v1/growth", GrowthView, parameters))
     stage.console.print(render_growth(growth, "kind"))
     await stage.show_verification(session, coordinator)
     return session, await _build_next_commands(stage, session)
@@ -153,20 +150,12 @@ async def _play_adaptation(stage: DemoStage, conversation: SessionConversation) 
 
 async def _play_coordination(stage: DemoStage) -> str:
     """Play a turn of a coordinator for a user with a quota of one; return its session."""
-    quota = build_quota_path(USER)
-    await send_client_command(
-        client=stage.client,
-        method="PUT",
-        path=quota,
-        body={"requests_per_day": 1},
-        answer_type=QuotaView,
-    )
-    session = (await open_session(stage.client, "uderia", {}, "genie")).session
+    await stage.service.send(tenant_operations.set_quota(USER, {"requests_per_day": 1}))
+    session = (await open_session(stage.service, "uderia", {}, "genie")).session
     await stage.begin_scene("Asking two colleagues at once", f"session {session} · for {USER}")
-    conversation = SessionConversation(stage.client, session, USER)
+    conversation = SessionConversation(stage.service, session, USER)
     await stage.play_turn(conversation, COORDINATED_QUESTION)
-    reader = ServiceReader(stage.client)
-    events = [each async for each in read_events(reader, EventQuery(session))]
+    events = [each async for each in read_events(stage.service, EventQuery(session))]
     stage.console.print()
     stage.console.print(
         render_events(each for each in events if isinstance(each.event, _CHILD_EVENTS))
@@ -179,11 +168,11 @@ async def _play_coordination(stage: DemoStage) -> str:
     return session
 
 
-async def _show_adaptation(stage: DemoStage, reader: ServiceReader, session: str) -> None:
+async def _show_adaptation(stage: DemoStage, session: str) -> None:
     await stage.begin_scene(
         "How a case was adapted", f"of `turnlog why`, what the case decided in call {ADAPTED_CALL}"
     )
-    explanation = await fetch_explanation(reader, session, ADAPTED_CALL)
+    explanation = await fetch_explanation(stage.service, session, ADAPTED_CALL)
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -202,9 +191,7 @@ async def _show_adaptation(stage: DemoStage, reader: ServiceReader, session: str
 
 async def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:
     http, turnlog = stage.location.http, stage.location.turnlog_command
-    events = [
-        each.event async for each in read_events(ServiceReader(stage.client), EventQuery(session))
-    ]
+    events = [each.event async for each in read_events(stage.service, EventQuery(session))]
     results = [each for each in events if isinstance(each, ToolReturned) and each.result]
     longest = max(results, key=lambda each: each.characters, default=None)
     return (

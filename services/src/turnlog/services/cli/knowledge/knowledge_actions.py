@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from pydantic import JsonValue
 
+from turnlog.client import PutEntryRequest, tenant_operations
+from turnlog.client.operations import build_command
 from turnlog.contract.knowledge_payloads import (
     KnowledgeChangeResult,
-    KnowledgeSearchResult,
 )
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
@@ -27,9 +27,8 @@ from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput
 from turnlog.services.cli.actions.verification import create_progress_bar
-from turnlog.services.cli.client.service_connection import (
+from turnlog.services.cli.client.service_client import (
     create_client,
-    send_client_command,
     send_command,
 )
 from turnlog.services.cli.client.service_location import require_service
@@ -46,10 +45,6 @@ from turnlog.services.cli.knowledge.knowledge_view import (
 )
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.segments.segment_view import render_segment_faults
-
-IMPORT_PATH: Final = "/v1/knowledge/import"
-
-SEARCH_PATH: Final = "/v1/knowledge/search"
 
 BATCH_ENTRIES: Final = 500
 """Entries of one request of an import, if no single file has more."""
@@ -73,13 +68,8 @@ async def send_entry(
     text = str(fields["text"])
     text = sys.stdin.read() if text == _READ_STDIN else text
     name = entry or compute_digest(text).removeprefix("sha256:")[:16]
-    done = await send_command(
-        target=target,
-        method="PUT",
-        path=_build_path(collection, name),
-        body={**fields, "text": text},
-        answer_type=KnowledgeChangeResult,
-    )
+    form = PutEntryRequest.model_validate({**fields, "text": text})
+    done = await send_command(target, tenant_operations.put_entry(collection, name, form))
     print_answer(done, render_knowledge_change(done, name), output)
 
 
@@ -87,11 +77,11 @@ async def send_removal(
     target: ServiceTarget, collection: str, entries: Sequence[str], output: OutputFormat
 ) -> None:
     """Remove entries, or the whole collection if none is named."""
-    for entry in entries or (None,):
-        path = _build_path(collection, entry)
-        done = await send_command(
-            target=target, method="DELETE", path=path, body={}, answer_type=KnowledgeChangeResult
-        )
+    if not entries:
+        done = await send_command(target, tenant_operations.remove_collection(collection))
+        print_answer(done, render_knowledge_change(done, None), output)
+    for entry in entries:
+        done = await send_command(target, tenant_operations.remove_entry(collection, entry))
         print_answer(done, render_knowledge_change(done, entry), output)
 
 
@@ -99,9 +89,7 @@ async def send_search(
     target: ServiceTarget, form: Mapping[str, JsonValue], output: OutputFormat
 ) -> None:
     """Search collections and print the hits."""
-    found = await send_command(
-        target=target, method="POST", path=SEARCH_PATH, body=form, answer_type=KnowledgeSearchResult
-    )
+    found = await send_command(target, tenant_operations.search_knowledge(form))
     print_answer(found, render_hits(found), output)
 
 
@@ -119,18 +107,14 @@ async def import_knowledge(
     batches = list(split_batches(found.files))
     added = edited = removed = sequence = 0
     total = sum(len(batch) for batch in batches)
-    async with create_client(require_service(target).url) as client:
+    async with create_client(require_service(target).url) as service:
         with create_progress_bar() as bar:
             task = bar.add_task("importing", total=total)
             for batch in batches:
                 body = build_import_body(collection, [each.entry for each in batch])
                 try:
-                    done = await send_client_command(
-                        client=client,
-                        method="POST",
-                        path=IMPORT_PATH,
-                        body=body,
-                        answer_type=KnowledgeChangeResult,
+                    done = await service.send(
+                        build_command("/v1/knowledge/import", body, KnowledgeChangeResult)
                     )
                 except Refused as refused:
                     fault = _locate_fault(refused, batch)
@@ -167,30 +151,12 @@ def split_batches(files: Iterable[Sequence[FileEntry]]) -> Iterator[list[FileEnt
 
 
 def build_import_body(collection: str, entries: Iterable[EntryInput]) -> dict[str, JsonValue]:
-    """Return the request that imports entries."""
+    """Return the request that imports entries; it is the service that checks them."""
     return {
         "collection": collection,
-        "entries": [_build_entry_body(entry) for entry in entries],
+        "entries": [asdict(entry) for entry in entries],
         "replace_sources": True,
     }
-
-
-def _build_entry_body(entry: EntryInput) -> dict[str, JsonValue]:
-    return {
-        "id": entry.id,
-        "text": entry.text,
-        "kind": entry.kind,
-        "title": entry.title,
-        "source": entry.source,
-        "tags": list(entry.tags),
-        "attributes": dict[str, JsonValue](entry.attributes),
-        "efficiency": entry.efficiency,
-    }
-
-
-def _build_path(collection: str, entry: str | None) -> str:
-    path = f"/v1/knowledge/collections/{quote(collection, safe='')}"
-    return path if entry is None else f"{path}/entries/{quote(entry, safe='')}"
 
 
 def _locate_fault(refused: Refused, batch: Sequence[FileEntry]) -> BlueprintFault | None:

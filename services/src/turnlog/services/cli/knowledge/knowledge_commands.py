@@ -58,21 +58,21 @@ def list_knowledge(
     output: OutputOption = "table",
 ) -> None:
     """List collections, or the entries of one."""
+    from turnlog.client import tenant_operations
     from turnlog.services.cli.knowledge.knowledge_view import render_collections, render_entries
 
     if collection is None:
         show_answer(
             target,
-            lambda reader: reader.list_collections(),
+            tenant_operations.list_collections(None),
             render_collections,
             output,
             with_read_models=True,
         )
         return
-    query = {"limit": limit, "after": after}
     show_answer(
         target,
-        lambda reader: reader.list_entries(collection, query),
+        tenant_operations.list_entries(collection, after, limit, None),
         render_entries,
         output,
         with_read_models=True,

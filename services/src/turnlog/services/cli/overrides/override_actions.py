@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import sys
 from typing import Final
-from urllib.parse import urlencode
 
-from turnlog.contract.override_payloads import (
-    OverrideRemovalResult,
-    OverrideTextView,
-    build_override_path,
-)
-from turnlog.services.cli.client.service_connection import CommandBody, send_command
+from turnlog.client import tenant_operations
+from turnlog.services.cli.client.service_client import send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.overrides.override_view import (
@@ -26,31 +21,23 @@ async def send_override(
     target: ServiceTarget,
     place: tuple[str, str, str],
     text: str,
-    fields: CommandBody,
+    fields: dict[str, str | None],
     output: OutputFormat,
 ) -> None:
-    """Set a user's own text; `place` is blueprint, category and user."""
-    body = {**fields, "text": sys.stdin.read() if text == _READ_STDIN else text}
-    done = await send_command(
-        target=target,
-        method="PUT",
-        path=build_override_path(*place),
-        body=body,
-        answer_type=OverrideTextView,
-    )
+    """Set a user's own text; `place` is user, blueprint and category."""
+    form = {**fields, "text": sys.stdin.read() if text == _READ_STDIN else text}
+    done = await send_command(target, tenant_operations.set_override(*place, form))
     print_answer(done, render_override_change(done), output)
 
 
 async def send_removal(
     target: ServiceTarget,
     place: tuple[str, str, str],
-    fields: dict[str, str | None],
+    profile: str | None,
+    provider: str | None,
     output: OutputFormat,
 ) -> None:
-    """Remove a user's own text; `place` is blueprint, category and user."""
-    query = urlencode({name: value for name, value in fields.items() if value is not None})
-    path = "?".join(filter(None, (build_override_path(*place), query)))
-    done = await send_command(
-        target=target, method="DELETE", path=path, body={}, answer_type=OverrideRemovalResult
-    )
+    """Remove a user's own text; `place` is user, blueprint and category."""
+    operation = tenant_operations.remove_override(*place, profile=profile, provider=provider)
+    done = await send_command(target, operation)
     print_answer(done, render_override_removal(), output)

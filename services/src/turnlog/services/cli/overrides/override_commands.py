@@ -56,7 +56,7 @@ def set_override(
     run_async(
         send_override(
             target=target,
-            place=(blueprint, category, user),
+            place=(user, blueprint, category),
             text=text,
             fields=asdict(place),
             output=output,
@@ -74,10 +74,11 @@ def list_overrides(
     output: OutputOption = "table",
 ) -> None:
     """List a user's own prompt texts."""
+    from turnlog.client import tenant_operations
     from turnlog.services.cli.overrides.override_view import render_overrides
 
-    query = {"user": user, "blueprint": blueprint}
-    show_answer(target, lambda reader: reader.list_overrides(query), render_overrides, output)
+    operation = tenant_operations.list_overrides(user, blueprint)
+    show_answer(target, operation, render_overrides, output)
 
 
 def show_override(
@@ -90,14 +91,17 @@ def show_override(
     output: OutputOption = "table",
 ) -> None:
     """Show a user's own text of a prompt category."""
+    from turnlog.client import tenant_operations
     from turnlog.services.cli.overrides.override_view import render_override
 
-    show_answer(
-        target,
-        lambda reader: reader.fetch_override((blueprint, category, user), asdict(place)),
-        render_override,
-        output,
+    operation = tenant_operations.fetch_override(
+        user=user,
+        blueprint=blueprint,
+        category=category,
+        profile=place.profile,
+        provider=place.provider,
     )
+    show_answer(target, operation, render_override, output)
 
 
 def remove_override(
@@ -115,4 +119,12 @@ def remove_override(
     """
     from turnlog.services.cli.overrides.override_actions import send_removal
 
-    run_async(send_removal(target, (blueprint, category, user), asdict(place), output))
+    run_async(
+        send_removal(
+            target=target,
+            place=(user, blueprint, category),
+            profile=place.profile,
+            provider=place.provider,
+            output=output,
+        )
+    )

@@ -62,9 +62,10 @@ def show_quota(
     output: OutputOption = "table",
 ) -> None:
     """Show what is left of a user's limits, or the limits of all users."""
+    from turnlog.client import tenant_operations
     from turnlog.services.cli.quotas.quota_view import render_quota, render_quotas
 
     if user is None:
-        show_answer(target, lambda reader: reader.list_quotas(), render_quotas, output)
+        show_answer(target, tenant_operations.list_quotas(), render_quotas, output)
     else:
-        show_answer(target, lambda reader: reader.fetch_quota(user), render_quota, output)
+        show_answer(target, tenant_operations.fetch_quota(user), render_quota, output)

@@ -16,6 +16,7 @@ from typing import Final
 from pydantic import JsonValue
 from rich.text import Text
 
+from turnlog.client.operations import build_command
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
@@ -23,7 +24,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 )
 from turnlog.projections.library.segment_inputs import SegmentInput
 from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
-from turnlog.services.cli.client.service_connection import CommandBody, send_command
+from turnlog.services.cli.client.service_client import send_command
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.segments import import_rows
@@ -33,6 +34,8 @@ from turnlog.services.cli.segments.segment_view import (
     render_segment_change,
     render_segment_faults,
 )
+
+CommandBody = Mapping[str, JsonValue]
 
 RowParser = Callable[[str, str], Iterator[ImportedSegmentRow]]
 
@@ -107,13 +110,7 @@ async def send_new_segment(
 ) -> None:
     body = {"content": _read_text(text), **fields}
     _print_change(
-        await send_command(
-            target=target,
-            method="POST",
-            path="/v1/segments",
-            body=body,
-            answer_type=SegmentChangeResult,
-        ),
+        await send_command(target, build_command("/v1/segments", body, SegmentChangeResult)),
         "added",
         output,
     )
@@ -125,11 +122,7 @@ async def send_segment_edit(
     """Change a segment's text or activate or deactivate it."""
     body = {"content": None if text is None else _read_text(text), **fields}
     done = await send_command(
-        target=target,
-        method="PATCH",
-        path=f"/v1/segments/{segment}",
-        body=body,
-        answer_type=SegmentChangeResult,
+        target, build_command(f"/v1/segments/{segment}", body, SegmentChangeResult, "PATCH")
     )
     _print_change(done, "is as you asked", output)
 
@@ -143,11 +136,7 @@ async def import_segment_files(
         return _print_faults(found.faults, output)
     try:
         done = await send_command(
-            target=target,
-            method="POST",
-            path=IMPORT_PATH,
-            body=build_import_body(found),
-            answer_type=SegmentImportResult,
+            target, build_command(IMPORT_PATH, build_import_body(found), SegmentImportResult)
         )
     except Refused as refused:
         fault = _locate_fault(refused, [row for row, _ in found.segments])

@@ -81,11 +81,13 @@ def list_segments(
     *, filters: SegmentListOptions, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """List segments, a line for each variant."""
+    from turnlog.client.operations import build_read
+    from turnlog.services.api.segment_payloads import SegmentPage
     from turnlog.services.cli.segments.segment_view import render_segments
 
     show_answer(
         target,
-        lambda reader: reader.list_segments(asdict(filters)),
+        build_read("/v1/segments", SegmentPage, asdict(filters)),
         render_segments,
         output,
         with_read_models=True,
@@ -96,9 +98,12 @@ def show_segment(
     segment: SegmentArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """Show one segment with all its versions."""
+    from turnlog.client.operations import build_read
+    from turnlog.services.api.segment_payloads import SegmentView
     from turnlog.services.cli.segments.segment_view import render_segment
 
-    show_answer(target, lambda reader: reader.fetch_segment(segment), render_segment, output)
+    operation = build_read(f"/v1/segments/{segment}", SegmentView)
+    show_answer(target, operation, render_segment, output)
 
 
 def add_segment(

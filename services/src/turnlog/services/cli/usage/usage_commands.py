@@ -29,12 +29,13 @@ def show_usage(
     output: OutputOption = "table",
 ) -> None:
     """Show what turns used: tokens, cost, failures, and what retrieval saved."""
+    from turnlog.client import tenant_operations
     from turnlog.services.cli.usage.usage_view import render_usage
 
     query = {"group_by": by, "user": user, "since": since, "until": until}
     show_answer(
         target,
-        lambda reader: reader.fetch_usage(query),
+        tenant_operations.fetch_usage(query),
         lambda report: render_usage(report, by),
         output,
         with_read_models=True,

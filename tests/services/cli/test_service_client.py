@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import httpx
 import pytest
 
+from tests.support.processes.service_connection import connect_service
+from turnlog.client import ClientOperation
 from turnlog.client.sse_events import SseMessage
+from turnlog.contract.override_payloads import OverrideRemovalResult
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.services.cli.client.http_responses import (
-    open_response,
-    send_request,
-    stream_lines,
-    stream_messages,
-)
+from turnlog.services.cli.client.service_client import ServiceClient
 
 TEXT = "one\u2028two\x85three\x0cfour"
 """Line breaks for Python, but within a line for JSON, NDJSON and SSE."""
@@ -32,14 +30,16 @@ class BodyInPieces(httpx.AsyncByteStream):
             raise httpx.ReadError("gone")
 
 
-def build_client(response: httpx.Response) -> httpx.AsyncClient:
-    transport = httpx.MockTransport(lambda _: response)
-    return httpx.AsyncClient(base_url="http://service", transport=transport)
+READ = ClientOperation("GET", "/v1/anything", object)
+
+
+def build_service(answer: Callable[[httpx.Request], httpx.Response]) -> ServiceClient:
+    transport = httpx.MockTransport(answer)
+    return connect_service(httpx.AsyncClient(base_url="http://service", transport=transport))
 
 
 def stream_response_lines(response: httpx.Response) -> AsyncGenerator[str]:
-    client = build_client(response)
-    return stream_lines(client, client.build_request("GET", "/lines"))
+    return build_service(lambda _: response).stream_lines(READ)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -52,8 +52,8 @@ async def test_only_a_line_feed_ends_a_line(size: int) -> None:
 @pytest.mark.parametrize("size", [1, 1000])
 async def test_a_text_with_other_line_breaks_is_one_frame(size: int) -> None:
     body = f"retry: 1000\n\n: alive\n\nid: 1.1.2\nevent: token\ndata: {TEXT}\n\n".encode()
-    client = build_client(httpx.Response(200, stream=BodyInPieces(body, size)))
-    messages = stream_messages(client, client.build_request("GET", "/messages"))
+    response = httpx.Response(200, stream=BodyInPieces(body, size))
+    messages = build_service(lambda _: response).stream_messages(READ)
     assert [message async for message in messages] == [SseMessage("token", TEXT, "1.1.2")]
 
 
@@ -77,10 +77,30 @@ async def test_unreachable_service_raises_unavailable() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
-    client = httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(refuse))
-    request = client.build_request("GET", "/")
-    with pytest.raises(Unavailable, match="does not answer"):
-        await send_request(client, request)
-    with pytest.raises(Unavailable, match="does not answer"):
-        async with open_response(client, request):
+    service, detail = build_service(refuse), r"http://service does not answer \(ConnectError\)"
+    with pytest.raises(Unavailable, match=detail):
+        await service.send(READ)
+    with pytest.raises(Unavailable, match=detail):
+        async with service.open_response(READ):
             pass
+
+
+async def test_refused_request_is_not_sent_again() -> None:
+    sent: list[httpx.Request] = []
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        body = {"code": "unavailable", "detail": "no leader"}
+        return httpx.Response(503, json=body, headers={"Retry-After": "2"})
+
+    with pytest.raises(Unavailable, match="no leader") as refusal:
+        await build_service(refuse).send(READ)
+    assert (len(sent), refusal.value.retry_after) == (1, 2.0)
+
+
+async def test_answer_with_a_field_of_a_later_release_is_named() -> None:
+    service = build_service(lambda _: httpx.Response(200, json={"sequence": 1, "later": 2}))
+    operation = ClientOperation("DELETE", "/v1/overrides/a/b/c", OverrideRemovalResult)
+    with pytest.raises(Refused, match="at later") as refusal:
+        await service.send(operation)
+    assert refusal.value.code == "other-release"
