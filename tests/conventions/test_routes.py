@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 
 from tests.conventions.source_tree import (
+    ROOT,
     SourceFunction,
     iterate_functions,
     load_imports,
     load_modules,
 )
+from turnlog.contract import api_paths
 
 MAX_ROUTE_LINES = 17
 """Lines of a body without its docstring; the longest chooses between three forms of answer."""
@@ -39,6 +42,45 @@ def test_a_route_is_a_few_lines_over_a_use_case() -> None:
     lines = {route.place: count_body_lines(route) for route in iterate_routes()}
     assert len(lines) > 50
     assert {place: count for place, count in lines.items() if count > MAX_ROUTE_LINES} == {}
+
+
+PATHS_MODULE = "turnlog.contract.api_paths"
+
+
+def iterate_written_paths() -> Iterator[str]:
+    """Yield the places of texts that begin with a path, whether or not its fields are filled in.
+
+    Those that begin otherwise are sentences, and addresses to copy from a terminal.
+    """
+    for module, file in load_modules().items():
+        tree = ast.parse(file.read_text())
+        parts = {
+            id(part)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.JoinedStr)
+            for part in node.values[1:]
+        }
+        constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+        for node in constants:
+            text = node.value if id(node) not in parts else None
+            if isinstance(text, str) and text.startswith("/v1/"):
+                yield f"{module}:{node.lineno}"
+
+
+WITHOUT_CONTRACT = "turnlog.projections.read_models.withheld_events"
+"""It names where stored bytes are; projections install no package of HTTP."""
+
+
+def test_paths_are_written_in_the_contract_alone() -> None:
+    modules = {place.partition(":")[0] for place in iterate_written_paths()}
+    assert modules == {PATHS_MODULE, WITHOUT_CONTRACT}
+
+
+def test_paths_of_the_contract_are_those_of_the_routes() -> None:
+    document = json.loads((ROOT / "docs/reference/openapi.json").read_text())
+    texts = [value for value in vars(api_paths).values() if isinstance(value, str)]
+    paths = [text.replace(":path}", "}") for text in texts if text.startswith("/v1/")]
+    assert sorted(paths) == sorted(path for path in document["paths"] if path.startswith("/v1/"))
 
 
 def test_no_module_of_routes_imports_another() -> None:

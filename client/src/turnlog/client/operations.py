@@ -27,6 +27,8 @@ from turnlog.client.answers import (
     UnsettledAnswer,
 )
 from turnlog.client.request_errors import read_retry_after
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 
 AnswerT = TypeVar("AnswerT")
 
@@ -145,21 +147,17 @@ def _format_query(query: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in query.items() if value is not None}
 
 
-def format_session_path(session: str) -> str:
-    """Return the path of a session."""
-    return f"/v1/sessions/{quote(session, safe='')}"
-
-
 def format_events_path(session: str | None, types: Sequence[str]) -> str:
     """Return the path of the events of a session or of all, of these types if there are any."""
-    path = "/v1" if session is None else format_session_path(session)
-    query = f"?types={quote(','.join(types), safe=',')}" if types else ""
-    return f"{path}/events{query}"
+    path = api_paths.EVENTS
+    if session is not None:
+        path = format_path(api_paths.SESSION_EVENTS, session=session)
+    return f"{path}?types={quote(','.join(types), safe=',')}" if types else path
 
 
 def format_stream_path(session: str, turn: int) -> str:
     """Return the path of a turn's stream."""
-    return f"{format_session_path(session)}/turns/{turn}/stream"
+    return format_path(api_paths.TURN_STREAM, session=session, turn=turn)
 
 
 def open_session(
@@ -175,7 +173,7 @@ def open_session(
         "session": session,
         "profile": profile,
     }
-    return build_command("/v1/sessions", body, CommandAnswer)
+    return build_command(api_paths.SESSIONS, body, CommandAnswer)
 
 
 def list_sessions(
@@ -183,7 +181,7 @@ def list_sessions(
 ) -> ClientOperation[SessionListAnswer]:
     """List sessions, newest first."""
     query = {**filters, **{f"attribute.{name}": value for name, value in attributes.items()}}
-    return build_read("/v1/sessions", SessionListAnswer, query)
+    return build_read(api_paths.SESSIONS, SessionListAnswer, query)
 
 
 def submit_turn(
@@ -195,7 +193,7 @@ def submit_turn(
 ) -> ClientOperation[SubmitAnswer]:
     """Submit a turn."""
     body = {"text": text, "inputs": inputs, "meta": meta, "user": user}
-    return build_command(f"{format_session_path(session)}/turns", body, SubmitAnswer)
+    return build_command(format_path(api_paths.TURNS, session=session), body, SubmitAnswer)
 
 
 def wait_for_turn(
@@ -222,14 +220,16 @@ def parse_unsettled(response: httpx.Response) -> UnsettledAnswer:
 
 def cancel_turn(session: str, turn: int | None) -> ClientOperation[CommandAnswer]:
     """Cancel the open turn, or a queued one."""
-    return build_command(f"{format_session_path(session)}/cancel", {"turn": turn}, CommandAnswer)
+    return build_command(
+        format_path(api_paths.CANCEL, session=session), {"turn": turn}, CommandAnswer
+    )
 
 
 def decide_approval(
     session: str, turn: int, approval: int, decision: str, reason: str
 ) -> ClientOperation[CommandAnswer]:
     """Approve or refuse a tool that waits for it."""
-    path = f"{format_session_path(session)}/turns/{turn}/approvals/{approval}"
+    path = format_path(api_paths.APPROVAL, session=session, turn=turn, approval=approval)
     return build_command(path, {"decision": decision, "reason": reason}, CommandAnswer)
 
 
@@ -237,24 +237,26 @@ def record_feedback(
     session: str, turn: int, vote: str, comment: str | None
 ) -> ClientOperation[CommandAnswer]:
     """Judge the reply of a turn."""
-    path = f"{format_session_path(session)}/turns/{turn}/feedback"
+    path = format_path(api_paths.FEEDBACK, session=session, turn=turn)
     return build_command(path, {"vote": vote, "comment": comment}, CommandAnswer)
 
 
 def close_session(session: str, reason: str | None) -> ClientOperation[CommandAnswer]:
     """Close a session."""
-    return build_command(f"{format_session_path(session)}/close", {"reason": reason}, CommandAnswer)
+    return build_command(
+        format_path(api_paths.CLOSE, session=session), {"reason": reason}, CommandAnswer
+    )
 
 
 def enter_phase(session: str, to: str, carry: str | None) -> ClientOperation[CommandAnswer]:
     """Move a session to a phase."""
     body = {"to": to, "carry": carry}
-    return build_command(f"{format_session_path(session)}/phase", body, CommandAnswer)
+    return build_command(format_path(api_paths.PHASE, session=session), body, CommandAnswer)
 
 
 def record_choice(session: str, choice: str) -> ClientOperation[CommandAnswer]:
     """Make a choice that the current phase offers."""
-    path = f"{format_session_path(session)}/choices"
+    path = format_path(api_paths.CHOICES, session=session)
     return build_command(path, {"choice": choice}, CommandAnswer)
 
 
@@ -263,22 +265,20 @@ def switch_profile(
 ) -> ClientOperation[CommandAnswer]:
     """Switch a session to another profile or model."""
     body = {"profile": profile, "model": model}
-    return build_command(f"{format_session_path(session)}/profile", body, CommandAnswer)
+    return build_command(format_path(api_paths.PROFILE, session=session), body, CommandAnswer)
 
 
 def exclude_turn(session: str, turn: int, *, excluded: bool) -> ClientOperation[CommandAnswer]:
     """Exclude a turn from later windows, or include it again."""
-    path = _format_exclusion_path(session, turn)
+    path = format_path(api_paths.EXCLUSION, session=session, turn=turn)
     return build_command(path, None, CommandAnswer, "PUT" if excluded else "DELETE")
 
 
 def preview_exclusion(session: str, turn: int) -> ClientOperation[ExclusionPreviewAnswer]:
     """Fetch what excluding a turn would undo."""
-    return build_read(_format_exclusion_path(session, turn), ExclusionPreviewAnswer)
-
-
-def _format_exclusion_path(session: str, turn: int) -> str:
-    return f"{format_session_path(session)}/turns/{turn}/exclusion"
+    return build_read(
+        format_path(api_paths.EXCLUSION, session=session, turn=turn), ExclusionPreviewAnswer
+    )
 
 
 def redact_reply(
@@ -286,26 +286,26 @@ def redact_reply(
 ) -> ClientOperation[CommandAnswer]:
     """Redact the reply of a turn."""
     body = {"turn": turn, "reason": reason, "replacement": replacement}
-    return build_command(f"{format_session_path(session)}/redactions", body, CommandAnswer)
+    return build_command(format_path(api_paths.REDACTIONS, session=session), body, CommandAnswer)
 
 
 def fork_session(session: str, at: int, fork: str | None) -> ClientOperation[CommandAnswer]:
     """Fork a session at a sequence."""
     body = {"at": at, "session": fork}
-    return build_command(f"{format_session_path(session)}/fork", body, CommandAnswer)
+    return build_command(format_path(api_paths.FORK, session=session), body, CommandAnswer)
 
 
 def fetch_state(session: str, at: int | None) -> ClientOperation[SessionAnswer]:
     """Fetch the state of a session, now or at a sequence."""
-    return build_read(format_session_path(session), SessionAnswer, {"at": at})
+    return build_read(format_path(api_paths.SESSION, session=session), SessionAnswer, {"at": at})
 
 
 def fetch_history(session: str, at: int | None) -> ClientOperation[HistoryAnswer]:
     """Fetch the turns of a session, now or at a sequence."""
-    return build_read(f"{format_session_path(session)}/history", HistoryAnswer, {"at": at})
+    return build_read(format_path(api_paths.HISTORY, session=session), HistoryAnswer, {"at": at})
 
 
 def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolResultAnswer]:
     """Fetch a tool use with its whole result."""
-    place = f"calls/{quote(call, safe='')}/tools/{quote(id, safe='')}"
-    return build_read(f"{format_session_path(session)}/{place}", ToolResultAnswer)
+    path = format_path(api_paths.TOOL_RESULT, session=session, call=call, id=id)
+    return build_read(path, ToolResultAnswer)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any
 
 from turnlog.client.operations import ClientOperation, build_command, build_read
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryPage,
@@ -17,31 +18,19 @@ from turnlog.contract.knowledge_payloads import (
     PutEntryRequest,
 )
 from turnlog.contract.override_payloads import (
-    OVERRIDES_PATH,
     OverridePage,
     OverrideRemovalResult,
     OverrideTextView,
-    build_override_path,
 )
-from turnlog.contract.quota_payloads import QuotaPage, QuotaView, build_quota_path
+from turnlog.contract.quota_payloads import QuotaPage, QuotaView
 from turnlog.contract.usage_payloads import UsageReport
-
-_COLLECTIONS: Final = "/v1/knowledge/collections"
-
-
-def _format_collection_path(collection: str) -> str:
-    return f"{_COLLECTIONS}/{quote(collection, safe='')}"
-
-
-def _format_entry_path(collection: str, entry: str) -> str:
-    return f"{_format_collection_path(collection)}/entries/{quote(entry, safe='')}"
 
 
 def put_entry(
     collection: str, entry: str, form: PutEntryRequest
 ) -> ClientOperation[KnowledgeChangeResult]:
     """Add an entry of knowledge, or edit it."""
-    path = _format_entry_path(collection, entry)
+    path = format_path(api_paths.ENTRY, collection=collection, entry=entry)
     body = form.model_dump(mode="json", exclude_unset=True)
     return build_command(path, body, KnowledgeChangeResult, "PUT")
 
@@ -55,24 +44,24 @@ def import_entries(
         "entries": [each.model_dump(mode="json", exclude_unset=True) for each in entries],
         "replace_sources": replace_sources,
     }
-    return build_command("/v1/knowledge/import", body, KnowledgeChangeResult)
+    return build_command(api_paths.IMPORT_KNOWLEDGE, body, KnowledgeChangeResult)
 
 
 def remove_entry(collection: str, entry: str) -> ClientOperation[KnowledgeChangeResult]:
     """Remove an entry."""
-    path = _format_entry_path(collection, entry)
+    path = format_path(api_paths.ENTRY, collection=collection, entry=entry)
     return build_command(path, None, KnowledgeChangeResult, "DELETE")
 
 
 def remove_collection(collection: str) -> ClientOperation[KnowledgeChangeResult]:
     """Remove all entries of a collection."""
-    path = _format_collection_path(collection)
+    path = format_path(api_paths.COLLECTION, collection=collection)
     return build_command(path, None, KnowledgeChangeResult, "DELETE")
 
 
 def list_collections(min_sequence: int | None) -> ClientOperation[CollectionList]:
     """List the collections."""
-    return build_read(_COLLECTIONS, CollectionList, {"min_sequence": min_sequence})
+    return build_read(api_paths.COLLECTIONS, CollectionList, {"min_sequence": min_sequence})
 
 
 def list_entries(
@@ -80,12 +69,12 @@ def list_entries(
 ) -> ClientOperation[EntryPage]:
     """List the entries of a collection."""
     query = {"after": after, "limit": limit, "min_sequence": min_sequence}
-    return build_read(_format_collection_path(collection), EntryPage, query)
+    return build_read(format_path(api_paths.COLLECTION, collection=collection), EntryPage, query)
 
 
 def fetch_entry(collection: str, entry: str, min_sequence: int | None) -> ClientOperation[EntryRow]:
     """Fetch an entry."""
-    path = _format_entry_path(collection, entry)
+    path = format_path(api_paths.ENTRY, collection=collection, entry=entry)
     return build_read(path, EntryRow, {"min_sequence": min_sequence})
 
 
@@ -93,7 +82,7 @@ def search_knowledge(form: Mapping[str, Any]) -> ClientOperation[KnowledgeSearch
     """Search collections; it records nothing, and so has no idempotency key."""
     body = {name: value for name, value in form.items() if value is not None}
     return ClientOperation(
-        method="POST", path="/v1/knowledge/search", answer=KnowledgeSearchResult, body=body
+        method="POST", path=api_paths.SEARCH_KNOWLEDGE, answer=KnowledgeSearchResult, body=body
     )
 
 
@@ -101,7 +90,7 @@ def set_override(
     user: str, blueprint: str, category: str, form: Mapping[str, str | None]
 ) -> ClientOperation[OverrideTextView]:
     """Set a user's own text of a category."""
-    path = build_override_path(blueprint, category, user)
+    path = format_path(api_paths.OVERRIDE, blueprint=blueprint, category=category, user=user)
     return build_command(path, form, OverrideTextView, "PUT")
 
 
@@ -109,7 +98,7 @@ def fetch_override(
     user: str, blueprint: str, category: str, profile: str | None, provider: str | None
 ) -> ClientOperation[OverrideTextView]:
     """Fetch a user's own text for exactly this profile and provider."""
-    path = build_override_path(blueprint, category, user)
+    path = format_path(api_paths.OVERRIDE, blueprint=blueprint, category=category, user=user)
     return build_read(path, OverrideTextView, {"profile": profile, "provider": provider})
 
 
@@ -117,7 +106,7 @@ def remove_override(
     user: str, blueprint: str, category: str, profile: str | None, provider: str | None
 ) -> ClientOperation[OverrideRemovalResult]:
     """Remove a user's own text."""
-    path = build_override_path(blueprint, category, user)
+    path = format_path(api_paths.OVERRIDE, blueprint=blueprint, category=category, user=user)
     place = {"profile": profile, "provider": provider}
     return build_command(
         path=path, body=None, answer=OverrideRemovalResult, method="DELETE", query=place
@@ -126,24 +115,24 @@ def remove_override(
 
 def list_overrides(user: str | None, blueprint: str | None) -> ClientOperation[OverridePage]:
     """List the own texts of a user."""
-    return build_read(OVERRIDES_PATH, OverridePage, {"user": user, "blueprint": blueprint})
+    return build_read(api_paths.OVERRIDES, OverridePage, {"user": user, "blueprint": blueprint})
 
 
 def set_quota(user: str, limits: Mapping[str, int | None]) -> ClientOperation[QuotaView]:
     """Set all limits of a user."""
-    return build_command(build_quota_path(user), limits, QuotaView, "PUT")
+    return build_command(format_path(api_paths.QUOTA, user=user), limits, QuotaView, "PUT")
 
 
 def fetch_quota(user: str) -> ClientOperation[QuotaView]:
     """Fetch what is left of a user's limits."""
-    return build_read(build_quota_path(user), QuotaView)
+    return build_read(format_path(api_paths.QUOTA, user=user), QuotaView)
 
 
 def list_quotas() -> ClientOperation[QuotaPage]:
     """List the users who have a limit."""
-    return build_read("/v1/quotas", QuotaPage)
+    return build_read(api_paths.QUOTAS, QuotaPage)
 
 
 def fetch_usage(query: Mapping[str, str | None]) -> ClientOperation[UsageReport]:
     """Fetch what turns used."""
-    return build_read("/v1/usage", UsageReport, query)
+    return build_read(api_paths.USAGE, UsageReport, query)

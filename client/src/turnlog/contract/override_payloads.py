@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 from pydantic import Field
 
 from turnlog.contract.payload_models import RequestModel, ResponseModel
-
-OVERRIDES_PATH = "/v1/overrides"
 
 OverrideCategory = Literal[
     "master_system",
@@ -26,12 +23,6 @@ ProfileName = Annotated[str, Field(min_length=1, max_length=200)]
 
 # With `{1,64}` in place of `+` and a length, the compiled pattern takes 6 MB.
 ProviderName = Annotated[str, Field(pattern=r"^[\w.-]+$", max_length=64)]
-
-
-def build_override_path(blueprint: str, category: str, user: str) -> str:
-    """Return the path of a user's overrides of a category."""
-    parts = (quote(each, safe="") for each in (blueprint, category, user))
-    return "/".join((OVERRIDES_PATH, *parts))
 
 
 class OverridePlaceRequest(RequestModel):

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 from pydantic import Field
 
 from turnlog.contract.payload_models import MAX_INT, RequestModel, ResponseModel
-
-
-def build_quota_path(user: str) -> str:
-    """Return the path of a user's quota."""
-    return f"/v1/quotas/{quote(user, safe='')}"
-
 
 LimitName = Literal[
     "input_tokens", "output_tokens", "requests_per_hour", "requests_per_day", "unsettled_turns"

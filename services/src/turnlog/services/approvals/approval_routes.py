@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.api.requests import DecideApprovalRequest
 from turnlog.services.api.turn_payloads import CommandResult
@@ -30,9 +31,7 @@ ApprovalPath = Annotated[
 ]
 
 
-@router.post(
-    "/v1/sessions/{session}/turns/{turn}/approvals/{approval}", summary="Approve or refuse a tool"
-)
+@router.post(api_paths.APPROVAL, summary="Approve or refuse a tool")
 async def decide_approval(
     session: str,
     turn: TurnPath,

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.client import ClientOperation
+from turnlog.contract import api_paths
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount
@@ -60,7 +61,7 @@ async def stream_what_if(service: ServiceClient, form: WhatIfRequest) -> AsyncGe
     """Stream the lines of a report; raises `Unavailable` if the service breaks off."""
     body = form.model_dump(mode="json", exclude_none=True)
     operation = ClientOperation(
-        "POST", "/v1/what-if", object, body=body, timeout=LONG_TIMEOUT_SECONDS
+        "POST", api_paths.WHAT_IF, object, body=body, timeout=LONG_TIMEOUT_SECONDS
     )
     async with aclosing(service.stream_lines(operation)) as lines:
         async for line in lines:

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute
 
+from turnlog.contract import api_paths
 from turnlog.events.errors import TurnlogError
 from turnlog.events.ids import ID_PATTERN
 from turnlog.services.approvals import approval_routes
@@ -106,10 +107,10 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
         most_bytes=settings.body_limit,
         seconds=settings.body_seconds,
         larger={
-            segment_routes.IMPORT_PATH: settings.import_limit,
-            knowledge_routes.IMPORT_PATH: settings.import_limit,
-            audit_routes.VERIFY_LOG_PATH: audit_routes.MAX_CHECKPOINT_BYTES,
-            what_if_routes.WHAT_IF_PATH: settings.import_limit,
+            api_paths.IMPORT_SEGMENTS: settings.import_limit,
+            api_paths.IMPORT_KNOWLEDGE: settings.import_limit,
+            api_paths.VERIFY_LOG: audit_routes.MAX_CHECKPOINT_BYTES,
+            api_paths.WHAT_IF: settings.import_limit,
         },
     )
     app.add_middleware(TracingMiddleware, tracing=deps.tracing)

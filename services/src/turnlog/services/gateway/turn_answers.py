@@ -9,6 +9,8 @@ from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive
 
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events.content import get_plain_text, parse_structured_text
 from turnlog.services.api.turn_payloads import (
     RequestedApproval,
@@ -54,13 +56,14 @@ def create_recorded_answer(submitted: TurnOnLog) -> Response:
 
 
 def _create_submitted_turn(submitted: TurnOnLog) -> SubmittedTurn:
-    path = f"/v1/sessions/{submitted.session}"
+    session, turn = submitted.session, submitted.turn
+    events = format_path(api_paths.SESSION_EVENTS, session=session)
     return SubmittedTurn(
-        session=submitted.session,
-        turn=submitted.turn,
+        session=session,
+        turn=turn,
         sequence=submitted.sequence,
-        stream=f"{path}/turns/{submitted.turn}/stream",
-        events=f"{path}/events?after={submitted.sequence - 1}",
+        stream=format_path(api_paths.TURN_STREAM, session=session, turn=turn),
+        events=f"{events}?after={submitted.sequence - 1}",
     )
 
 
@@ -76,9 +79,12 @@ def _create_undecided_answer(submitted: SubmittedTurn, undecided: UndecidedTurn)
 
 
 def _create_approval(tool: GuardedTool) -> RequestedApproval | None:
-    approval, turn_path = tool.use.approval, f"/v1/sessions/{tool.session}/turns/{tool.turn}"
+    approval = tool.use.approval
     if approval is None:
         return None
+    decide = format_path(
+        api_paths.APPROVAL, session=tool.session, turn=tool.turn, approval=approval.approval
+    )
     return RequestedApproval(
         session=tool.session,
         turn=tool.turn,
@@ -88,7 +94,7 @@ def _create_approval(tool: GuardedTool) -> RequestedApproval | None:
         tool=tool.use.tool,
         arguments=tool.use.arguments,
         deadline=approval.deadline,
-        decide=f"{turn_path}/approvals/{approval.approval}",
+        decide=decide,
     )
 
 

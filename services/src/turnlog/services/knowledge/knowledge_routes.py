@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from turnlog.contract import api_paths
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryPage,
@@ -34,15 +35,6 @@ async def get_knowledge(request: Request) -> KnowledgeUseCases:
 
 Knowledge = Annotated[KnowledgeUseCases, Depends(get_knowledge)]
 
-IMPORT_PATH: Final = "/v1/knowledge/import"
-"""The path whose body limit is larger."""
-
-SEARCH_PATH: Final = "/v1/knowledge/search"
-
-_COLLECTION: Final = "/v1/knowledge/collections/{collection}"
-
-_ENTRY: Final = "/v1/knowledge/collections/{collection}/entries/{entry}"
-
 CollectionPath = Annotated[str, Path(description="The name of the collection.")]
 
 EntryPath = Annotated[str, Path(description="The entry's id within its collection.")]
@@ -66,7 +58,7 @@ class EntryListQuery(KnowledgeReadQuery):
     """The `next` of the previous page."""
 
 
-@router.get("/v1/knowledge/collections", summary="List the collections of knowledge")
+@router.get(api_paths.COLLECTIONS, summary="List the collections of knowledge")
 async def list_knowledge_collections(
     tenant: RequestTenant, knowledge: Knowledge, query: Annotated[KnowledgeReadQuery, Query()]
 ) -> CollectionList:
@@ -74,7 +66,7 @@ async def list_knowledge_collections(
     return await knowledge.list_collections(tenant, query.min_sequence)
 
 
-@router.get(_COLLECTION, summary="List the entries of a collection")
+@router.get(api_paths.COLLECTION, summary="List the entries of a collection")
 async def list_collection_entries(
     collection: CollectionPath,
     tenant: RequestTenant,
@@ -91,7 +83,7 @@ async def list_collection_entries(
     )
 
 
-@router.get(_ENTRY, summary="Show an entry")
+@router.get(api_paths.ENTRY, summary="Show an entry")
 async def show_entry(
     collection: CollectionPath,
     entry: EntryPath,
@@ -103,7 +95,7 @@ async def show_entry(
     return await knowledge.load_entry(tenant, collection, entry, query.min_sequence)
 
 
-@router.put(_ENTRY, summary="Add or edit an entry")
+@router.put(api_paths.ENTRY, summary="Add or edit an entry")
 async def put_entry(
     collection: CollectionPath,
     entry: EntryPath,
@@ -117,7 +109,7 @@ async def put_entry(
     return tag_body(response, done)
 
 
-@router.post(IMPORT_PATH, summary="Import entries")
+@router.post(api_paths.IMPORT_KNOWLEDGE, summary="Import entries")
 async def import_entries(
     caller: CallerIdentity, knowledge: Knowledge, form: ImportEntriesRequest, response: Response
 ) -> KnowledgeChangeResult:
@@ -125,7 +117,7 @@ async def import_entries(
     return tag_body(response, await knowledge.import_entries(caller.create_caller(form), form))
 
 
-@router.delete(_ENTRY, summary="Remove an entry")
+@router.delete(api_paths.ENTRY, summary="Remove an entry")
 async def remove_entry(
     collection: CollectionPath,
     entry: EntryPath,
@@ -139,7 +131,7 @@ async def remove_entry(
     )
 
 
-@router.delete(_COLLECTION, summary="Remove a collection")
+@router.delete(api_paths.COLLECTION, summary="Remove a collection")
 async def remove_collection(
     collection: CollectionPath, caller: CallerIdentity, knowledge: Knowledge, response: Response
 ) -> KnowledgeChangeResult:
@@ -147,7 +139,7 @@ async def remove_collection(
     return tag_body(response, await knowledge.remove_collection(caller.create_caller(), collection))
 
 
-@router.post(SEARCH_PATH, summary="Search collections")
+@router.post(api_paths.SEARCH_KNOWLEDGE, summary="Search collections")
 async def search_knowledge(
     tenant: RequestTenant, knowledge: Knowledge, form: SearchKnowledgeRequest
 ) -> KnowledgeSearchResult:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.contract.override_payloads import (
-    OVERRIDES_PATH,
     OverridePage,
     OverridePlaceRequest,
     OverrideRemovalResult,
@@ -39,8 +39,6 @@ async def get_overrides(request: Request) -> OverrideUseCases:
 
 Overrides = Annotated[OverrideUseCases, Depends(get_overrides)]
 
-_OVERRIDE = f"{OVERRIDES_PATH}/{{blueprint}}/{{category}}/{{user:path}}"
-
 _USER_FORM = "The user's name, 1 to 128 printable ASCII characters"
 
 UserPath = Annotated[str, Path(pattern=USER_NAME_PATTERN, description=_USER_FORM)]
@@ -54,7 +52,7 @@ ProviderQuery = Annotated[
 ]
 
 
-@router.get(OVERRIDES_PATH, summary="List the prompt overrides of a user")
+@router.get(api_paths.OVERRIDES, summary="List the prompt overrides of a user")
 async def list_overrides(
     caller: ReaderIdentity,
     overrides: Overrides,
@@ -70,7 +68,7 @@ async def list_overrides(
     return tag_body(response, found)
 
 
-@router.get(_OVERRIDE, summary="Show a prompt override")
+@router.get(api_paths.OVERRIDE, summary="Show a prompt override")
 async def show_override(
     blueprint: str,
     category: CategoryPath,
@@ -87,7 +85,7 @@ async def show_override(
     return tag_body(response, found)
 
 
-@router.put(_OVERRIDE, summary="Set a prompt override")
+@router.put(api_paths.OVERRIDE, summary="Set a prompt override")
 async def set_override(
     blueprint: str,
     category: CategoryPath,
@@ -108,7 +106,7 @@ async def set_override(
     return tag_body(response, done)
 
 
-@router.delete(_OVERRIDE, summary="Remove a prompt override")
+@router.delete(api_paths.OVERRIDE, summary="Remove a prompt override")
 async def remove_override(
     blueprint: str,
     category: CategoryPath,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.contract.quota_payloads import QuotaPage, QuotaRequest, QuotaView
 from turnlog.events.ids import USER_NAME_PATTERN
 from turnlog.services.http.headers import tag_body
@@ -33,13 +34,13 @@ UserPath = Annotated[
 ]
 
 
-@router.get("/v1/quotas", summary="List quotas")
+@router.get(api_paths.QUOTAS, summary="List quotas")
 async def list_quotas(tenant: RequestTenant, quotas: Quotas, response: Response) -> QuotaPage:
     """List the users who have a limit."""
     return tag_body(response, await quotas.list_quotas(tenant))
 
 
-@router.get("/v1/quotas/{user:path}", summary="Show a quota")
+@router.get(api_paths.QUOTA, summary="Show a quota")
 async def show_quota(
     user: UserPath, tenant: RequestTenant, quotas: Quotas, response: Response
 ) -> QuotaView:
@@ -47,7 +48,7 @@ async def show_quota(
     return tag_body(response, await quotas.load_quota(tenant, user))
 
 
-@router.put("/v1/quotas/{user:path}", summary="Set a quota")
+@router.put(api_paths.QUOTA, summary="Set a quota")
 async def set_quota(
     user: UserPath,
     caller: CallerIdentity,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
 from turnlog.projections.store.read.segment_queries import SEGMENT_PAGE_SIZE, SegmentRowFilter
 from turnlog.services.api.segment_payloads import (
@@ -33,9 +35,6 @@ async def get_segments(request: Request) -> SegmentUseCases:
 
 
 Segments = Annotated[SegmentUseCases, Depends(get_segments)]
-
-IMPORT_PATH: Final = "/v1/segments/import"
-"""The path whose body limit is larger."""
 
 SegmentNumberPath = Annotated[int, Path(ge=1, le=MAX_INT)]
 
@@ -78,7 +77,7 @@ class SegmentFilter(BaseModel):
         )
 
 
-@router.get("/v1/segments", summary="List segments")
+@router.get(api_paths.SEGMENTS, summary="List segments")
 async def list_segments(
     tenant: RequestTenant, segments: Segments, query: Annotated[SegmentFilter, Query()]
 ) -> SegmentPage:
@@ -92,17 +91,17 @@ async def list_segments(
     )
 
 
-@router.post("/v1/segments", status_code=201, summary="Add a segment")
+@router.post(api_paths.SEGMENTS, status_code=201, summary="Add a segment")
 async def add_segment(
     caller: CallerIdentity, segments: Segments, form: AddSegmentRequest, response: Response
 ) -> SegmentChangeResult:
     """Add a segment and assign its number."""
     done = await segments.add_segment(caller.create_caller(form), form)
-    response.headers["Location"] = f"/v1/segments/{done.segment}"
+    response.headers["Location"] = format_path(api_paths.SEGMENT, segment=done.segment)
     return tag_body(response, done)
 
 
-@router.get("/v1/segments/{segment}", summary="Show a segment")
+@router.get(api_paths.SEGMENT, summary="Show a segment")
 async def show_segment(
     segment: SegmentNumberPath, tenant: RequestTenant, segments: Segments, response: Response
 ) -> SegmentView:
@@ -110,7 +109,7 @@ async def show_segment(
     return tag_body(response, await segments.load_segment(tenant, segment))
 
 
-@router.patch("/v1/segments/{segment}", summary="Edit a segment")
+@router.patch(api_paths.SEGMENT, summary="Edit a segment")
 async def edit_segment(
     segment: SegmentNumberPath,
     caller: CallerIdentity,
@@ -123,7 +122,7 @@ async def edit_segment(
     return tag_body(response, done)
 
 
-@router.post(IMPORT_PATH, summary="Import segments")
+@router.post(api_paths.IMPORT_SEGMENTS, summary="Import segments")
 async def import_segments(
     caller: CallerIdentity, segments: Segments, form: ImportSegmentsRequest, response: Response
 ) -> SegmentImportResult:

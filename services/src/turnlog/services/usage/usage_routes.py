@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 
+from turnlog.contract import api_paths
 from turnlog.contract.usage_payloads import UsageReport
 from turnlog.events.ids import USER_NAME_PATTERN
 from turnlog.projections.store.read.usage_queries import UsageFilter, UsageGrouping
@@ -22,7 +23,7 @@ async def get_usage(request: Request) -> UsageUseCases:
     return usage
 
 
-@router.get("/v1/usage", summary="Show what turns used")
+@router.get(api_paths.USAGE, summary="Show what turns used")
 async def show_usage(
     tenant: RequestTenant,
     usage: Annotated[UsageUseCases, Depends(get_usage)],

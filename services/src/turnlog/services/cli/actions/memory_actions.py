@@ -10,6 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from turnlog.client.operations import build_command
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events.model.memory_events import TurnRange
 from turnlog.services.api.memory_payloads import (
     ExclusionPreviewView,
@@ -76,7 +78,7 @@ def _format_pairs(values: Mapping[str, JsonValue]) -> Text:
 async def send_undo(
     target: ServiceTarget, session: str, sequence: int, output: OutputFormat
 ) -> None:
-    path = f"/v1/sessions/{session}/summaries/{sequence}/undo"
+    path = format_path(api_paths.UNDO_SUMMARY, session=session, sequence=sequence)
     done = await send_command(target, build_command(path, {}, CommandResult))
     print_answer(
         done,
@@ -88,7 +90,7 @@ async def send_undo(
 async def send_exclusion(
     target: ServiceTarget, session: str, turn: int, output: OutputFormat
 ) -> None:
-    path = f"/v1/sessions/{session}/turns/{turn}/exclusion"
+    path = format_path(api_paths.EXCLUSION, session=session, turn=turn)
     done = await send_command(target, build_command(path, {}, CommandResult, "PUT"))
     print_answer(done, _render_confirmation(f"no later window shows turn {turn}", done), output)
 
@@ -96,7 +98,7 @@ async def send_exclusion(
 async def send_restoration(
     target: ServiceTarget, session: str, turn: int, output: OutputFormat
 ) -> None:
-    path = f"/v1/sessions/{session}/turns/{turn}/exclusion"
+    path = format_path(api_paths.EXCLUSION, session=session, turn=turn)
     done = await send_command(target, build_command(path, {}, CommandResult, "DELETE"))
     print_answer(done, _render_confirmation(f"windows show turn {turn} again", done), output)
 
@@ -122,7 +124,8 @@ def render_exclusion_preview(found: ExclusionPreviewView) -> RenderableType:
 
 async def send_purge(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     done = await send_command(
-        target, build_command(f"/v1/sessions/{session}/purge", {}, CommandResult)
+        target,
+        build_command(format_path(api_paths.PURGE, session=session), {}, CommandResult),
     )
     print_answer(done, _render_confirmation("no window shows any turn so far", done), output)
 

@@ -6,6 +6,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from turnlog.client.operations import build_command
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.services.api.service_payloads import (
     QuarantinedEventView,
     QuarantineRelease,
@@ -27,7 +29,7 @@ from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, create_listing
 
 async def send_release(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Release a session and print how many events were folded."""
-    path = f"/v1/quarantine/{session}/release"
+    path = format_path(api_paths.RELEASE, session=session)
     done = await send_command(target, build_command(path, {}, QuarantineRelease))
     line = Text("✓ ", GOOD).append(f"{done.session} is released", "default")
     print_answer(done, line.append(f"  {format_count(done.events, 'event')} folded", MUTED), output)

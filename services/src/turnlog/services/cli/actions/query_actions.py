@@ -8,6 +8,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.client.operations import build_read
+from turnlog.contract import api_paths
 from turnlog.contract.call_payloads import CallList
 from turnlog.events.errors import Refused
 from turnlog.services.api.requests import AssembleRequest, WindowPreviewRequest
@@ -44,7 +45,7 @@ async def print_session(
         _drop_later_calls(await service.send(list_calls(session)), at),
     )
     forks = await service.send(
-        build_read("/v1/sessions", SessionPage, {"origin": session, "limit": MAX_FORKS})
+        build_read(api_paths.SESSIONS, SessionPage, {"origin": session, "limit": MAX_FORKS})
     )
     if output == "json":
         print_json(

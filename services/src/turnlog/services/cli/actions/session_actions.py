@@ -10,6 +10,8 @@ from rich.console import Group
 from rich.text import Text
 
 from turnlog.client.operations import build_command
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import ToolResultView
 from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.events.model.tool_events import ApprovalDecision
@@ -33,7 +35,8 @@ async def send_fork(
     """Fork a session and print the id of the fork."""
     body = {"at": at, "session": into}
     made = await send_command(
-        target, build_command(f"/v1/sessions/{session}/fork", body, ForkedSession)
+        target,
+        build_command(format_path(api_paths.FORK, session=session), body, ForkedSession),
     )
     line = Text(made.session, "bold")
     print_answer(made, line.append(f"  continues from {session} at sequence {at:,}", MUTED), output)
@@ -47,7 +50,7 @@ async def send_switch(
     output: OutputFormat,
 ) -> None:
     """Switch the profile or the model and print the event that records it."""
-    path = f"/v1/sessions/{session}/profile"
+    path = format_path(api_paths.PROFILE, session=session)
     done = await send_command(
         target, build_command(path, {"profile": profile, "model": model}, CommandResult)
     )
@@ -58,7 +61,8 @@ async def send_switch(
 async def send_debrief_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Submit a turn without a text and print its number."""
     done = await send_command(
-        target, build_command(f"/v1/sessions/{session}/turns", {}, SubmittedTurn)
+        target,
+        build_command(format_path(api_paths.TURNS, session=session), {}, SubmittedTurn),
     )
     line = Text("✓ ", GOOD).append(f"turn {done.turn} holds the debrief again", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -86,7 +90,8 @@ def _describe_result_size(found: ToolResultView) -> tuple[str, ...]:
 async def send_schema_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Request full tool descriptions for the next turn and print a confirmation."""
     done = await send_command(
-        target, build_command(f"/v1/sessions/{session}/schemas", {}, CommandResult)
+        target,
+        build_command(format_path(api_paths.TOOL_SCHEMAS, session=session), {}, CommandResult),
     )
     print_answer(done, Text("the next turn is told of all tools in full"), output)
 
@@ -100,7 +105,7 @@ async def send_decision(
 ) -> None:
     """Approve or refuse a tool; `place` is its session, turn and approval."""
     session, turn, approval = place
-    path = f"/v1/sessions/{session}/turns/{turn}/approvals/{approval}"
+    path = format_path(api_paths.APPROVAL, session=session, turn=turn, approval=approval)
     body = {"decision": decision, "reason": reason}
     done = await send_command(target, build_command(path, body, CommandResult))
     word = "approved" if decision == "approve" else "refused"
@@ -117,7 +122,7 @@ async def send_feedback(
 ) -> None:
     """Judge the reply of a turn; `place` is its session and number."""
     session, turn = place
-    path = f"/v1/sessions/{session}/turns/{turn}/feedback"
+    path = format_path(api_paths.FEEDBACK, session=session, turn=turn)
     body: dict[str, JsonValue] = {"vote": vote, "comment": comment}
     done = await send_command(target, build_command(path, body, CommandResult))
     words = {"up": "voted up", "down": "voted down", "none": "without a vote"}
@@ -135,7 +140,7 @@ async def send_redaction(
 ) -> None:
     """Redact the reply of a turn and print the event that records it."""
     body: dict[str, JsonValue] = {"turn": turn, "reason": reason, "replacement": replacement}
-    path = f"/v1/sessions/{session}/redactions"
+    path = format_path(api_paths.REDACTIONS, session=session)
     done = await send_command(target, build_command(path, body, CommandResult))
     line = Text("✓ ", GOOD).append(f"the reply of turn {turn} is redacted", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)

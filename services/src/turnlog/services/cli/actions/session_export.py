@@ -18,6 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from turnlog.client import ClientOperation
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.ids import validate_id
@@ -58,7 +60,7 @@ async def stream_export(
     service: ServiceClient, session: str, form: ExportForm
 ) -> AsyncGenerator[bytes]:
     """Stream a session in an export format; raises `Unavailable` if the service breaks off."""
-    path = f"/v1/sessions/{session}/export"
+    path = format_path(api_paths.EXPORT, session=session)
     operation = ClientOperation("GET", path, object, query=form.build_query())
     async with service.open_response(operation) as response:
         async for piece in response.aiter_bytes():

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from turnlog.contract import api_paths
 from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
@@ -27,7 +28,7 @@ def show_pins(
 
     show_answer(
         target,
-        build_read("/v1/pins", PinnedTextList, {"blueprint": blueprint}),
+        build_read(api_paths.PINS, PinnedTextList, {"blueprint": blueprint}),
         render_pins,
         output,
         with_read_models=True,

@@ -16,6 +16,8 @@ from typing import Final
 from rich.text import Text
 
 from turnlog.client.operations import build_command, build_read
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers
@@ -105,7 +107,7 @@ async def print_blueprint_list(
     running = None if folders else find_service(target.url, target.data_dir)
     if running is not None:
         async with create_client(running.url) as service:
-            found = await service.send(build_read("/v1/blueprints", BlueprintList))
+            found = await service.send(build_read(api_paths.BLUEPRINTS, BlueprintList))
     else:
         found = _list_local_blueprints(folders, environ)
     print_answer(found, render_blueprints(found), output)
@@ -204,6 +206,6 @@ async def send_blueprint_move(
     target: ServiceTarget, session: str, digest: str | None, output: OutputFormat
 ) -> None:
     """Move a session to the current files of its blueprint."""
-    path = f"/v1/sessions/{session}/blueprint"
+    path = format_path(api_paths.SESSION_BLUEPRINT, session=session)
     done = await send_command(target, build_command(path, {"digest": digest}, BlueprintMoveResult))
     print_answer(done, render_move(done), output)

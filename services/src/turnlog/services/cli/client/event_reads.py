@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.client import ClientOperation
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
@@ -63,11 +65,13 @@ async def watch_events(
 
 
 def _build_event_read(query: EventQuery, content_type: str) -> ClientOperation[object]:
-    session = f"sessions/{query.session}/" if query.session else ""
+    path = api_paths.EVENTS
+    if query.session:
+        path = format_path(api_paths.SESSION_EVENTS, session=query.session)
     params = {"after": str(query.after)} | ({"types": query.types} if query.types else {})
     params |= {"stored": "true"} if query.stored else {}
     headers = {"Accept": content_type}
-    return ClientOperation("GET", f"/v1/{session}events", object, query=params, headers=headers)
+    return ClientOperation("GET", path, object, query=params, headers=headers)
 
 
 _PROBLEM_LINE: Final = '{"type":"urn:turnlog:problem:'

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from turnlog.client.operations import build_read
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.services.api.prompt_payloads import RecordedPromptView
@@ -20,16 +22,18 @@ async def fetch_prompt(service: ServiceClient, session: str, which: str) -> Reco
     """Return the exact prompt of a call, or of the call that gave the reply of a turn."""
     call = await find_reply_call(service, session, which)
     return await service.send(
-        build_read(f"/v1/sessions/{session}/calls/{call}/prompt", RecordedPromptView)
+        build_read(format_path(api_paths.PROMPT, session=session, call=call), RecordedPromptView)
     )
 
 
 async def fetch_explanation(service: ServiceClient, session: str, which: str) -> TurnExplanation:
     """Explain a turn, `3`, or one of its calls, `3.1`."""
-    what = "turns" if which.isdecimal() else "calls"
-    return await service.send(
-        build_read(f"/v1/sessions/{session}/{what}/{which}/why", TurnExplanation)
+    path = (
+        format_path(api_paths.EXPLAINED_TURN, session=session, turn=which)
+        if which.isdecimal()
+        else format_path(api_paths.EXPLAINED_CALL, session=session, call=which)
     )
+    return await service.send(build_read(path, TurnExplanation))
 
 
 async def fetch_diff(
@@ -38,5 +42,5 @@ async def fetch_diff(
     """Compare two calls, or those of two replies; the second may be of session `other`."""
     before = await find_reply_call(service, session, calls[0])
     after = await find_reply_call(service, other or session, calls[1])
-    path = f"/v1/sessions/{session}/calls/{before}/diff/{after}"
+    path = format_path(api_paths.CALL_DIFF, session=session, call=before, second=after)
     return await service.send(build_read(path, CallDiff, {"other": other}))

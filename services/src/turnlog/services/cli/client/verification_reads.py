@@ -9,6 +9,8 @@ from typing import Annotated, Final
 from pydantic import Discriminator, TypeAdapter
 
 from turnlog.client import ClientOperation
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events.errors import Unavailable
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, CheckpointHead
 from turnlog.services.api.verify_payloads import (
@@ -25,7 +27,7 @@ async def verify_session(
 ) -> VerificationView:
     """Verify a session, and a head of it that was noted earlier."""
     query = {"noted": str(noted.sequence), "head": noted.hash} if noted else {}
-    path = f"/v1/sessions/{session}/verify"
+    path = format_path(api_paths.VERIFY_SESSION, session=session)
     return await service.send(
         ClientOperation("GET", path, VerificationView, query=query, timeout=LONG_TIMEOUT_SECONDS)
     )
@@ -47,7 +49,7 @@ async def stream_verification(
     """
     method, body = ("POST", witness.model_dump(mode="json")) if witness else ("GET", None)
     operation = ClientOperation(
-        method, "/v1/verify", object, body=body, timeout=LONG_TIMEOUT_SECONDS
+        method, api_paths.VERIFY_LOG, object, body=body, timeout=LONG_TIMEOUT_SECONDS
     )
     line: VerificationLine | None = None
     async with aclosing(service.stream_lines(operation)) as lines:
@@ -61,5 +63,5 @@ async def stream_verification(
 async def fetch_checkpoint(service: ServiceClient) -> AuditCheckpoint:
     """Return the last sequence and hash of every session; raises `Corrupt` if a chain is broken."""
     return await service.send(
-        ClientOperation("GET", "/v1/checkpoint", AuditCheckpoint, timeout=LONG_TIMEOUT_SECONDS)
+        ClientOperation("GET", api_paths.CHECKPOINT, AuditCheckpoint, timeout=LONG_TIMEOUT_SECONDS)
     )

@@ -6,6 +6,8 @@ import os
 
 import typer
 
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import (
     DEFAULT_DATA_DIR,
@@ -62,7 +64,7 @@ def list_quarantine(*, target: ReadTarget, output: OutputOption = "table") -> No
 
     show_answer(
         target,
-        build_read("/v1/quarantine", StoppedSessionList),
+        build_read(api_paths.QUARANTINE, StoppedSessionList),
         render_stopped_sessions,
         output,
         with_read_models=True,
@@ -79,7 +81,7 @@ def show_quarantine(
 
     show_answer(
         target,
-        build_read(f"/v1/quarantine/{session}", QuarantineView),
+        build_read(format_path(api_paths.QUARANTINED_SESSION, session=session), QuarantineView),
         render_quarantine,
         output,
         with_read_models=True,

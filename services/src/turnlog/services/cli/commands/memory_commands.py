@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
@@ -35,7 +37,7 @@ def show_memory(
     from turnlog.services.cli.actions.memory_actions import render_memory
 
     query = {"reader": reader, "entity": entity}
-    operation = build_read(f"/v1/sessions/{session}/memory", MemoryView, query)
+    operation = build_read(format_path(api_paths.MEMORY, session=session), MemoryView, query)
     show_answer(target, operation, render_memory, output)
 
 
@@ -79,7 +81,7 @@ def show_references(
     )
     operation = ClientOperation(
         "POST",
-        f"/v1/sessions/{session}/references/resolve",
+        format_path(api_paths.RESOLVE_REFERENCES, session=session),
         ResolvedReferencesView,
         body=request.model_dump(mode="json"),
     )
@@ -94,7 +96,7 @@ def show_summaries(
     from turnlog.services.api.memory_payloads import SummariesView
     from turnlog.services.cli.actions.memory_actions import render_summaries
 
-    operation = build_read(f"/v1/sessions/{session}/summaries", SummariesView)
+    operation = build_read(format_path(api_paths.SUMMARIES, session=session), SummariesView)
     show_answer(target, operation, render_summaries, output)
 
 
@@ -135,7 +137,10 @@ def exclude_turn(
         return
     show_answer(
         ReadTarget(url=target.url, data_dir=target.data_dir),
-        build_read(f"/v1/sessions/{session}/turns/{turn}/exclusion", ExclusionPreviewView),
+        build_read(
+            format_path(api_paths.EXCLUSION, session=session, turn=turn),
+            ExclusionPreviewView,
+        ),
         render_exclusion_preview,
         output,
     )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.services.cli.command_runner import run_with_service, show_answer, show_result
 from turnlog.services.cli.options import (
     AtOption,
@@ -100,7 +102,7 @@ def list_sessions(
 
     show_answer(
         target,
-        build_read("/v1/sessions", SessionPage, asdict(filters)),
+        build_read(api_paths.SESSIONS, SessionPage, asdict(filters)),
         render_sessions,
         output,
         with_read_models=True,
@@ -166,7 +168,7 @@ def show_window(
     )
     from turnlog.services.cli.views.prompt_view import render_window
 
-    path = f"/v1/sessions/{session}/window"
+    path = format_path(api_paths.WINDOW, session=session)
     if preview == PreviewOptions():
         query = {"call": call, "at": at, "clock": clock}
         show_answer(target, build_read(path, WindowView, query), render_window, output)
@@ -238,7 +240,7 @@ def assemble_prompt(
         )
         body = form.model_dump(mode="json")
         return await service.send(
-            ClientOperation("POST", "/v1/assemble", AssembledPromptView, body=body)
+            ClientOperation("POST", api_paths.ASSEMBLE, AssembledPromptView, body=body)
         )
 
     show_result(
@@ -272,7 +274,7 @@ def show_growth(
     query = {"session": session, "group_by": by, "since": since}
     show_answer(
         target,
-        build_read("/v1/growth", GrowthView, query),
+        build_read(api_paths.GROWTH, GrowthView, query),
         lambda growth: render_growth(growth, by),
         output,
         with_read_models=True,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 import typer
 
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
@@ -87,7 +88,7 @@ def show_tool_result(
     from turnlog.contract.call_payloads import ToolResultView
     from turnlog.services.cli.actions.session_actions import render_tool_result
 
-    path = f"/v1/sessions/{session}/calls/{call}/tools/{quote(id, safe='')}"
+    path = format_path(api_paths.TOOL_RESULT, session=session, call=call, id=id)
     show_answer(target, build_read(path, ToolResultView), render_tool_result, output)
 
 

@@ -15,6 +15,8 @@ from pydantic import JsonValue
 
 from turnlog.client.operations import ClientOperation, build_command
 from turnlog.client.sse_events import ApprovalEvent, SseMessage
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
@@ -37,20 +39,22 @@ class SessionConversation:
     """Who asks, where no proxy names users."""
 
     async def submit_turn(self, text: str) -> SubmittedTurn:
-        path = f"/v1/sessions/{self.session}/turns"
+        path = format_path(api_paths.TURNS, session=self.session)
         body = {"text": text, "user": self.user}
         return await self.service.send(build_command(path, body, SubmittedTurn))
 
     async def cancel_turn(self) -> None:
         """Cancel the open turn."""
-        path = f"/v1/sessions/{self.session}/cancel"
+        path = format_path(api_paths.CANCEL, session=self.session)
         await self.service.send(build_command(path, {}, CommandResult))
 
     async def decide_approval(
         self, event: ApprovalEvent, decision: ApprovalDecision, reason: str = ""
     ) -> None:
         """Approve or refuse a tool that waits for it, here or in a child session."""
-        path = f"/v1/sessions/{event.session}/turns/{event.turn}/approvals/{event.approval}"
+        path = format_path(
+            api_paths.APPROVAL, session=event.session, turn=event.turn, approval=event.approval
+        )
         body: dict[str, JsonValue] = {"decision": decision, "reason": reason}
         await self.service.send(build_command(path, body, CommandResult))
 
@@ -83,7 +87,7 @@ async def open_session(
         "attributes": attributes,
         "profile": profile,
     }
-    return await service.send(build_command("/v1/sessions", body, OpenedSession))
+    return await service.send(build_command(api_paths.SESSIONS, body, OpenedSession))
 
 
 async def find_follow_up_turn(
@@ -97,5 +101,5 @@ async def find_follow_up_turn(
     if session.phase is None or session.turns <= turn.turn:
         return None
     number = turn.turn + 1
-    stream = f"/v1/sessions/{conversation.session}/turns/{number}/stream"
+    stream = format_path(api_paths.TURN_STREAM, session=conversation.session, turn=number)
     return turn.model_copy(update={"turn": number, "stream": stream})

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.client.operations import build_command
+from turnlog.contract import api_paths
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import QuestionAnswer
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
@@ -68,7 +69,7 @@ async def _post_question(stage: DemoStage, conversation: str, question: str) -> 
         "client_id": CLIENT_ID,
         "nickname": "Ada",
     }
-    answered = await stage.service.send(build_command("/v1/ask", form, QuestionAnswer))
+    answered = await stage.service.send(build_command(api_paths.ASK, form, QuestionAnswer))
     reply = answered.answer or f"(nothing: {answered.status.reason})"
     stage.console.print(render_labelled_text("reply", reply, REPLY_COLOUR, LABEL_WIDTH))
 
@@ -77,7 +78,7 @@ async def _find_session(stage: DemoStage, conversation: str) -> str:
     """Find the session of the conversation by its key, as the application does."""
     key: JsonValue = {"client_id": CLIENT_ID, "conversation_id": conversation}
     form: dict[str, JsonValue] = {"blueprint": "araquem", "key": key}
-    found = await stage.service.send(build_command("/v1/sessions", form, OpenedSession))
+    found = await stage.service.send(build_command(api_paths.SESSIONS, form, OpenedSession))
     return found.session
 
 

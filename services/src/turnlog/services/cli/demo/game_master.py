@@ -12,6 +12,8 @@ from pydantic import JsonValue
 from rich.table import Table
 
 from turnlog.client.operations import build_command
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events.model.manifest import Manifest
 from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
 from turnlog.services.api.turn_payloads import SubmittedTurn
@@ -23,7 +25,6 @@ from turnlog.services.cli.conversation.session_conversation import (
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.segments.segment_actions import (
-    IMPORT_PATH,
     build_import_body,
     read_segment_files,
 )
@@ -80,7 +81,9 @@ LONG_SPEECH: Final = (
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     body = build_import_body(read_segment_files([SEGMENT_FILE]))
-    imported = await stage.service.send(build_command(IMPORT_PATH, body, SegmentImportResult))
+    imported = await stage.service.send(
+        build_command(api_paths.IMPORT_SEGMENTS, body, SegmentImportResult)
+    )
     session = (await open_session(stage.service, "game-master", SESSION_ATTRIBUTES)).session
     await stage.begin_scene("A story", f"session {session} · {imported.rows} segments · {model}")
     await _play_turn(stage, session, "I knock at the lighthouse door.", tier=0)
@@ -118,7 +121,9 @@ async def _play_turn(
     )
     turn = await stage.service.send(
         build_command(
-            f"/v1/sessions/{session}/turns", {"text": text, "inputs": inputs}, SubmittedTurn
+            format_path(api_paths.TURNS, session=session),
+            {"text": text, "inputs": inputs},
+            SubmittedTurn,
         )
     )
     await stage.show_reply(SessionConversation(stage.service, session), turn)
@@ -142,7 +147,7 @@ async def _edit_segment(stage: DemoStage, imported: SegmentImportResult) -> None
         "A segment is edited", "the next call is given it; no prompt of before changes"
     )
     change = {"content": NEW_ROLE}
-    path = f"/v1/segments/{imported.added[0]}"
+    path = format_path(api_paths.SEGMENT, segment=imported.added[0])
     edited = await stage.service.send(build_command(path, change, SegmentChangeResult, "PATCH"))
     stage.console.print(f"segment {imported.added[0]}, version {edited.version}")
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from turnlog.client.operations import build_command
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
 from turnlog.services.cli.client.shared_reads import fetch_history
@@ -66,8 +68,11 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
     """Play the lesson; return the first turn whose reply was redacted, or None."""
     session = conversation.session
     await stage.print_typed_line("choose", FAMILY_COLOURS["phase"], f"{CHOICE}, without reading")
-    here = f"/v1/sessions/{session}"
-    await stage.service.send(build_command(f"{here}/choices", {"choice": CHOICE}, CommandResult))
+    await stage.service.send(
+        build_command(
+            format_path(api_paths.CHOICES, session=session), {"choice": CHOICE}, CommandResult
+        )
+    )
     turn: SubmittedTurn | None = None
     for text in TURNS:
         if turn and (await find_follow_up_turn(conversation, turn)):
@@ -76,7 +81,11 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
         turn = await stage.play_turn(conversation, text)
     if turn and not await find_follow_up_turn(conversation, turn):
         await stage.service.send(
-            build_command(f"{here}/phase", {"signal": ENDING_SIGNAL}, CommandResult)
+            build_command(
+                format_path(api_paths.PHASE, session=session),
+                {"signal": ENDING_SIGNAL},
+                CommandResult,
+            )
         )
     while turn and (turn := await find_follow_up_turn(conversation, turn)):
         stage.console.print()

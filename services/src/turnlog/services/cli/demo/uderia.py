@@ -16,6 +16,8 @@ from rich.text import Text
 
 from turnlog.client import tenant_operations
 from turnlog.client.operations import build_command, build_read
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import GrowthView
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
@@ -99,7 +101,10 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await stage.begin_scene("Going to work", "phase by phase; only what is said goes along")
     for phase, carried in PHASE_MOVES.items():
         await stage.print_typed_line(phase, FAMILY_COLOURS["phase"], carried)
-        path, move = f"/v1/sessions/{session}/phase", {"to": phase, "carry": carried}
+        path, move = (
+            format_path(api_paths.PHASE, session=session),
+            {"to": phase, "carry": carried},
+        )
         await stage.service.send(build_command(path, move, CommandResult))
     stage.console.print()
     await stage.play_turn(conversation, QUESTION)
@@ -115,7 +120,7 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await _show_adaptation(stage, session)
     await stage.begin_scene("What each contributor cost", "call by call, as `turnlog growth`")
     parameters = {"session": session, "group_by": "kind", "min_sequence": last}
-    growth = await stage.service.send(build_read("/v1/growth", GrowthView, parameters))
+    growth = await stage.service.send(build_read(api_paths.GROWTH, GrowthView, parameters))
     stage.console.print(render_growth(growth, "kind"))
     await stage.show_verification(session, coordinator)
     return session, await _build_next_commands(stage, session)

@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from turnlog.client import PutEntryRequest, tenant_operations
 from turnlog.client.operations import build_command
+from turnlog.contract import api_paths
 from turnlog.contract.knowledge_payloads import (
     KnowledgeChangeResult,
 )
@@ -114,7 +115,7 @@ async def import_knowledge(
                 body = build_import_body(collection, [each.entry for each in batch])
                 try:
                     done = await service.send(
-                        build_command("/v1/knowledge/import", body, KnowledgeChangeResult)
+                        build_command(api_paths.IMPORT_KNOWLEDGE, body, KnowledgeChangeResult)
                     )
                 except Refused as refused:
                     fault = _locate_fault(refused, batch)

@@ -17,6 +17,8 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from turnlog.client.operations import build_command
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
@@ -102,15 +104,13 @@ _ROW_FIELD: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
 
 _READ_STDIN: Final = "-"
 
-IMPORT_PATH: Final = "/v1/segments/import"
-
 
 async def send_new_segment(
     target: ServiceTarget, text: str, fields: CommandBody, output: OutputFormat
 ) -> None:
     body = {"content": _read_text(text), **fields}
     _print_change(
-        await send_command(target, build_command("/v1/segments", body, SegmentChangeResult)),
+        await send_command(target, build_command(api_paths.SEGMENTS, body, SegmentChangeResult)),
         "added",
         output,
     )
@@ -122,7 +122,13 @@ async def send_segment_edit(
     """Change a segment's text or activate or deactivate it."""
     body = {"content": None if text is None else _read_text(text), **fields}
     done = await send_command(
-        target, build_command(f"/v1/segments/{segment}", body, SegmentChangeResult, "PATCH")
+        target,
+        build_command(
+            format_path(api_paths.SEGMENT, segment=segment),
+            body,
+            SegmentChangeResult,
+            "PATCH",
+        ),
     )
     _print_change(done, "is as you asked", output)
 
@@ -136,7 +142,8 @@ async def import_segment_files(
         return _print_faults(found.faults, output)
     try:
         done = await send_command(
-            target, build_command(IMPORT_PATH, build_import_body(found), SegmentImportResult)
+            target,
+            build_command(api_paths.IMPORT_SEGMENTS, build_import_body(found), SegmentImportResult),
         )
     except Refused as refused:
         fault = _locate_fault(refused, [row for row, _ in found.segments])

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
@@ -87,7 +89,7 @@ def list_segments(
 
     show_answer(
         target,
-        build_read("/v1/segments", SegmentPage, asdict(filters)),
+        build_read(api_paths.SEGMENTS, SegmentPage, asdict(filters)),
         render_segments,
         output,
         with_read_models=True,
@@ -102,7 +104,7 @@ def show_segment(
     from turnlog.services.api.segment_payloads import SegmentView
     from turnlog.services.cli.segments.segment_view import render_segment
 
-    operation = build_read(f"/v1/segments/{segment}", SegmentView)
+    operation = build_read(format_path(api_paths.SEGMENT, segment=segment), SegmentView)
     show_answer(target, operation, render_segment, output)
 
 

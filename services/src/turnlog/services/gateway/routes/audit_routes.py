@@ -7,6 +7,7 @@ from typing import Annotated, Final, get_args
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import StreamingResponse
 
+from turnlog.contract import api_paths
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.events.ids import ID_PATTERN
@@ -28,8 +29,6 @@ from turnlog.services.use_cases.record.call_explanations import CallExplanations
 from turnlog.services.use_cases.record.record_verification import RecordVerification, VerifyLine
 
 router = APIRouter()
-
-VERIFY_LOG_PATH: Final = "/v1/verify"
 
 MAX_CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 """The maximum size of a checkpoint in bytes, enough for half a million sessions."""
@@ -56,7 +55,7 @@ Verification = Annotated[RecordVerification, Depends(get_verification)]
 Explanations = Annotated[CallExplanations, Depends(get_explanations)]
 
 
-@router.get("/v1/sessions/{session}/verify", summary="Verify a session")
+@router.get(api_paths.VERIFY_SESSION, summary="Verify a session")
 async def verify_session(
     session: str,
     tenant: RequestTenant,
@@ -84,7 +83,7 @@ async def verify_session(
 
 
 @router.get(
-    VERIFY_LOG_PATH,
+    api_paths.VERIFY_LOG,
     response_model=VerifyLine,
     response_class=StreamingResponse,
     responses=_VERIFY_RESPONSES,
@@ -97,7 +96,7 @@ async def verify_log(tenant: RequestTenant, verification: Verification) -> Strea
 
 
 @router.post(
-    VERIFY_LOG_PATH,
+    api_paths.VERIFY_LOG,
     response_model=VerifyLine,
     response_class=StreamingResponse,
     responses=_VERIFY_RESPONSES,
@@ -114,7 +113,7 @@ async def verify_log_against_checkpoint(
     return StreamingResponse(lines, media_type=NDJSON_MEDIA_TYPE)
 
 
-@router.get("/v1/checkpoint", summary="Create a checkpoint of all sessions")
+@router.get(api_paths.CHECKPOINT, summary="Create a checkpoint of all sessions")
 async def show_checkpoint(tenant: RequestTenant, verification: Verification) -> AuditCheckpoint:
     """Return a checkpoint of all sessions' heads, to be signed and stored.
 
@@ -126,7 +125,7 @@ async def show_checkpoint(tenant: RequestTenant, verification: Verification) -> 
 WhyTurnPath = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn number")]
 
 
-@router.get("/v1/sessions/{session}/calls/{call}/why", summary="Explain a call")
+@router.get(api_paths.EXPLAINED_CALL, summary="Explain a call")
 async def show_why(
     session: str, call: str, tenant: RequestTenant, explanations: Explanations, response: Response
 ) -> TurnExplanation:
@@ -136,7 +135,7 @@ async def show_why(
     return found.answer
 
 
-@router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Explain a turn")
+@router.get(api_paths.EXPLAINED_TURN, summary="Explain a turn")
 async def show_why_of_turn(
     session: str,
     turn: WhyTurnPath,
@@ -158,7 +157,7 @@ OtherSessionQuery = Annotated[
 ]
 
 
-@router.get("/v1/sessions/{session}/calls/{call}/diff/{second}", summary="Compare two calls")
+@router.get(api_paths.CALL_DIFF, summary="Compare two calls")
 async def show_diff(
     session: str,
     call: str,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.services.api.service_payloads import (
     BlueprintList,
     BlueprintMoveResult,
@@ -37,14 +38,14 @@ async def get_moves(request: Request) -> BlueprintMoves:
 Blueprints = Annotated[BlueprintUseCases, Depends(get_blueprints)]
 
 
-@router.get("/v1/blueprints", summary="List blueprints")
+@router.get(api_paths.BLUEPRINTS, summary="List blueprints")
 async def list_blueprints(tenant: RequestTenant, blueprints: Blueprints) -> BlueprintList:
     """List the blueprints; those that cannot be loaded are listed separately."""
     del tenant
     return blueprints.list_blueprints()
 
 
-@router.get("/v1/blueprints/{blueprint}", summary="Show a blueprint")
+@router.get(api_paths.BLUEPRINT, summary="Show a blueprint")
 async def show_blueprint(
     blueprint: str, tenant: RequestTenant, blueprints: Blueprints
 ) -> BlueprintSchemas:
@@ -53,7 +54,7 @@ async def show_blueprint(
     return blueprints.load_blueprint(blueprint)
 
 
-@router.get("/v1/pins", summary="List the texts that open sessions are pinned to")
+@router.get(api_paths.PINS, summary="List the texts that open sessions are pinned to")
 async def list_pinned_texts(
     tenant: RequestTenant,
     blueprints: Blueprints,
@@ -63,9 +64,7 @@ async def list_pinned_texts(
     return await blueprints.list_pinned_texts(tenant, blueprint)
 
 
-@router.post(
-    "/v1/sessions/{session}/blueprint", summary="Move a session to another blueprint version"
-)
+@router.post(api_paths.SESSION_BLUEPRINT, summary="Move a session to another blueprint version")
 async def move_blueprint(
     session: str,
     caller: CallerIdentity,

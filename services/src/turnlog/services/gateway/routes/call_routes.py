@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.contract.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.projections.store.read.token_ledger import GrowthGrouping
 from turnlog.services.http.headers import set_etag, tag_body
@@ -25,7 +26,7 @@ async def get_calls(request: Request) -> CallReading:
 Calls = Annotated[CallReading, Depends(get_calls)]
 
 
-@router.get("/v1/sessions/{session}/calls", summary="List the calls of a session")
+@router.get(api_paths.CALLS, summary="List the calls of a session")
 async def list_session_calls(
     session: str,
     tenant: RequestTenant,
@@ -38,7 +39,7 @@ async def list_session_calls(
 
 
 @router.get(
-    "/v1/sessions/{session}/calls/{call}/tools/{id:path}",
+    api_paths.TOOL_RESULT,
     summary="Show the whole result of a tool use",
 )
 async def show_tool_result(
@@ -53,7 +54,7 @@ async def show_tool_result(
     return tag_body(response, await calls.load_tool_result(tenant, session, call, id))
 
 
-@router.get("/v1/growth", summary="Show the growth of context")
+@router.get(api_paths.GROWTH, summary="Show the growth of context")
 async def show_growth(
     tenant: RequestTenant,
     calls: Calls,

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
+from turnlog.contract import api_paths
 from turnlog.events.errors import StreamHole
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
@@ -86,7 +87,7 @@ EventRangeQuery = Annotated[EventRange, Query()]
 
 
 @router.get(
-    "/v1/sessions/{session}/events",
+    api_paths.SESSION_EVENTS,
     response_class=Response,
     responses={
         200: {
@@ -129,7 +130,7 @@ _TENANT_LINES: Final = [
 
 
 @router.get(
-    "/v1/events",
+    api_paths.EVENTS,
     response_class=Response,
     responses={
         200: {
@@ -221,7 +222,7 @@ EXPORT_BODIES: Final[Mapping[ExportFormat, ExportBody]] = {
 
 
 @router.get(
-    "/v1/sessions/{session}/export",
+    api_paths.EXPORT,
     response_class=Response,
     responses={
         200: {"content": {form.media_type: form.content for form in EXPORT_BODIES.values()}}

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.services.api.service_payloads import (
     LivenessView,
     QuarantineRelease,
@@ -61,13 +62,13 @@ async def check_readiness(
     return view
 
 
-@router.get("/v1/quarantine", summary="List sessions whose read models are stopped")
+@router.get(api_paths.QUARANTINE, summary="List sessions whose read models are stopped")
 async def list_quarantine(tenant: RequestTenant, quarantine: StoppedSessions) -> StoppedSessionList:
     """Return the sessions that an event stopped, with the event and the reason."""
     return await quarantine.list_stopped_sessions(tenant)
 
 
-@router.get("/v1/quarantine/{session}", summary="Show a session's quarantined events")
+@router.get(api_paths.QUARANTINED_SESSION, summary="Show a session's quarantined events")
 async def show_quarantine(
     session: str, tenant: RequestTenant, quarantine: StoppedSessions
 ) -> QuarantineView:
@@ -75,7 +76,7 @@ async def show_quarantine(
     return await quarantine.load_session(tenant, session)
 
 
-@router.post("/v1/quarantine/{session}/release", summary="Fold a stopped session's events again")
+@router.post(api_paths.RELEASE, summary="Fold a stopped session's events again")
 async def release_session(
     session: str, tenant: RequestTenant, quarantine: StoppedSessions
 ) -> QuarantineRelease:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.projections.blueprint.schema.history_specs import MemoryReaderName
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.api.memory_payloads import (
@@ -50,7 +51,7 @@ ReaderQuery = Annotated[
 EntityQuery = Annotated[str | None, Query(max_length=128, description="The entity of the turn")]
 
 
-@router.get("/v1/sessions/{session}/memory", summary="Show the memory of a session")
+@router.get(api_paths.MEMORY, summary="Show the memory of a session")
 async def show_memory(
     session: str,
     tenant: RequestTenant,
@@ -64,7 +65,7 @@ async def show_memory(
     return tag_body(response, found)
 
 
-@router.get("/v1/sessions/{session}/references", summary="Show the last reference")
+@router.get(api_paths.REFERENCES, summary="Show the last reference")
 async def show_references(
     session: str, tenant: RequestTenant, memory: Memory, response: Response
 ) -> ReferencesView:
@@ -72,9 +73,7 @@ async def show_references(
     return tag_body(response, await memory.load_last_reference(tenant, session))
 
 
-@router.post(
-    "/v1/sessions/{session}/references/resolve", summary="Resolve the references of a turn"
-)
+@router.post(api_paths.RESOLVE_REFERENCES, summary="Resolve the references of a turn")
 async def resolve_turn_references(
     session: str,
     tenant: RequestTenant,
@@ -89,7 +88,7 @@ async def resolve_turn_references(
 SummarySequencePath = Annotated[int, Path(ge=1, le=MAX_INT)]
 
 
-@router.get("/v1/sessions/{session}/summaries", summary="List the active summaries")
+@router.get(api_paths.SUMMARIES, summary="List the active summaries")
 async def show_summaries(
     session: str, tenant: RequestTenant, memory: Memory, response: Response
 ) -> SummariesView:
@@ -97,9 +96,7 @@ async def show_summaries(
     return tag_body(response, await memory.list_summaries(tenant, session))
 
 
-@router.get(
-    "/v1/sessions/{session}/turns/{turn}/exclusion", summary="Preview the exclusion of a turn"
-)
+@router.get(api_paths.EXCLUSION, summary="Preview the exclusion of a turn")
 async def show_exclusion_preview(
     session: str, turn: TurnPath, tenant: RequestTenant, memory: Memory, response: Response
 ) -> ExclusionPreviewView:
@@ -107,7 +104,7 @@ async def show_exclusion_preview(
     return tag_body(response, await memory.preview_exclusion(tenant, session, turn))
 
 
-@router.post("/v1/sessions/{session}/summaries/{sequence}/undo", summary="Undo a summary")
+@router.post(api_paths.UNDO_SUMMARY, summary="Undo a summary")
 async def undo_summary(
     session: str,
     sequence: SummarySequencePath,
@@ -120,7 +117,7 @@ async def undo_summary(
     return tag_body(response, done)
 
 
-@router.post("/v1/sessions/{session}/purge", summary="Purge the memory")
+@router.post(api_paths.PURGE, summary="Purge the memory")
 async def purge_memory(
     session: str, caller: CallerIdentity, steering: MemorySteering, response: Response
 ) -> CommandResult:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.services.api.prompt_payloads import (
     AssembledPromptView,
     PromptAssembly,
@@ -45,7 +46,7 @@ ClockQuery = Annotated[
 ]
 
 
-@router.get("/v1/sessions/{session}/window", summary="Preview the window of a call")
+@router.get(api_paths.WINDOW, summary="Preview the window of a call")
 async def show_window(
     session: str,
     tenant: RequestTenant,
@@ -67,7 +68,7 @@ async def show_window(
     return tag_body(response, window)
 
 
-@router.post("/v1/sessions/{session}/window", summary="Preview the window of a hypothetical turn")
+@router.post(api_paths.WINDOW, summary="Preview the window of a hypothetical turn")
 async def preview_window(
     session: str,
     caller: ReaderIdentity,
@@ -80,7 +81,7 @@ async def preview_window(
 
 
 @router.post(
-    "/v1/assemble",
+    api_paths.ASSEMBLE,
     summary="Assemble a prompt without a session",
     response_model_exclude_none=True,
 )
@@ -94,7 +95,7 @@ async def assemble_prompt(
     return await previews.assemble_prompt(caller.create_caller(), form)
 
 
-@router.get("/v1/sessions/{session}/calls/{call}/prompt", summary="Show the prompt of a call")
+@router.get(api_paths.PROMPT, summary="Show the prompt of a call")
 async def show_prompt(
     session: str, call: str, tenant: RequestTenant, prompts: Prompts, response: Response
 ) -> RecordedPromptView:
@@ -103,7 +104,7 @@ async def show_prompt(
 
 
 @router.get(
-    "/v1/sessions/{session}/calls/{call}/assembly",
+    api_paths.ASSEMBLY,
     summary="Show how the prompt of a call was assembled",
     response_model_exclude_none=True,
 )

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.services.api.requests import (
     CancelTurnRequest,
     CloseSessionRequest,
@@ -37,7 +38,7 @@ async def get_steering(request: Request) -> SessionSteering:
 Steering = Annotated[SessionSteering, Depends(get_steering)]
 
 
-@router.post("/v1/sessions/{session}/cancel", summary="Cancel a turn")
+@router.post(api_paths.CANCEL, summary="Cancel a turn")
 async def cancel_turn(
     session: str,
     caller: CallerIdentity,
@@ -51,7 +52,7 @@ async def cancel_turn(
     return tag_body(response, done)
 
 
-@router.post("/v1/sessions/{session}/close", summary="Close a session")
+@router.post(api_paths.CLOSE, summary="Close a session")
 async def close_session(
     session: str,
     caller: CallerIdentity,
@@ -65,7 +66,7 @@ async def close_session(
     return tag_body(response, done)
 
 
-@router.post("/v1/sessions/{session}/redactions", summary="Redact a reply")
+@router.post(api_paths.REDACTIONS, summary="Redact a reply")
 async def redact_reply(
     session: str,
     caller: CallerIdentity,
@@ -84,7 +85,7 @@ async def redact_reply(
     return tag_body(response, done)
 
 
-@router.post("/v1/sessions/{session}/choices", summary="Record a choice")
+@router.post(api_paths.CHOICES, summary="Record a choice")
 async def record_choice(
     session: str,
     caller: CallerIdentity,
@@ -97,7 +98,7 @@ async def record_choice(
     return tag_body(response, done)
 
 
-@router.post("/v1/sessions/{session}/phase", summary="Signal or enter a phase")
+@router.post(api_paths.PHASE, summary="Signal or enter a phase")
 async def send_signal(
     session: str,
     caller: CallerIdentity,
@@ -112,7 +113,7 @@ async def send_signal(
     return tag_body(response, done)
 
 
-@router.post("/v1/sessions/{session}/profile", summary="Switch the profile or the model")
+@router.post(api_paths.PROFILE, summary="Switch the profile or the model")
 async def switch_profile(
     session: str,
     caller: CallerIdentity,
@@ -127,7 +128,7 @@ async def switch_profile(
     return tag_body(response, done)
 
 
-@router.post("/v1/sessions/{session}/schemas", summary="Describe tools in full again")
+@router.post(api_paths.TOOL_SCHEMAS, summary="Describe tools in full again")
 async def request_schemas(
     session: str, caller: CallerIdentity, steering: Steering, response: Response
 ) -> CommandResult:
@@ -135,7 +136,7 @@ async def request_schemas(
     return tag_body(response, await steering.request_schemas(caller.create_caller(), session))
 
 
-@router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Exclude a turn")
+@router.put(api_paths.EXCLUSION, summary="Exclude a turn")
 async def exclude_turn(
     session: str, turn: TurnPath, caller: CallerIdentity, steering: Steering, response: Response
 ) -> CommandResult:
@@ -143,9 +144,7 @@ async def exclude_turn(
     return tag_body(response, await steering.exclude_turn(caller.create_caller(), session, turn))
 
 
-@router.put(
-    "/v1/sessions/{session}/turns/{turn}/display", summary="Record the display form of a turn"
-)
+@router.put(api_paths.DISPLAY, summary="Record the display form of a turn")
 async def display_turn(
     session: str,
     turn: TurnPath,
@@ -164,7 +163,7 @@ async def display_turn(
     return tag_body(response, done)
 
 
-@router.post("/v1/sessions/{session}/turns/{turn}/feedback", summary="Judge a reply")
+@router.post(api_paths.FEEDBACK, summary="Judge a reply")
 async def record_feedback(
     session: str,
     turn: TurnPath,
@@ -184,7 +183,7 @@ async def record_feedback(
     return tag_body(response, done)
 
 
-@router.delete("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Restore a turn")
+@router.delete(api_paths.EXCLUSION, summary="Restore a turn")
 async def restore_turn(
     session: str, turn: TurnPath, caller: CallerIdentity, steering: Steering, response: Response
 ) -> CommandResult:

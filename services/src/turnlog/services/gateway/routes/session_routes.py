@@ -14,6 +14,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
@@ -59,7 +61,7 @@ Sessions = Annotated[SessionReading, Depends(get_sessions)]
 
 
 @router.post(
-    "/v1/sessions",
+    api_paths.SESSIONS,
     status_code=201,
     responses={200: {"model": OpenedSession, "description": "The open session that has this key"}},
     summary="Open a session",
@@ -76,11 +78,11 @@ async def open_session(
     """
     done = await opening.open_session(caller.create_caller(form), form)
     response.status_code = HTTPStatus.OK if done.is_found else HTTPStatus.CREATED
-    response.headers["Location"] = f"/v1/sessions/{done.session.session}"
+    response.headers["Location"] = format_path(api_paths.SESSION, session=done.session.session)
     return tag_body(response, done.session)
 
 
-@router.get("/v1/sessions/{session}", summary="Show a session")
+@router.get(api_paths.SESSION, summary="Show a session")
 async def show_session(
     session: str,
     tenant: RequestTenant,
@@ -202,7 +204,7 @@ def _parse_attribute_filters(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 @router.get(
-    "/v1/sessions",
+    api_paths.SESSIONS,
     summary="List sessions",
     openapi_extra={"parameters": [ATTRIBUTE_FILTER]},
 )
@@ -219,7 +221,7 @@ async def list_sessions(
     )
 
 
-@router.post("/v1/sessions/{session}/fork", status_code=201, summary="Fork a session")
+@router.post(api_paths.FORK, status_code=201, summary="Fork a session")
 async def fork_session(
     session: str,
     caller: CallerIdentity,
@@ -232,5 +234,5 @@ async def fork_session(
     With an idempotency key and without an id, a retry finds the fork of the first request.
     """
     forked = await forking.fork_session(caller.create_caller(form), session, form)
-    response.headers["Location"] = f"/v1/sessions/{forked.session}"
+    response.headers["Location"] = format_path(api_paths.SESSION, session=forked.session)
     return tag_body(response, forked)

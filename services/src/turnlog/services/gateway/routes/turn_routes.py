@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from turnlog.contract import api_paths
 from turnlog.services.api.requests import QuestionRequest, SubmitTurnRequest
 from turnlog.services.api.turn_payloads import (
     HistoryView,
@@ -96,7 +97,7 @@ WaitQuery = Annotated[
 
 
 @router.post(
-    "/v1/sessions/{session}/turns",
+    api_paths.TURNS,
     status_code=202,
     response_model=UndecidedTurnView | SubmittedTurn,
     responses={200: {"model": SettledTurnView, "content": {SSE_MEDIA_TYPE: TURN_STREAM_CONTENT}}},
@@ -147,7 +148,7 @@ AfterCursorQuery = Annotated[
 
 
 @router.get(
-    "/v1/sessions/{session}/turns/{turn}/stream",
+    api_paths.TURN_STREAM,
     response_class=Response,
     responses={
         200: {"content": {SSE_MEDIA_TYPE: TURN_STREAM_CONTENT}},
@@ -176,9 +177,7 @@ async def stream_turn(
     return _create_stream_answer(request, events)
 
 
-@router.get(
-    "/v1/sessions/{session}/turns/{turn}/timeline", summary="Show where the time of a turn went"
-)
+@router.get(api_paths.TIMELINE, summary="Show where the time of a turn went")
 async def show_turn_timeline(
     session: str, turn: TurnPath, tenant: RequestTenant, history: History, response: Response
 ) -> TurnTimelineView:
@@ -186,7 +185,7 @@ async def show_turn_timeline(
     return tag_body(response, await history.load_timeline(tenant, session, turn))
 
 
-@ask_router.post("/v1/ask", summary="Ask a question")
+@ask_router.post(api_paths.ASK, summary="Ask a question")
 async def answer_question(
     caller: CallerIdentity,
     questions: Annotated[QuestionAnswering, Depends(get_questions)],
@@ -203,7 +202,7 @@ async def answer_question(
     return await questions.answer_question(caller.create_caller(form), form, until=gone)
 
 
-@router.get("/v1/sessions/{session}/history", summary="List the turns of a session")
+@router.get(api_paths.HISTORY, summary="List the turns of a session")
 async def show_history(
     session: str,
     tenant: RequestTenant,

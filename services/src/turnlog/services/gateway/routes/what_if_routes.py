@@ -6,11 +6,12 @@ show progress.
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response, StreamingResponse
 
+from turnlog.contract import api_paths
 from turnlog.services.api.what_if_payloads import WHAT_IF_LINES, WhatIfLine, WhatIfRequest
 from turnlog.services.http.component_schemas import describe_lines
 from turnlog.services.http.headers import NDJSON_MEDIA_TYPE, encode_lines
@@ -18,8 +19,6 @@ from turnlog.services.http.request_tenant import RequestTenant
 from turnlog.services.use_cases.prompts.what_if_evaluation import WhatIfEvaluation
 
 router = APIRouter()
-
-WHAT_IF_PATH: Final = "/v1/what-if"
 
 
 async def get_what_if(request: Request) -> WhatIfEvaluation:
@@ -29,7 +28,7 @@ async def get_what_if(request: Request) -> WhatIfEvaluation:
 
 
 @router.post(
-    WHAT_IF_PATH,
+    api_paths.WHAT_IF,
     response_model=WhatIfLine,
     response_class=Response,
     responses={200: {"content": {NDJSON_MEDIA_TYPE: describe_lines("line", *WHAT_IF_LINES)}}},
