@@ -99,6 +99,7 @@ async def test_calls_of_another_session_are_compared_by_typing_its_id(
     )
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_a_smaller_budget_is_supposed_and_can_be_sent_on(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -165,6 +166,7 @@ async def test_growth_is_drawn_call_by_call(stand: RunningGateway, browser: Brow
     assert "history grows by" in summary
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_the_proof_is_told_promise_by_promise(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -195,6 +197,7 @@ async def test_the_proof_is_told_promise_by_promise(
     )
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_a_session_is_forked_where_one_stands_in_its_past(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -220,6 +223,7 @@ async def test_a_session_is_forked_where_one_stands_in_its_past(
     browser.events.clear()
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_a_session_is_moved_to_the_version_that_was_looked_at(
     stand: RunningGateway, browser: Browser, tmp_path: Path
 ) -> None:

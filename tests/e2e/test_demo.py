@@ -20,6 +20,8 @@ from tests.e2e.demo_process import (
 )
 from tests.support.processes.forked_program import get_forked_program
 
+pytestmark = pytest.mark.slow("a demo is played to its end")
+
 
 def test_a_lesson_is_played_and_explained_and_can_be_gone_on_with_and_audited(
     tmp_path: Path,

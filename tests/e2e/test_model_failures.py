@@ -162,6 +162,7 @@ async def test_a_watcher_is_told_of_a_retry_and_ends_with_the_recorded_reply(
     assert reply == history["turns"][0]["reply"] == "An answer."
 
 
+@pytest.mark.slow("processes of the service start, stop and recover")
 @pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH")
 async def test_a_retried_call_took_the_same_time_and_money_over_http_on_a_terminal_and_on_the_page(
     up: TurnlogUp,

@@ -47,6 +47,7 @@ async def test_the_list_shows_every_session_and_the_search_finds_one(
     assert await browser.run_script("location.hash") == "#/sessions/apples"
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_a_reply_grows_while_it_is_said_and_so_does_the_record(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -181,6 +182,7 @@ async def test_a_reply_that_is_withheld_is_replaced_while_one_looks(
     assert "redacted" in await browser.run_script(build_texts_script(".turn .badge"))
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_markup_in_what_was_said_stays_text_everywhere(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -231,6 +233,7 @@ async def test_the_record_is_verified_on_request(stand: RunningGateway, browser:
     )
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_pages_left_behind_hold_no_connection(
     stand: RunningGateway, browser: Browser
 ) -> None:

@@ -52,6 +52,7 @@ async def fill_session(stand: RunningGateway) -> None:
     await stand.http.post(f"/v1/sessions/{session}/turns?wait=30", json={"text": "Is it far?"})
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 @pytest.mark.skipif(not AXE_SCRIPT.exists(), reason="npm did not bring axe: see the Makefile")
 async def test_axe_finds_nothing_in_any_view_in_both_colours_and_both_widths(
     stand: RunningGateway, browser: Browser
@@ -75,6 +76,7 @@ async def test_axe_finds_nothing_in_any_view_in_both_colours_and_both_widths(
     assert found == []
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_few_presses_of_tab_lead_to_the_message_input(
     stand: RunningGateway, browser: Browser
 ) -> None:

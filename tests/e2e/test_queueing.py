@@ -87,6 +87,7 @@ async def test_a_durable_that_is_deleted_is_made_again_and_no_turn_lost_or_repea
     assert len(provider.exchanges) == exchange_count + 3
 
 
+@pytest.mark.slow("processes of the service start, stop and recover")
 @pytest.mark.promise("P9")
 async def test_rows_and_states_had_again_from_the_log_equal_the_live_ones(up: TurnlogUp) -> None:
     database = f"sqlite:///{up.ready_file.with_name('read-models.db')}"

@@ -166,6 +166,7 @@ async def test_a_leader_that_is_cut_off_from_its_replicas_is_not_believed(
             await ask_until_refused(log, fresh_tenant)
 
 
+@pytest.mark.slow("a nats-server stops or starts")
 async def test_a_writer_and_a_watcher_outlive_the_leader(
     cluster: NatsCluster, replicated: JetStreamClient, fresh_tenant: str
 ) -> None:

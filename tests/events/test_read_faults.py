@@ -252,6 +252,7 @@ async def test_events_nobody_told_the_watcher_of_are_found(
             assert await take_items(watched, 1) == [second]
 
 
+@pytest.mark.slow("a nats-server stops or starts")
 async def test_a_watcher_who_comes_back_late_in_a_long_session_reads_little(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:

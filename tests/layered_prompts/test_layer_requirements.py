@@ -416,6 +416,7 @@ async def test_t8_a_debrief_that_failed_is_held_again_when_asked_for_without_a_t
     assert (await tutor_service.fetch_session(session))["phase"] == "end"
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restarting_everything(
     provider: OpenAIServer, tmp_path: Path
 ) -> None:

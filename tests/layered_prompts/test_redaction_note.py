@@ -94,6 +94,7 @@ async def iterate_worker_deaths(*, tries: int) -> AsyncGenerator[tuple[int, Cras
         step += 1
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 @pytest.mark.parametrize("tries", [1, 2])
 async def test_a_worker_that_dies_anywhere_before_the_next_answer_neither_repeats_nor_loses_it(
     tries: int,
@@ -108,6 +109,7 @@ async def test_a_worker_that_dies_anywhere_before_the_next_answer_neither_repeat
     assert steps > 20
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 async def test_a_worker_that_dies_anywhere_while_it_withholds_the_reply_changes_nothing() -> None:
     ended, step = False, 0
     while not ended:

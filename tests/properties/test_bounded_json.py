@@ -66,6 +66,7 @@ def encode_tolerantly(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
+@pytest.mark.slow("many generated cases are tried")
 @many
 @given(JSON_VALUES)
 def test_every_value_is_read_as_it_was_written(value: JsonValue) -> None:

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -175,6 +176,7 @@ def test_layers_stand_in_order_and_what_is_always_kept_is_there(game_turn: GameM
     assert "input" in names or not game_turn.text
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(draw_case())
 def test_a_prompt_and_its_section_are_within_their_budgets(game_turn: GameMasterTurn) -> None:
     prompt = assemble_prompt_text(game_turn)

@@ -110,6 +110,7 @@ async def test_verifying_the_log_finds_it_and_names_the_first_bad_event(
     assert find_first_fault(found, tampering.session) == tampering.event, found
 
 
+@pytest.mark.slow("whole logs are verified")
 @pytest.mark.promise("P17")
 async def test_streams_of_a_server_that_were_made_anew_are_found_out_like_a_log_in_memory(
     checkpoint: SignedCheckpoint, tmp_path: Path

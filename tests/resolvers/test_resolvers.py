@@ -80,6 +80,7 @@ async def test_a_resolver_by_its_address_is_asked_with_what_the_planner_may_be_t
     assert (again.used, again.resolver) == (True, f"127.0.0.1:{answerer.port}")
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 @pytest.mark.parametrize(
     ("behaviours", "code"),
     [

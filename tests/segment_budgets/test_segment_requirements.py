@@ -254,6 +254,7 @@ async def test_p9_a_person_of_one_tier_who_is_dropped_or_cued_is_reported(
     assert parse_blocks(cued["prompt"])["NPC"] == "NPC: npc.judge\nHe frowns."
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 async def test_p6_the_whole_gives_up_its_input_first_and_core_and_ruleset_never(
     coast: GameService,
 ) -> None:

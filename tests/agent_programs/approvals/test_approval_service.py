@@ -75,6 +75,7 @@ async def wait_for_end(platform: AgentService, session: str) -> list[Any]:
         return [event async for event in watched.iterate_events()]
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_a_turn_says_what_it_waits_for_and_goes_on_once_that_is_approved(
     platform: AgentService,
 ) -> None:

@@ -93,6 +93,7 @@ async def show_at_width(browser: Browser, width: int) -> None:
     await browser.send_command("Emulation.setDeviceMetricsOverride", **size)
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_the_page_shows_plans_tools_and_phases_and_leads_to_hidden_calls(
     platform: AgentService, browser: Browser
 ) -> None:
@@ -170,6 +171,7 @@ async def test_the_page_asks_in_the_turn_of_a_coordinator_for_what_its_child_wai
     await browser.wait_for(f"location.hash === '#/sessions/{session}/calls/1.1/why'")
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_a_prompt_is_shown_beside_what_the_model_answered(
     platform: AgentService, browser: Browser
 ) -> None:
@@ -333,6 +335,7 @@ async def test_the_timeline_of_a_turn_shows_where_its_time_went(
     )
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_a_failure_is_told_in_words_with_its_cause_and_what_to_do(
     platform: AgentService, browser: Browser
 ) -> None:
@@ -358,6 +361,7 @@ async def test_a_failure_is_told_in_words_with_its_cause_and_what_to_do(
     assert "what to do" not in shown
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_what_a_call_retrieved_is_shown_with_its_scores(
     platform: AgentService, browser: Browser
 ) -> None:

@@ -19,6 +19,7 @@ from turnlog.events.model.tool_events import ToolReturned
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u16_a_turn_plans_takes_each_step_runs_its_tools_and_says_what_came_of_it(
     platform: AgentService,
 ) -> None:

@@ -118,6 +118,7 @@ async def run_short_turn(
     await platform.complete_turn(session, answer_with_plan(), answer_with_text(reply), text=text)
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u1_a_base_prompt_names_where_tools_and_prompts_stand_in_it(
     platform: AgentService,
 ) -> None:

@@ -61,6 +61,7 @@ def list_command_keys(browser: Browser) -> list[str]:
     return [each["headers"]["idempotency-key"] for each in requests if each["method"] != "GET"]
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_a_turn_is_excluded_once_its_cost_was_shown_and_included_again(
     platform: AgentService, browser: Browser
 ) -> None:
@@ -152,6 +153,7 @@ async def test_phase_and_profile_are_switched_and_a_refusal_is_beside_its_field(
     browser.events.clear()
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 @pytest.mark.skipif(not AXE_SCRIPT.exists(), reason="npm did not bring axe: see the Makefile")
 async def test_axe_finds_nothing_in_a_dialog(platform: AgentService, browser: Browser) -> None:
     session = await platform.open_session(build_four_phase_blueprint())

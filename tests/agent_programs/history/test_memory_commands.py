@@ -152,6 +152,7 @@ async def test_what_is_shown_to_be_summed_up_is_no_growth_of_history(
     assert growth["history_growth"] == history["4.2"] / 3
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_excluding_a_turn_says_beforehand_which_summaries_it_undoes(
     platform: AgentService,
 ) -> None:

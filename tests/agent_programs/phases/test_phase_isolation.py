@@ -48,6 +48,7 @@ def test_no_prompt_holds_a_mark_of_a_phase_it_may_not_see(walk: Walk, tokens: in
         assert set(CARRIED.findall(prompt)) <= set(CAN_SEE[phase])
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 @settings(max_examples=8)
 @given(WITHOUT_UNDOING, st.sampled_from(ORDER))
 def test_what_may_not_be_seen_changes_nothing(walk: Walk, phase: str) -> None:

@@ -189,6 +189,7 @@ async def read_all(platform: AgentService, session: str, call: str) -> list[str]
     return [str(each["content"]) for each in messages]
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u18_a_child_sees_of_its_own_turns_what_its_parent_may_see_in_its_phase(
     platform: AgentService,
 ) -> None:

@@ -85,6 +85,7 @@ async def test_four_results_of_9900_characters_leave_room_for_the_answer(
     }
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_many_results_are_told_by_a_sample_and_at_last_by_name_and_digest(
     platform: AgentService,
 ) -> None:

@@ -79,6 +79,7 @@ async def fetch_call_metrics(platform: AgentService, session: str) -> dict[str, 
     return {each["call"]: each for each in growth["calls"]}
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u4_a_turn_is_off_in_the_next_prompt_and_on_again_and_stays_in_the_audit(
     platform: AgentService,
 ) -> None:

@@ -186,6 +186,7 @@ class RandomSession:
         return {n for one in ranges for each in one for n in range(each["first"], each["last"] + 1)}
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 @pytest.mark.parametrize(("blueprint", "seed"), CASES)
 async def test_u10_no_turn_falls_between_the_summary_and_the_window(
     blueprint: str, seed: int, tmp_path: Path

@@ -70,6 +70,7 @@ def answer_with_time_call(zone: str) -> ModelAnswer:
     return ModelAnswer((), finish="tool_calls", tool_calls=(tool_request,))
 
 
+@pytest.mark.slow("real tool servers start")
 async def test_a_tool_of_a_real_server_is_discovered_run_and_told_of(shop: ClockService) -> None:
     reply = ModelAnswer(("It is ", "late."))
     session = await shop.submit_turn(

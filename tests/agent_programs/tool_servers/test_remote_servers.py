@@ -132,6 +132,7 @@ async def test_a_tool_that_takes_too_long_is_lost_and_the_turn_goes_on(
     assert "lost: no answer in 3 s; it may have been done" in format_result(lost)
 
 
+@pytest.mark.slow("real tool servers start")
 async def test_a_tool_whose_server_is_killed_while_it_runs_is_lost(
     far: RemoteToolServer, servers: McpToolServers, tmp_path: Path
 ) -> None:
@@ -169,6 +170,7 @@ async def test_a_result_of_too_many_bytes_is_not_taken_and_the_tool_was_done_all
     assert done.characters < 100
 
 
+@pytest.mark.slow("real tool servers start")
 async def test_a_server_that_is_gone_cannot_be_asked_and_one_that_is_back_can(
     far: RemoteToolServer, servers: McpToolServers
 ) -> None:

@@ -61,6 +61,7 @@ async def test_those_are_all_the_appends_of_a_loop() -> None:
     assert not died
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_a_payment_that_nobody_saw_end_is_told_to_the_model_as_lost() -> None:
     outcomes = set[str]()
     for at in range(1, APPENDS + 1):

@@ -66,6 +66,7 @@ def drop_own_values(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, dict(drop_own_values(cast("dict[str, Any]", each))) if is_object else each
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_both_adapters_leave_the_same_record_and_the_direct_one_proves_the_bytes(
     platform: AgentService,
 ) -> None:

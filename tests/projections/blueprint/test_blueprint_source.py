@@ -216,6 +216,7 @@ def test_no_key_or_address_of_a_model_gets_into_a_blueprint() -> None:
     assert fault.startswith("16: calls.reply.parameters.api_key: there is no parameter `api_key`")
 
 
+@pytest.mark.slow("many generated cases are tried")
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

@@ -92,6 +92,7 @@ def alter_event(log: list[RawEvent | None], session: str, was: bytes, now: bytes
     log[at] = replace(raw, stored=raw.stored.replace(was, now))
 
 
+@pytest.mark.slow("processes of a pool start")
 @pytest.mark.tampers
 async def test_processes_find_what_one_alone_finds_and_are_gone_when_all_is_said(
     house: SessionHarness, store: ReadModelStore

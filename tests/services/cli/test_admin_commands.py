@@ -55,6 +55,7 @@ def test_the_doctor_examines_the_roles_that_are_configured_and_not_the_directory
     assert (ran.code, list(tmp_path.iterdir())) == (0, []), "looking changes nothing"
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_a_server_that_does_not_answer_is_named_and_its_password_is_not(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,7 @@ def test_ctrl_c_cancels_the_turn_and_not_the_conversation(up: BlockingTurnlogUp)
         person.wait_for_text("Done at once.")
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_a_person_is_asked_about_a_tool_and_what_was_typed_before_is_no_answer(
     up: BlockingTurnlogUp,
 ) -> None:
@@ -217,6 +218,7 @@ def find_child(up: BlockingTurnlogUp, session: str) -> str:
     return str(child)
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_a_person_is_asked_about_a_tool_of_a_child_and_the_coordinator_replies(
     up: BlockingTurnlogUp,
 ) -> None:

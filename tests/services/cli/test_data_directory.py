@@ -38,6 +38,7 @@ def test_a_start_says_what_it_creates_and_where_it_listens(played: RecordedSessi
     assert not [line for line in read_lines(data_dir, "request") if played.session in line]
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_the_address_of_the_server_is_kept_until_another_is_asked_for(tmp_path: Path) -> None:
     data_dir, address = tmp_path / "data", f"127.0.0.1:{find_free_port()}"
 
@@ -99,6 +100,7 @@ def test_a_reader_of_a_directory_without_keys_says_which_password_it_replaced(
     assert not (data_dir / "snapshot-key").exists()
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_blueprints_are_listed_and_shown_without_a_service_and_nothing_is_started(
     turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

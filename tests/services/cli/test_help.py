@@ -47,6 +47,7 @@ def test_help_imports_nothing_that_takes_long() -> None:
     assert imported & (SERVICE_LIBRARIES | OUTPUT_LIBRARIES) == set()
 
 
+@pytest.mark.slow("an interpreter starts, to see what it imports")
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
 def test_a_command_that_asks_a_service_imports_no_library_of_a_service(words: list[str]) -> None:
     # A port that nothing can listen at: the request is the last thing that the command does.

@@ -79,6 +79,7 @@ def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
         assert {passage.role for passage in of_this} == {message.role}
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(draw_variants(), draw_requests(most=12))
 def test_any_prompt_can_be_drawn(variant: BlueprintVariant, requests: list[SessionRequest]) -> None:
     found = assemble_variant(variant, requests)
@@ -109,6 +110,7 @@ def test_bars_fill_their_columns_and_hide_nothing_that_is_there(
     assert all(bool(width) == bool(size) for width, size in zip(given_columns, sizes, strict=True))
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(draw_variants(), draw_requests(most=12))
 def test_components_add_up_to_the_whole_prompt(
     variant: BlueprintVariant, requests: list[SessionRequest]

@@ -53,6 +53,7 @@ def test_a_blueprint_is_shown_with_what_its_values_may_be(
     assert "write `game-master`" in nearest.err
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_an_attribute_on_the_command_line_is_read_by_its_type(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
@@ -65,6 +66,7 @@ def test_an_attribute_on_the_command_line_is_read_by_its_type(
     assert "attributes.charting" in refused.err
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_an_input_on_the_command_line_is_read_by_its_type(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
@@ -190,6 +192,7 @@ def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
     assert digest in ran.out
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_a_turn_stands_for_the_call_that_gave_its_reply(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
@@ -404,6 +407,7 @@ QUESTIONS = (
 )
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_a_directory_that_nobody_serves_answers_as_its_service_did(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:

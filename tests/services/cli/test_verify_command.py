@@ -91,6 +91,7 @@ def test_all_sessions_are_verified_and_the_sound_ones_are_not_blamed(
     assert (ran.json["integrity"], ran.json["reproduction"]) == ("broken", "reproduced")
 
 
+@pytest.mark.slow("commands run against a service of their own")
 @pytest.mark.promise("P17")
 def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
     turnlog: RunCommand, tampered: TamperedService, tmp_path: Path
@@ -188,6 +189,7 @@ def test_a_page_of_sessions_says_how_to_see_more(
     assert "sound" in turnlog("sessions", *target, *older).out
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_read_models_are_rebuilt_beside_the_service_that_reads_them(
     turnlog: RunCommand, tampered: TamperedService
 ) -> None:

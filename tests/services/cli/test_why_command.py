@@ -116,6 +116,7 @@ def test_why_says_by_which_rule_a_reply_was_withheld_and_who_was_told(
     assert WITHHELD not in ran.out + str(run_why(turnlog, tutored, 2))
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_the_note_stands_in_the_next_call_and_in_no_other(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
@@ -219,6 +220,7 @@ def test_an_auditor_reads_the_withheld_text_from_the_log_itself(
     assert (answer["sequence"], answer["rule"]) == (14, "contact-details")
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_an_auditor_reads_it_where_no_service_runs(turnlog: RunCommand, tmp_path: Path) -> None:
     with (
         run_blocking_turnlog_up(tmp_path / "data", "--model", "scripted/trickster") as up,

@@ -119,6 +119,7 @@ async def test_only_a_stopped_session_can_be_shown_and_released(idle: RunningGat
         assert (answer.json()["field"], bool(answer.json()["fix"])) == ("session", True)
 
 
+@pytest.mark.slow("commands run against a service of their own")
 async def test_the_terminal_shows_and_releases_stopped_sessions(
     idle: RunningGateway, broken_release: pytest.MonkeyPatch
 ) -> None:

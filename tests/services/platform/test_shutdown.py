@@ -43,6 +43,7 @@ async def test_a_signal_during_the_imports_ends_with_code_zero(
     assert not any(Path(tmp_path).iterdir())  # noqa: ASYNC240
 
 
+@pytest.mark.slow("a program is executed, not forked")
 async def test_a_signal_during_a_start_that_waits_ends_it_at_once(tmp_path: Path) -> None:
     # The lock of a server that seems to run: a start waits for it for a minute.
     lock = lock_file(tmp_path / "server.lock")

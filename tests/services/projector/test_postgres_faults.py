@@ -37,6 +37,7 @@ async def direct(own_postgres: PostgresServer) -> AsyncIterator[ReadModelStore]:
     await store.close()
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.parametrize("end", [PostgresServer.stop_server, PostgresServer.kill_server])
 async def test_postgres_that_ends_and_comes_back_has_every_event_once(
     own_postgres: PostgresServer, direct: ReadModelStore, end: Callable[[PostgresServer], None]

@@ -105,6 +105,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_projector_killed_around_a_commit_goes_on_with_nothing_lost_or_twice(
     store: ReadModelStore, database_url: str, nats: JetStreamClient, server: NatsServer, when: str

@@ -54,6 +54,7 @@ async def append_stories(log: MemoryLog, sessions: int = 3, turns: int = 5) -> l
     return stories
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @settings(
     max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -74,6 +75,7 @@ async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
     assert live == await running.rebuild_rows()
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.promise("P11")
 async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
     store: ReadModelStore,
@@ -116,6 +118,7 @@ async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: ReadMo
     assert not any((await read_rows(store, before.build)).values())
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_projector(
     store: ReadModelStore,
 ) -> None:

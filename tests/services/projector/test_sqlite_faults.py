@@ -56,6 +56,7 @@ async def wait_for_warning(log_lines: list[EventDict], reason: str) -> None:
     )
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
     store: ReadModelStore, locker: ReadModelStore
 ) -> None:

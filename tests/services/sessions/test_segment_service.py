@@ -187,6 +187,7 @@ async def test_many_calls_that_find_more_read_it_once() -> None:
     assert log.read == 20
 
 
+@pytest.mark.slow("a nats-server stops and starts")
 async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_nothing_worse(
     own_server: NatsServer,
 ) -> None:
@@ -232,6 +233,7 @@ async def test_a_text_that_is_gone_is_omitted_or_refuses_the_turn() -> None:
         await gather_segments(library, SegmentRequest("world", "w", required=True))
 
 
+@pytest.mark.slow("a nats-server stops and starts")
 async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_known() -> None:
     log = MemoryLog(kind=LIBRARY_HISTORY)
     library = SegmentHarness(log)
