@@ -78,7 +78,7 @@ async def main() -> None:
     _print_import()
     with tempfile.TemporaryDirectory(prefix="turnlog-faststream-") as folder:
         async with (
-            await NatsServer.start(NatsConfig(Path(folder))) as server,
+            await NatsServer.start(NatsConfig(data_dir=Path(folder))) as server,
             open_client(server.url, StreamOptions()) as client,
         ):
             options = WorkQueueOptions(ack_wait=30, max_ack_pending=100)

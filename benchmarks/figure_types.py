@@ -26,7 +26,7 @@ class FigureTarget:
         return value <= self.bound if self.sense == "<=" else value >= self.bound
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One figure with its value in each run; the median counts."""
 

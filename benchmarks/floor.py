@@ -54,7 +54,7 @@ CREATE TABLE calls (session TEXT, turn INTEGER, manifest TEXT, sequence INTEGER,
 """
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FloorSession:
     """What the process keeps of a session."""
 
@@ -74,7 +74,7 @@ class FloorSession:
             self.sequence, self.digest = sequence, hashlib.sha256(payload).hexdigest()
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FloorService:
     """The whole of it: HTTP, log, worker and rows."""
 
@@ -210,13 +210,13 @@ def _digest(text: str) -> str:
 
 async def serve(folder: Path) -> None:
     """Serve until stopped; print the address on a line of its own."""
-    async with await NatsServer.start(NatsConfig(folder / "nats")) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=folder / "nats")) as server:
         nc = await nats.connect(server.url)
         js = nc.jetstream()
         await js.add_stream(StreamConfig(name="FLOOR", subjects=[LOG_SUBJECTS]))
         rows = sqlite3.connect(folder / "rows.db", check_same_thread=False)
         rows.executescript(ROWS_SCHEMA)
-        service = FloorService(nc, js, rows)
+        service = FloorService(nc=nc, js=js, rows=rows)
         await js.subscribe(LOG_SUBJECTS, cb=service.handle_message, ordered_consumer=True)
         await nc.subscribe(PIECE_SUBJECTS, cb=service.handle_piece)
         listener = await asyncio.start_server(service.serve_client, "127.0.0.1", 0)

@@ -100,8 +100,12 @@ def _measure_once(patch: LibraryPatch, *, patched: bool) -> None:
 
 
 def _open_role(role: str) -> float:
-    from turnlog.services.platform.lean_imports import import_structlog  # noqa: PLC0415
+    from turnlog.services.platform.lean_imports import (  # noqa: PLC0415
+        import_structlog,
+        omit_httpx_program,
+    )
 
+    omit_httpx_program()
     import_structlog()
     from turnlog.services.cli.actions import service_start  # noqa: PLC0415
     from turnlog.services.cli.environment import read_settings  # noqa: PLC0415
@@ -190,7 +194,7 @@ async def _prepare_stream(address: str) -> Callable[[], Awaitable[None]]:
 
     async def stream() -> None:
         messages = ({"role": "user", "content": "What time is it?"},)
-        async for _ in model.stream(ModelRequest("openai/bench", messages)):
+        async for _ in model.stream(ModelRequest(model="openai/bench", messages=messages)):
             pass
 
     return stream
@@ -272,7 +276,7 @@ async def _receive_from_server() -> float:
 
     with tempfile.TemporaryDirectory(prefix="turnlog-parser-") as folder:
         async with (
-            await NatsServer.start(NatsConfig(Path(folder))) as server,
+            await NatsServer.start(NatsConfig(data_dir=Path(folder))) as server,
             open_connection(server.url) as connection,
         ):
             nc = connection.nc

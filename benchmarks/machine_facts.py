@@ -14,7 +14,7 @@ QUIET_LOAD: Final = 0.75
 """Load per core above which times depend more on other processes than on ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
     """The machine before anything was measured."""
 

@@ -38,22 +38,33 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     )
     return (
         Figure(
-            "append over bare publish",
-            f"p50 of {APPEND_COUNT} awaited appends by compare-and-set, over that of bare nats-py "
+            name="append over bare publish",
+            measured=f"p50 of {APPEND_COUNT} awaited appends by compare-and-set, over that of"
+            " bare nats-py "
             "publishes of the same bytes with the same expectation, taken in turn",
-            "x",
-            ratios,
-            require_at_most(1.5),
+            unit="x",
+            runs=ratios,
+            target=require_at_most(1.5),
         ),
-        Figure("append", "p50 of one awaited append of one event", "ms", tuple(own_times)),
-        Figure("bare publish", "p50 of one awaited publish of nats-py", "ms", tuple(bare)),
+        Figure(
+            name="append",
+            measured="p50 of one awaited append of one event",
+            unit="ms",
+            runs=tuple(own_times),
+        ),
+        Figure(
+            name="bare publish",
+            measured="p50 of one awaited publish of nats-py",
+            unit="ms",
+            runs=tuple(bare),
+        ),
     )
 
 
 @asynccontextmanager
 async def _run_jetstream(folder: Path) -> AsyncGenerator[JetStreamClient]:
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, Layout(replicas=1)) as on,
     ):
         yield on

@@ -68,12 +68,13 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         *_build_chain_figures(what, chains),
         *_build_verify_figures(what, verified),
         Figure(
-            "memory over a longer log",
-            f"the most memory that verifying took over {GROWTH * events:,} events, by that over "
+            name="memory over a longer log",
+            measured=f"the most memory that verifying took over {GROWTH * events:,} events, by"
+            " that over "
             f"{events:,}, all of its processes taken together",
-            "x",
-            tuple(more.memory / each.memory for each in verified),
-            require_at_most(1.15),
+            unit="x",
+            runs=tuple(more.memory / each.memory for each in verified),
+            target=require_at_most(1.15),
         ),
     )
 
@@ -84,17 +85,17 @@ def _build_chain_figures(
     description = f"{what}: delivered by callback, digested, and held against what continues them"
     return (
         Figure(
-            "chain",
-            description,
-            "events/s",
-            tuple(each[0] for each in taken),
-            require_at_least(40_000),
+            name="chain",
+            measured=description,
+            unit="events/s",
+            runs=tuple(each[0] for each in taken),
+            target=require_at_least(40_000),
         ),
         Figure(
-            "chain, own time",
-            "the same, by the processor time of the checking process alone",
-            "events/s",
-            tuple(each[1] for each in taken),
+            name="chain, own time",
+            measured="the same, by the processor time of the checking process alone",
+            unit="events/s",
+            runs=tuple(each[1] for each in taken),
         ),
     )
 
@@ -106,19 +107,26 @@ def _build_verify_figures(what: str, taken: Sequence[VerifyCost]) -> Sequence[Fi
     )
     clock, processor = zip(*((each.by_clock, each.by_processor) for each in taken), strict=True)
     return (
-        Figure("verify", description, "calls/s", clock, require_at_least(4_000)),
         Figure(
-            "verify, own time",
-            "the same, by the processor time of the verifying processes together",
-            "calls/s",
-            processor,
+            name="verify",
+            measured=description,
+            unit="calls/s",
+            runs=clock,
+            target=require_at_least(4_000),
         ),
         Figure(
-            "memory of verifying",
-            "the most memory of the process that reads, and as much for each beside it as the "
+            name="verify, own time",
+            measured="the same, by the processor time of the verifying processes together",
+            unit="calls/s",
+            runs=processor,
+        ),
+        Figure(
+            name="memory of verifying",
+            measured="the most memory of the process that reads, and as much for each beside"
+            " it as the "
             "largest of them had",
-            "MB",
-            tuple(each.memory / 1_000 for each in taken),
+            unit="MB",
+            runs=tuple(each.memory / 1_000 for each in taken),
         ),
     )
 
@@ -149,7 +157,12 @@ async def _measure_verify(url: str, folder: Path) -> VerifyCost:
     store = open_store(f"sqlite:///{folder}/rows.db")
     async with open_client(url, Layout(replicas=1)) as on:
         await prepare_schema(store)
-        auditing = VerifyService(TENANT, build_command_handler(on), on.library, store)
+        auditing = VerifyService(
+            tenant=TENANT,
+            command_handler=build_command_handler(on),
+            library_log=on.library,
+            store=store,
+        )
         began, own = time.perf_counter(), time.process_time()
         async with aclosing(auditing.verify_log(None)) as steps:
             over = [step async for step in steps if isinstance(step, VerifyOutcome)][-1]

@@ -48,21 +48,32 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         _build_figure("many sessions", f"{measured}; {in_many}", sum(many.values())),
         _build_figure("one session", f"{measured}; {in_one}", sum(one.values())),
         Figure(
-            "bytes a turn, one session over many",
-            f"{in_one} over {in_many}",
-            "x",
-            (sum(one.values()) / sum(many.values()),),
-            require_at_most(1.1),
+            name="bytes a turn, one session over many",
+            measured=f"{in_one} over {in_many}",
+            unit="x",
+            runs=(sum(one.values()) / sum(many.values()),),
+            target=require_at_most(1.1),
         ),
         *(
-            Figure(f"bytes a turn, {part}", f"of one session's, {part}", "bytes", (size,))
+            Figure(
+                name=f"bytes a turn, {part}",
+                measured=f"of one session's, {part}",
+                unit="bytes",
+                runs=(size,),
+            )
             for part, size in one.items()
         ),
     )
 
 
 def _build_figure(name: str, measured: str, size: float) -> Figure:
-    return Figure(f"bytes a turn, {name}", measured, "bytes", (size,), require_at_most(6_000))
+    return Figure(
+        name=f"bytes a turn, {name}",
+        measured=measured,
+        unit="bytes",
+        runs=(size,),
+        target=require_at_most(6_000),
+    )
 
 
 async def _measure_bytes(
@@ -78,7 +89,12 @@ async def _measure_bytes(
         for at_once in range(0, sessions, SESSIONS_AT_ONCE):
             some = range(at_once, min(sessions, at_once + SESSIONS_AT_ONCE))
             await asyncio.gather(
-                *(_fill_session(running.http, log, real, turns, RandomProse(seed)) for seed in some)
+                *(
+                    _fill_session(
+                        http=running.http, log=log, real=real, turns=turns, prose=RandomProse(seed)
+                    )
+                    for seed in some
+                )
             )
     found = {part: _sum_file_sizes(folder / "data", files) for part, files in FILE_PATTERNS.items()}
     return {part: size / (sessions * turns) for part, size in found.items()}

@@ -88,10 +88,12 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         *_build_figures(1, ours[1], floor[1]),
         *_build_figures(SESSIONS, ours[SESSIONS], floor[SESSIONS]),
         Figure(
-            "calibration",
-            "processor time of a fixed task in pure Python before each run; 2.5 ms at best",
-            "ms",
-            tuple(calibrations),
+            name="calibration",
+            measured=(
+                "processor time of a fixed task in pure Python before each run; 2.5 ms at best"
+            ),
+            unit="ms",
+            runs=tuple(calibrations),
         ),
     )
 
@@ -106,9 +108,25 @@ def _build_figures(
         least = [float(getattr(each, field)) for each in floor]
         ratios = tuple(mine / its for mine, its in zip(own, least, strict=True))
         return (
-            Figure(f"{name}, {sessions}", f"{what}; `turnlog up`", unit, tuple(own)),
-            Figure(f"{name} of the floor, {sessions}", f"{what}; floor", unit, tuple(least)),
-            Figure(f"{name} over the floor, {sessions}", "the ratio", "x", ratios, bound),
+            Figure(
+                name=f"{name}, {sessions}",
+                measured=f"{what}; `turnlog up`",
+                unit=unit,
+                runs=tuple(own),
+            ),
+            Figure(
+                name=f"{name} of the floor, {sessions}",
+                measured=f"{what}; floor",
+                unit=unit,
+                runs=tuple(least),
+            ),
+            Figure(
+                name=f"{name} over the floor, {sessions}",
+                measured="the ratio",
+                unit="x",
+                runs=ratios,
+                target=bound,
+            ),
         )
 
     return (

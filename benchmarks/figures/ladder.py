@@ -38,7 +38,7 @@ def build_turn(times: int) -> GameMasterTurn:
         "npc_token_budget": 60 * times,
         "token_budget": 330 * times,
     }
-    return GameMasterTurn((*around, *people, cue), text * 8, inputs)
+    return GameMasterTurn(segments=(*around, *people, cue), text=text * 8, inputs=inputs)
 
 
 def prepare_assembly(made: GameMasterTurn) -> Callable[[], object]:
@@ -75,23 +75,26 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     ]
     return (
         Figure(
-            "game-master prompt over budget",
-            "processor time of assembling a prompt of 12 segments, all steps of both ladders taken",
-            "ms",
-            tuple(run[0] for run in runs),
-            require_at_most(2),
+            name="game-master prompt over budget",
+            measured=(
+                "processor time of assembling a prompt of 12 segments, all steps of both"
+                " ladders taken"
+            ),
+            unit="ms",
+            runs=tuple(run[0] for run in runs),
+            target=require_at_most(2),
         ),
         Figure(
-            "a window 20 times as long",
-            "the same with 20 times the text and 20 times the budget, over the short one",
-            "x",
-            tuple(run[1] / run[0] for run in runs),
-            require_at_most(20),
+            name="a window 20 times as long",
+            measured="the same with 20 times the text and 20 times the budget, over the short one",
+            unit="x",
+            runs=tuple(run[1] / run[0] for run in runs),
+            target=require_at_most(20),
         ),
         Figure(
-            "game-master prompt that fits",
-            "processor time of assembling the same prompt with room for all of it",
-            "ms",
-            tuple(run[2] for run in runs),
+            name="game-master prompt that fits",
+            measured="processor time of assembling the same prompt with room for all of it",
+            unit="ms",
+            runs=tuple(run[2] for run in runs),
         ),
     )

@@ -49,15 +49,17 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
                 costs[name].append(await _measure_cost(run))
     per_stream = "processor time of a process for a stream of 400 tokens, 5 ms apart"
     figures = [
-        Figure(f"stream by {name}", f"{per_stream}; {name}", "ms", tuple(taken))
+        Figure(
+            name=f"stream by {name}", measured=f"{per_stream}; {name}", unit="ms", runs=tuple(taken)
+        )
         for name, taken in costs.items()
     ]
     pairs = zip(costs["bare litellm"], costs["the direct adapter"], strict=True)
     ratio = Figure(
-        "bare litellm over the direct adapter",
-        f"{per_stream}: that of bare litellm over that of the direct adapter",
-        "x",
-        tuple(bare / direct for bare, direct in pairs),
+        name="bare litellm over the direct adapter",
+        measured=f"{per_stream}: that of bare litellm over that of the direct adapter",
+        unit="x",
+        runs=tuple(bare / direct for bare, direct in pairs),
     )
     return (*figures, ratio, *_measure_imports())
 
@@ -88,7 +90,7 @@ async def _open_ways(url: str) -> AsyncGenerator[dict[str, StreamRunner]]:
 
 
 async def _run_adapter(model: LanguageModel) -> None:
-    stream = model.stream(ModelRequest(MODEL, MESSAGES))
+    stream = model.stream(ModelRequest(model=MODEL, messages=MESSAGES))
     deltas = [each async for each in stream if isinstance(each, TextDelta)]
     assert len(deltas) == SPEECH.tokens
 
@@ -155,8 +157,13 @@ def _measure_imports() -> list[Figure]:
         memory, seconds = _run_import(_PROGRAM.format(load=load))
         what = f"that importing {name} adds to a worker, which has all but it"
         figures += [
-            Figure(f"memory of {name}", f"memory {what}", "MB", (memory,)),
-            Figure(f"import of {name}", f"processor time {what}", "s", (seconds,)),
+            Figure(name=f"memory of {name}", measured=f"memory {what}", unit="MB", runs=(memory,)),
+            Figure(
+                name=f"import of {name}",
+                measured=f"processor time {what}",
+                unit="s",
+                runs=(seconds,),
+            ),
         ]
     return figures
 

@@ -53,7 +53,9 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     commands: dict[str, list[float]] = {command: [] for command in READERS}
     for run in range(terms.runs):
         folder = terms.folder / str(run)
-        async with await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server:
+        async with await NatsServer.start(
+            NatsConfig(data_dir=folder / "nats", monitor=True)
+        ) as server:
             for name in COMMAND_WORDS:
                 runs[name].append(await _measure_start(folder, server, name))
         for command, taken in commands.items():
@@ -62,7 +64,12 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     return [
         *figures,
         *(
-            Figure(f"turnlog {command}", "processor time of the command", "s", tuple(taken))
+            Figure(
+                name=f"turnlog {command}",
+                measured="processor time of the command",
+                unit="s",
+                runs=tuple(taken),
+            )
             for command, taken in commands.items()
         ),
     ]
@@ -72,28 +79,31 @@ def _build_figures(name: str, taken: Sequence[ProcessStart]) -> tuple[Figure, ..
     words = f"turnlog {' '.join(COMMAND_WORDS[name])}"
     return (
         Figure(
-            f"start of {name}",
-            f"from the start of `{words}` until its /readyz says 200",
-            "s",
-            tuple(each.seconds for each in taken),
+            name=f"start of {name}",
+            measured=f"from the start of `{words}` until its /readyz says 200",
+            unit="s",
+            runs=tuple(each.seconds for each in taken),
         ),
         Figure(
-            f"start of {name}, processor",
-            f"processor time of `{words}` until then, without nats-server",
-            "s",
-            tuple(each.processor_seconds for each in taken),
+            name=f"start of {name}, processor",
+            measured=f"processor time of `{words}` until then, without nats-server",
+            unit="s",
+            runs=tuple(each.processor_seconds for each in taken),
         ),
         Figure(
-            f"memory of {name}",
-            f"resident memory of `{words}` {SETTLE_SECONDS:g} s later, idle, without nats-server",
-            "MB",
-            tuple(each.resident for each in taken),
+            name=f"memory of {name}",
+            measured=(
+                f"resident memory of `{words}` {SETTLE_SECONDS:g} s later, idle, without"
+                " nats-server"
+            ),
+            unit="MB",
+            runs=tuple(each.resident for each in taken),
         ),
         Figure(
-            f"memory of {name}, shared in part",
-            "the same by proportional set size",
-            "MB",
-            tuple(each.proportional for each in taken),
+            name=f"memory of {name}, shared in part",
+            measured="the same by proportional set size",
+            unit="MB",
+            runs=tuple(each.proportional for each in taken),
         ),
     )
 

@@ -25,24 +25,25 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     what = f"{SESSIONS} sessions of {turns} turns from a nats-server"
     return (
         Figure(
-            "read and fold",
-            f"{what}: delivered by callback, decoded, each checked against the digest of the one "
+            name="read and fold",
+            measured=f"{what}: delivered by callback, decoded, each checked against the digest"
+            " of the one "
             "before it, and folded into states",
-            "events/s",
-            tuple(wall for wall, _ in taken),
-            require_at_least(80_000),
+            unit="events/s",
+            runs=tuple(wall for wall, _ in taken),
+            target=require_at_least(80_000),
         ),
         Figure(
-            "read and fold, own time",
-            "the same, by the processor time of the reading process alone",
-            "events/s",
-            tuple(own for _, own in taken),
+            name="read and fold, own time",
+            measured="the same, by the processor time of the reading process alone",
+            unit="events/s",
+            runs=tuple(own for _, own in taken),
         ),
         Figure(
-            "read only, own time",
-            f"{what}: delivered by callback and dropped, by processor time",
-            "events/s",
-            tuple(own for _, own in bare),
+            name="read only, own time",
+            measured=f"{what}: delivered by callback and dropped, by processor time",
+            unit="events/s",
+            runs=tuple(own for _, own in bare),
         ),
     )
 

@@ -38,18 +38,19 @@ def _build_figures(
 ) -> tuple[Figure, Figure]:
     return (
         Figure(
-            f"rebuild on {database}",
-            f"{what} read from a nats-server and folded into an empty database, commits and the "
+            name=f"rebuild on {database}",
+            measured=f"{what} read from a nats-server and folded into an empty database,"
+            " commits and the "
             "switch of readers included",
-            "events/s",
-            tuple(wall for wall, _ in taken),
-            require_at_least(target),
+            unit="events/s",
+            runs=tuple(wall for wall, _ in taken),
+            target=require_at_least(target),
         ),
         Figure(
-            f"rebuild on {database}, own time",
-            "the same, by the processor time of the rebuilding process alone",
-            "events/s",
-            tuple(own for _, own in taken),
+            name=f"rebuild on {database}, own time",
+            measured="the same, by the processor time of the rebuilding process alone",
+            unit="events/s",
+            runs=tuple(own for _, own in taken),
         ),
     )
 
@@ -80,7 +81,10 @@ async def _measure_rebuild(log: EventLog, url: str) -> tuple[float, float]:
     try:
         await prepare_schema(store)
         began, own = time.perf_counter(), time.process_time()
-        await rebuild_rows(LogFolder(log, store, create_tracing("bench", None), "bench"), progress)
+        await rebuild_rows(
+            LogFolder(log=log, store=store, tracing=create_tracing("bench", None), tenant="bench"),
+            progress,
+        )
         wall, processor_time = time.perf_counter() - began, time.process_time() - own
     finally:
         await store.close()

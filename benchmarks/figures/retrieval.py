@@ -43,8 +43,8 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     count = CASES if terms.long else CASES // 10
     # Tenants of their own, so that the cases do not change how rare a word of the docs is.
     log, blobs = MemoryLog(kind=LIBRARY_HISTORY), MemoryBlobStore()
-    docs = KnowledgeHarness(log, blobs, tenant="docs")
-    cases = KnowledgeHarness(log, blobs, tenant="cases")
+    docs = KnowledgeHarness(log=log, blobs=blobs, tenant="docs")
+    cases = KnowledgeHarness(log=log, blobs=blobs, tenant="cases")
     await docs.put_entries("docs", *list_chunks())
     await _put_cases(cases, count)
     figures: list[Figure] = []
@@ -84,15 +84,21 @@ async def _measure_database(
     searched = f"a search over {count:,} cases of 300 characters, ten words, p50 of {SEARCHES}"
     return [
         *await _measure_quality(name, docs),
-        Figure(f"index on {name}", indexed, "entries/s", (count / took,)),
-        Figure(f"search on {name}", searched, "ms", tuple(times), require_at_most(50)),
+        Figure(name=f"index on {name}", measured=indexed, unit="entries/s", runs=(count / took,)),
+        Figure(
+            name=f"search on {name}",
+            measured=searched,
+            unit="ms",
+            runs=tuple(times),
+            target=require_at_most(50),
+        ),
     ]
 
 
 def list_chunks() -> list[EntryInput]:
     """Return the sections of the docs as entries."""
     return [
-        EntryInput(f"{file.stem}:{number}", chunk.text, title=chunk.title, source=file.name)
+        EntryInput(id=f"{file.stem}:{number}", text=chunk.text, title=chunk.title, source=file.name)
         for file in sorted(DOCS.glob("*.md"))
         if file.name not in {"bench.md", "recipes.md", "requirements.md"}
         for number, chunk in enumerate(split_markdown(file.read_text()))
@@ -142,10 +148,19 @@ def _build_quality_figures(name: str, ranking: str, ranks: Sequence[int | None])
     recall = sum(rank is not None and rank <= DEPTH for rank in ranks) / len(ranks)
     reciprocal = statistics.mean(1 / rank if rank else 0.0 for rank in ranks)
     return [
-        Figure(f"recall@{DEPTH} {ranking}, {name}", f"expected section among {DEPTH}: {about}",
-               "share", (recall,)),
-        Figure(f"MRR {ranking}, {name}", f"mean reciprocal rank: {about}", "share", (reciprocal,)),
-    ]  # fmt: skip
+        Figure(
+            name=f"recall@{DEPTH} {ranking}, {name}",
+            measured=f"expected section among {DEPTH}: {about}",
+            unit="share",
+            runs=(recall,),
+        ),
+        Figure(
+            name=f"MRR {ranking}, {name}",
+            measured=f"mean reciprocal rank: {about}",
+            unit="share",
+            runs=(reciprocal,),
+        ),
+    ]
 
 
 async def _put_cases(knowledge: KnowledgeHarness, count: int) -> None:
@@ -153,10 +168,10 @@ async def _put_cases(knowledge: KnowledgeHarness, count: int) -> None:
     for start in range(0, count, PUT_BATCH):
         entries = (
             EntryInput(
-                f"case-{number:06}",
-                prose.generate_text(300),
-                "case",
-                prose.generate_text(60),
+                id=f"case-{number:06}",
+                text=prose.generate_text(300),
+                kind="case",
+                title=prose.generate_text(60),
                 efficiency=number % 100 / 100,
             )
             for number in range(start, min(start + PUT_BATCH, count))

@@ -44,7 +44,9 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     async with AsyncExitStack() as stack:
         os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(run_server_process(SPEECH))
         os.environ["OPENAI_API_KEY"] = "none"
-        server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
+        server = await stack.enter_async_context(
+            await NatsServer.start(NatsConfig(data_dir=terms.folder))
+        )
         on = await stack.enter_async_context(open_client(server.url, Layout(replicas=1)))
         direct = DirectModel(os.environ)
         await _run_bare_reply()
@@ -60,22 +62,28 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     )
     return (
         Figure(
-            "streams of one worker", f"{what}; a worker's attempts", "streams", (worker_capacity,)
+            name="streams of one worker",
+            measured=f"{what}; a worker's attempts",
+            unit="streams",
+            runs=(worker_capacity,),
         ),
         Figure(
-            "streams of bare litellm", f"{what}; heard, not published", "streams", (bare_capacity,)
+            name="streams of bare litellm",
+            measured=f"{what}; heard, not published",
+            unit="streams",
+            runs=(bare_capacity,),
         ),
         Figure(
-            "streams of one worker, direct",
-            f"{what}; a worker's attempts by the direct adapter",
-            "streams",
-            (direct_capacity,),
+            name="streams of one worker, direct",
+            measured=f"{what}; a worker's attempts by the direct adapter",
+            unit="streams",
+            runs=(direct_capacity,),
         ),
         Figure(
-            "streams, direct over bare litellm",
-            f"{what}: those of a worker by the direct adapter over those of bare litellm",
-            "x",
-            (direct_capacity / bare_capacity if bare_capacity else math.inf,),
+            name="streams, direct over bare litellm",
+            measured=f"{what}: those of a worker by the direct adapter over those of bare litellm",
+            unit="x",
+            runs=(direct_capacity / bare_capacity if bare_capacity else math.inf,),
         ),
     )
 
@@ -122,6 +130,6 @@ class DelayRecordingTokens(JetStreamTokenStream):
 async def _run_worker_reply(on: JetStreamClient, model: LanguageModel) -> list[float]:
     tokens = DelayRecordingTokens(on.connection)
     active = start_attempt(build_claimed_turn(), tokens)
-    sent = SentCall(active.attempt, ModelRequest(MODEL, MESSAGES))
+    sent = SentCall(active.attempt, ModelRequest(model=MODEL, messages=MESSAGES))
     await active.stream_answer(sent, model)
     return tokens.late

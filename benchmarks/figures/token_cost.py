@@ -30,7 +30,9 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         speech = ModelSpeech(TOKEN_COUNT, pace=0)
         os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(run_server_process(speech))
         os.environ["OPENAI_API_KEY"] = "none"
-        server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
+        server = await stack.enter_async_context(
+            await NatsServer.start(NatsConfig(data_dir=terms.folder))
+        )
         on = await stack.enter_async_context(open_client(server.url, Layout(replicas=1)))
         await _run_bare_stream()
         taken = [
@@ -43,15 +45,23 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     bare = tuple(each[0] for each in taken)
     return (
         Figure(
-            "processor time a token, ours",
-            f"processor time of a worker's attempt over a stream of {TOKEN_COUNT:,} tokens, "
+            name="processor time a token, ours",
+            measured=f"processor time of a worker's attempt over a stream of {TOKEN_COUNT:,}"
+            " tokens, "
             "guarded and "
             "published to NATS, less that of bare litellm over the same, in parts of the latter",
-            "%",
-            tuple(100 * (worker_time - bare_time) / bare_time for bare_time, worker_time in taken),
-            require_at_most(10),
+            unit="%",
+            runs=tuple(
+                100 * (worker_time - bare_time) / bare_time for bare_time, worker_time in taken
+            ),
+            target=require_at_most(10),
         ),
-        Figure("processor time a token, litellm", "the same, of bare litellm", "us", bare),
+        Figure(
+            name="processor time a token, litellm",
+            measured="the same, of bare litellm",
+            unit="us",
+            runs=bare,
+        ),
     )
 
 
@@ -74,7 +84,7 @@ async def _run_bare_stream() -> None:
 
 async def _run_worker_stream(on: JetStreamClient) -> None:
     active = start_attempt(build_claimed_turn(), on.tokens)
-    sent = SentCall(active.attempt, ModelRequest(MODEL, MESSAGES))
+    sent = SentCall(active.attempt, ModelRequest(model=MODEL, messages=MESSAGES))
     ended = await active.stream_answer(sent, LitellmModel())
     assert isinstance(ended, FinishedAnswer)
     await on.connection.nc.flush()

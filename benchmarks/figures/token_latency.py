@@ -34,8 +34,14 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     late = tuple(statistics.quantiles(run, n=100)[98] for run in runs)
     way = "from a model's server, that sends it as a clock reading, to an SSE client of the gateway"
     return (
-        Figure("token to SSE client", f"p50 {way}; `turnlog up`", "ms", middle, require_at_most(2)),
-        Figure("token to SSE client, p99", f"p99 {way}", "ms", late),
+        Figure(
+            name="token to SSE client",
+            measured=f"p50 {way}; `turnlog up`",
+            unit="ms",
+            runs=middle,
+            target=require_at_most(2),
+        ),
+        Figure(name="token to SSE client, p99", measured=f"p99 {way}", unit="ms", runs=late),
     )
 
 

@@ -46,7 +46,7 @@ CHARACTERS: Final = 350
 """Of a text and of a reply: a prompt of 8,000 tokens contains some 45 turns."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TravelTimes:
     """Milliseconds of each answer in one run."""
 
@@ -64,52 +64,53 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     what = f"over HTTP, {DRAWN_COUNT} of {TURNS:,} drawn at random, cold"
     return (
         Figure(
-            "any prompt of 10,000 turns",
-            f"p50 of the prompts of calls {what}, each read back by reference and assembled again, "
+            name="any prompt of 10,000 turns",
+            measured=f"p50 of the prompts of calls {what}, each read back by reference and"
+            " assembled again, "
             "both compared with the record; windows of 8,000 tokens",
-            "ms",
-            tuple(statistics.median(run.prompts) for run in runs),
-            require_at_most(50),
+            unit="ms",
+            runs=tuple(statistics.median(run.prompts) for run in runs),
+            target=require_at_most(50),
         ),
         Figure(
-            "any prompt of 10,000 turns, slowest",
-            "the slowest of the same",
-            "ms",
-            tuple(max(run.prompts) for run in runs),
-            require_at_most(50),
+            name="any prompt of 10,000 turns, slowest",
+            measured="the slowest of the same",
+            unit="ms",
+            runs=tuple(max(run.prompts) for run in runs),
+            target=require_at_most(50),
         ),
         Figure(
-            "any prompt of 10,000 turns, warm",
-            "p50 of the same asked for again at once",
-            "ms",
-            tuple(statistics.median(run.again) for run in runs),
+            name="any prompt of 10,000 turns, warm",
+            measured="p50 of the same asked for again at once",
+            unit="ms",
+            runs=tuple(statistics.median(run.again) for run in runs),
         ),
         Figure(
-            "any state of 10,000 turns",
-            f"p50 of the session as it was at sequences {what}",
-            "ms",
-            tuple(statistics.median(run.states) for run in runs),
+            name="any state of 10,000 turns",
+            measured=f"p50 of the session as it was at sequences {what}",
+            unit="ms",
+            runs=tuple(statistics.median(run.states) for run in runs),
         ),
         Figure(
-            "why of any call",
-            f"p50 of why each of {EXPLAINED_COUNT} of those calls was answered so",
-            "ms",
-            tuple(statistics.median(run.reasons) for run in runs),
-            require_at_most(50),
+            name="why of any call",
+            measured=f"p50 of why each of {EXPLAINED_COUNT} of those calls was answered so",
+            unit="ms",
+            runs=tuple(statistics.median(run.reasons) for run in runs),
+            target=require_at_most(50),
         ),
         Figure(
-            "diff of any call",
-            f"p50 of what differs between each of {EXPLAINED_COUNT} of those calls and "
+            name="diff of any call",
+            measured=f"p50 of what differs between each of {EXPLAINED_COUNT} of those calls and "
             "the next one",
-            "ms",
-            tuple(statistics.median(run.differences) for run in runs),
-            require_at_most(50),
+            unit="ms",
+            runs=tuple(statistics.median(run.differences) for run in runs),
+            target=require_at_most(50),
         ),
         Figure(
-            "a session of 10,000 turns made",
-            "decided, assembled, encoded and stored, some hundred turns an append",
-            "s",
-            (began,),
+            name="a session of 10,000 turns made",
+            measured="decided, assembled, encoded and stored, some hundred turns an append",
+            unit="s",
+            runs=(began,),
         ),
     )
 
@@ -118,7 +119,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
 async def run_old_session(terms: BenchmarkTerms) -> AsyncGenerator[tuple[ProcessHost, int, float]]:
     """Run a host for gateways; yields it, the last sequence, and the seconds the session took."""
     folder = terms.folder
-    async with await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=folder / "nats", monitor=True)) as server:
         variables = {
             "TURNLOG_NATS_URL": server.url,
             "TURNLOG_NATS_MONITOR": server.monitor_url or "",
@@ -169,13 +170,13 @@ async def _measure_answers(on: ProcessHost, end: int, seed: int) -> TravelTimes:
         await _measure_requests(caller, [f"{session_path}/calls/{TURNS}.1/prompt"])
         prompts = [f"{session_path}/calls/{turn}.1/prompt" for turn in turns]
         return TravelTimes(
-            await _measure_requests(caller, prompts),
-            await _measure_requests(caller, prompts),
-            await _measure_requests(caller, [f"{session_path}?at={at}" for at in sequences]),
-            await _measure_requests(
+            prompts=await _measure_requests(caller, prompts),
+            again=await _measure_requests(caller, prompts),
+            states=await _measure_requests(caller, [f"{session_path}?at={at}" for at in sequences]),
+            reasons=await _measure_requests(
                 caller, [f"{session_path}/calls/{turn}.1/why" for turn in turns[:EXPLAINED_COUNT]]
             ),
-            await _measure_requests(
+            differences=await _measure_requests(
                 caller,
                 [f"{session_path}/calls/{n}.1/diff/{n + 1}.1" for n in turns[:EXPLAINED_COUNT]],
             ),

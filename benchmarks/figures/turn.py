@@ -44,7 +44,7 @@ CHARACTERS: Final = 350
 """Of a text and of a reply."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgedSession:
     """A session with many turns, in a service of its own."""
 
@@ -86,34 +86,36 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     return (
         *(_build_figure(count, [run[count] for run in runs]) for count in TURN_COUNTS),
         Figure(
-            "turn at 10,000 over at 100",
-            "p50 of a turn without its model in a session of 10,000 turns, over that in one of "
+            name="turn at 10,000 over at 100",
+            measured="p50 of a turn without its model in a session of 10,000 turns, over that"
+            " in one of "
             "100, in alternating blocks",
-            "x",
-            tuple(run[OLD].median / run[YOUNG].median for run in runs),
-            require_at_most(1.05),
+            unit="x",
+            runs=tuple(run[OLD].median / run[YOUNG].median for run in runs),
+            target=require_at_most(1.05),
         ),
         Figure(
-            "processor time at 10,000 over at 100",
-            "processor time of all processes for a turn, in the same blocks",
-            "x",
-            tuple(
+            name="processor time at 10,000 over at 100",
+            measured="processor time of all processes for a turn, in the same blocks",
+            unit="x",
+            runs=tuple(
                 run[OLD].processor_milliseconds / run[YOUNG].processor_milliseconds for run in runs
             ),
-            require_at_most(1.05),
+            target=require_at_most(1.05),
         ),
     )
 
 
 def _build_figure(count: int, runs: Sequence[MeasuredTurns]) -> Figure:
     return Figure(
-        f"turn at {count:,} turns",
-        f"p50 of {BLOCKS * BLOCK_TURNS} turns from before the submit is sent over HTTP until "
+        name=f"turn at {count:,} turns",
+        measured=f"p50 of {BLOCKS * BLOCK_TURNS} turns from before the submit is sent over"
+        " HTTP until "
         "`done` is read from "
         "its event stream, less what the attempt recorded as its time in the model; `turnlog up`",
-        "ms",
-        tuple(run.median for run in runs),
-        require_at_most(15),
+        unit="ms",
+        runs=tuple(run.median for run in runs),
+        target=require_at_most(15),
     )
 
 
@@ -124,7 +126,10 @@ async def _open_session(stack: AsyncExitStack, folder: Path, count: int) -> Aged
     async with connect_caller(running.http) as caller:
         opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": "assistant"})
         found = AgedSession(
-            running.http, running.pid, build_client(connection).log, str(opened["session"])
+            http=running.http,
+            pid=running.pid,
+            log=build_client(connection).log,
+            session=str(opened["session"]),
         )
         await _measure_turn(caller, found)
     await add_turns(found.log, TENANT, found.session, count - WARM_UP_TURNS)

@@ -43,18 +43,20 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     records = await _record_sessions(first, 50 if terms.long else 10)
     changes = {
         "blueprint": WhatIfChange(
-            BlueprintFolders((second,)), BlueprintFolders((second,)).load_blueprint(NAME)
+            folder=BlueprintFolders((second,)),
+            blueprint=BlueprintFolders((second,)).load_blueprint(NAME),
         ),
-        "budget": WhatIfChange(BlueprintFolders((first,)), budget=TOKENS // 2),
+        "budget": WhatIfChange(folder=BlueprintFolders((first,)), budget=TOKENS // 2),
     }
     return [
         Figure(
-            f"what if another {name}",
-            f"recorded calls of {TOKENS:,} tokens assembled again a second of processor time, "
+            name=f"what if another {name}",
+            measured=f"recorded calls of {TOKENS:,} tokens assembled again a second of"
+            " processor time, "
             "compared with what was recorded and added up",
-            "calls/s",
-            tuple(_measure_rate(records, change) for _ in range(terms.runs)),
-            require_at_least(1_000),
+            unit="calls/s",
+            runs=tuple(_measure_rate(records, change) for _ in range(terms.runs)),
+            target=require_at_least(1_000),
         )
         for name, change in changes.items()
     ]

@@ -46,37 +46,40 @@ BLUEPRINT: Final[Mapping[str, object]] = {
 
 async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Talk for 400 turns, then assemble the window of the next one again and again."""
-    house, material = SessionHarness(), SessionMaterial(Blueprint.model_validate(BLUEPRINT))
+    house, material = (
+        SessionHarness(),
+        SessionMaterial(blueprint=Blueprint.model_validate(BLUEPRINT)),
+    )
     state = await _build_session(house, material.blueprint)
-    call = PromptCall("reply", "puppet/one", "2026-01-01T00:00:00Z")
+    call = PromptCall(kind="reply", model="puppet/one", at="2026-01-01T00:00:00Z")
     await _assemble_prompt(house, material, state, call)
     runs = [await _measure_median(house, material, state, call) for _ in range(terms.runs)]
     lesson = build_tutor_call()
     proved = [_measure_proof(lesson) for _ in range(terms.runs)]
     return (
         Figure(
-            "window of 100,000 tokens",
-            f"processor time, p50 of {ASSEMBLY_COUNT} times finding what a call needs, "
+            name="window of 100,000 tokens",
+            measured=f"processor time, p50 of {ASSEMBLY_COUNT} times finding what a call needs, "
             "fetching its texts, "
             f"which are held, and assembling {TURNS} turns of {CHARACTERS} characters",
-            "ms",
-            tuple(runs),
-            require_at_most(5),
+            unit="ms",
+            runs=tuple(runs),
+            target=require_at_most(5),
         ),
         Figure(
-            "window of 4,000 tokens",
-            f"processor time, p50 of {LESSON_COUNT} times finding what a call of the "
+            name="window of 4,000 tokens",
+            measured=f"processor time, p50 of {LESSON_COUNT} times finding what a call of the "
             "tutor needs and "
             "assembling it, compared with the call before",
-            "ms",
-            tuple(assembled for assembled, _ in proved),
+            unit="ms",
+            runs=tuple(assembled for assembled, _ in proved),
         ),
         Figure(
-            "a call of 4,000 tokens, both ways",
-            "the same and reading the call back by its manifest, its turns being known",
-            "ms",
-            tuple(both for _, both in proved),
-            require_at_most(0.5),
+            name="a call of 4,000 tokens, both ways",
+            measured="the same and reading the call back by its manifest, its turns being known",
+            unit="ms",
+            runs=tuple(both for _, both in proved),
+            target=require_at_most(0.5),
         ),
     )
 
@@ -98,7 +101,10 @@ async def _build_session(house: SessionHarness, blueprint: Blueprint) -> Session
     """Give a session of so many answered turns, and one open."""
     ref, prose = await house.blueprints.store_blueprint(TENANT, blueprint), RandomProse()
     await house.sessions.handle(
-        TENANT, "s", OpenSession(ref, "one", compute_history_reach(blueprint)), TESTER
+        TENANT,
+        "s",
+        OpenSession(blueprint=ref, profile="one", reach=compute_history_reach(blueprint)),
+        TESTER,
     )
     house.model.scripts += [[prose.generate_text(CHARACTERS // 2)] for _ in range(TURNS)]
     worker = house.build_worker()

@@ -17,5 +17,5 @@ from turnlog.services.worker.turn_context import TurnContext, open_context
 def build_claimed_turn() -> TurnContext:
     """Return the first turn of a session of the shipped assistant."""
     state = given(open_session(), submit_turn("Hi"), claim_turn("bench")).opened_state
-    material = SessionMaterial(BlueprintFolders().load_blueprint("assistant"))
+    material = SessionMaterial(blueprint=BlueprintFolders().load_blueprint("assistant"))
     return open_context(state, get_open_turn(state), material)

@@ -65,7 +65,7 @@ TURNS_PER_APPEND: Final = 100
 """Turns in one append."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class DecidedSession:
     """A session in progress, and its events that are not on the log yet."""
 
@@ -86,7 +86,9 @@ class DecidedSession:
         head = before.head if before else None
         events = decide(before, command, read_clock())
         drafts = [
-            EventDraft(each, create_id(), read_clock(), "/turnlog/bench", "bench")
+            EventDraft(
+                event=each, id=create_id(), at=read_clock(), source="/turnlog/bench", actor="bench"
+            )
             for each in events
         ]
         messages = encode_batch(TENANT, self.session, head, drafts).messages
@@ -104,18 +106,30 @@ class DecidedSession:
         """Submit a turn and answer it."""
         policies = self.material.blueprint.policies
         submitted = self.apply_command(
-            SubmitTurn(self.prose.generate_text(self.characters), policies)
+            SubmitTurn(text=self.prose.generate_text(self.characters), policies=policies)
         )
         state = self.apply_command(ClaimTurn(get_open_turn(submitted).turn, "bench", policies))
         attempt, provider = get_attempt(state), parse_provider(MODEL)
         if provider not in state.prompts:
             state = self.apply_command(SnapshotPrompts(attempt, provider, self.files))
-        call = PromptCall("reply", MODEL, format_rfc3339(read_clock()))
+        call = PromptCall(kind="reply", model=MODEL, at=format_rfc3339(read_clock()))
         plan = plan_prompt(self.material, state, call)
         made = assemble(plan, await self.texts.fetch_texts(TENANT, plan.needs))
-        self.apply_command(FixContext(attempt, MODEL, dict(made.request.parameters), made.manifest))
         self.apply_command(
-            CompleteTurn(attempt, self.prose.generate_text(self.characters), "stop", SAMPLE_SPENT)
+            FixContext(
+                attempt=attempt,
+                model=MODEL,
+                parameters=dict(made.request.parameters),
+                manifest=made.manifest,
+            )
+        )
+        self.apply_command(
+            CompleteTurn(
+                attempt=attempt,
+                text=self.prose.generate_text(self.characters),
+                finish="stop",
+                spent=SAMPLE_SPENT,
+            )
         )
 
 
@@ -144,15 +158,23 @@ async def _open_decided_session(
         name: PromptFile(digest=await on.blobs.put_blob(TENANT, text.encode()), path=path)
         for name, (path, text) in found.items()
     }
-    texts = TextReader(on.log, on.blobs)
+    texts = TextReader(log=on.log, blobs=on.blobs)
     life = DecidedSession(
-        session, SessionMaterial(blueprint), files, texts, RandomProse(), characters
+        session=session,
+        material=SessionMaterial(blueprint=blueprint),
+        files=files,
+        texts=texts,
+        prose=RandomProse(),
+        characters=characters,
     )
     ref = await store.store_blueprint(TENANT, blueprint)
     attributes = {"language": "English", "name": "Turnlog"}
     life.apply_command(
         OpenSession(
-            ref, blueprint.default_profile, compute_history_reach(blueprint), {**attributes}
+            blueprint=ref,
+            profile=blueprint.default_profile,
+            reach=compute_history_reach(blueprint),
+            attributes={**attributes},
         )
     )
     return life
@@ -162,7 +184,13 @@ async def _append_pending(on: JetStreamClient, life: DecidedSession) -> None:
     """Put onto the log what is not there yet."""
     end = await on.log.read_last_event(TENANT, life.session)
     head, subjects = end.head if end else None, SESSION_HISTORY.build_filter(TENANT, life.session)
-    batch = EventBatch(TENANT, life.session, head, tuple(life.messages), subjects)
+    batch = EventBatch(
+        tenant=TENANT,
+        session=life.session,
+        after=head,
+        messages=tuple(life.messages),
+        subjects=subjects,
+    )
     outcome = await on.log.append_batch(batch)
     assert isinstance(outcome, BatchAppended), outcome
     assert life.state

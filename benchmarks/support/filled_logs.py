@@ -65,7 +65,9 @@ def _build_turn_draft(event: KnownEvent, turn: int, prose: RandomProse) -> Event
     if isinstance(content, PlainText):
         changed["text"] = PlainText(text=prose.generate_text(len(content.text)))
     copied = event.model_copy(update=changed)
-    return EventDraft(copied, uuid4().hex, datetime.now(UTC), "/turnlog/bench", "bench")
+    return EventDraft(
+        event=copied, id=uuid4().hex, at=datetime.now(UTC), source="/turnlog/bench", actor="bench"
+    )
 
 
 TENANT: Final = "bench"
@@ -83,7 +85,7 @@ WORKER_TURNS: Final = 3
 async def run_filled_log(folder: Path, turns: int) -> AsyncGenerator[JetStreamClient]:
     """Give a log of `SESSIONS` sessions with so many turns each, on a server of its own."""
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, Layout(replicas=1)) as on,
     ):
         for _ in range(SESSIONS):
@@ -98,7 +100,13 @@ async def _fill_session(log: EventLog, session: str, turns: int) -> None:
         house.model.scripts.append([prose.generate_text(CHARACTERS)])
         await house.run_turn(await house.submit_turn(prose.generate_text(CHARACTERS)))
     drafts = [
-        EventDraft(each.event, str(uuid4()), datetime.now(UTC), "/turnlog/bench", "bench")
+        EventDraft(
+            event=each.event,
+            id=str(uuid4()),
+            at=datetime.now(UTC),
+            source="/turnlog/bench",
+            actor="bench",
+        )
         for each in house.list_events()
         if not isinstance(each.event, UnknownEvent)
     ]

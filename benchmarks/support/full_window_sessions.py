@@ -71,7 +71,10 @@ async def build_full_session(turns: int = TURNS) -> SessionHarness:
     house, prose = SessionHarness(), RandomProse()
     ref = await house.blueprints.store_blueprint(TENANT, BLUEPRINT)
     await house.sessions.handle(
-        TENANT, "s", OpenSession(ref, "one", compute_history_reach(BLUEPRINT)), TESTER
+        TENANT,
+        "s",
+        OpenSession(blueprint=ref, profile="one", reach=compute_history_reach(BLUEPRINT)),
+        TESTER,
     )
     house.model.scripts += [[prose.generate_text(CHARACTERS // 2)] for _ in range(turns)]
     worker = house.build_worker()
@@ -86,7 +89,7 @@ async def run_server_with_blobs(
 ) -> AsyncGenerator[tuple[str, JetStreamClient]]:
     """Give the address of a server that holds what the session that was led is made from."""
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, Layout(replicas=1)) as on,
     ):
         for text in house.blobs.blobs.values():
@@ -104,7 +107,9 @@ async def copy_sessions(log: EventLog, house: SessionHarness, sessions: range) -
 def _list_drafts(house: SessionHarness) -> Sequence[EventDraft]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return [
-        EventDraft(each.event, f"{each.sequence}", at, "/turnlog/bench", "bench")
+        EventDraft(
+            event=each.event, id=f"{each.sequence}", at=at, source="/turnlog/bench", actor="bench"
+        )
         for each in house.list_events()
         if not isinstance(each.event, UnknownEvent)
     ]
@@ -118,7 +123,13 @@ async def _append_session(log: EventLog, session: str, drafts: Sequence[EventDra
 def build_command_handler(on: JetStreamClient) -> CommandHandler:
     """Make the sessions of a process that only reads."""
     snapshots = CheckedSnapshotStore(on.log, on.snapshots)
-    texts = TextReader(on.log, on.blobs)
+    texts = TextReader(log=on.log, blobs=on.blobs)
     return CommandHandler(
-        on.log, snapshots, texts, EmptyCommandIndex(), read_clock, create_id, "/turnlog/bench"
+        log=on.log,
+        snapshots=snapshots,
+        texts=texts,
+        older_commands=EmptyCommandIndex(),
+        clock=read_clock,
+        create_id=create_id,
+        source="/turnlog/bench",
     )

@@ -36,7 +36,7 @@ CHARACTERS: Final = 850
 """Of a turn's text and its reply together, at three characters a token."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TutorCall:
     """A lesson whose next call is to be assembled."""
 
@@ -80,11 +80,11 @@ def build_tutor_call() -> TutorCall:
         )
     lesson = lesson.submit_text(prose.generate_text(CHARACTERS // 2))
     state, blobs = lesson.session.opened_state, build_blobs(files)
-    call = PromptCall(material.find_call_kind(state), MODEL, "2026-01-01T00:00:00Z")
+    call = PromptCall(kind=material.find_call_kind(state), model=MODEL, at="2026-01-01T00:00:00Z")
     needs = plan_prompt(material, state, call).needs
     texts = fetch_prompt_texts(needs, lesson.session.events, files)
     turns = {turn.turn: turn for turn in build_history(lesson.session.events)}
-    return TutorCall(lesson, call, texts, blobs, turns)
+    return TutorCall(lesson=lesson, call=call, texts=texts, blobs=blobs, turns=turns)
 
 
 def _extend_dialogue(material: SessionMaterial) -> SessionMaterial:

@@ -102,7 +102,7 @@ async def do_nothing() -> None:
     await asyncio.sleep(0)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FakeToolServer:
     """A tool server with an idempotent tool, `look`, and one that is not, `pay`."""
 
@@ -169,7 +169,15 @@ def build_tool_script(*requests: tuple[str, str], named: str = "t{}") -> list[Sc
     calls = tuple(
         ModelToolCall(named.format(n), tool, arguments) for n, (tool, arguments) in numbered
     )
-    return [FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)]
+    return [
+        FinishedAnswer(
+            finish_reason="tool_calls",
+            tool_calls=calls,
+            usage=USAGE,
+            model="puppet/one",
+            response_id=None,
+        )
+    ]
 
 
 TWO_STEP_SCRIPTS: tuple[list[ScriptStep], ...] = (
@@ -220,9 +228,12 @@ class AgentHarness:
     async def open_session(self) -> AgentHarness:
         """Open the session."""
         ref = await self.house.blueprints.store_blueprint(TENANT, self.kind)
-        graph = SessionMaterial(self.kind).phases
+        graph = SessionMaterial(blueprint=self.kind).phases
         command = OpenSession(
-            ref, self.kind.default_profile, compute_history_reach(self.kind), phases=graph
+            blueprint=ref,
+            profile=self.kind.default_profile,
+            reach=compute_history_reach(self.kind),
+            phases=graph,
         )
         await self.house.sessions.handle(TENANT, "s", command, TESTER)
         return self

@@ -58,12 +58,12 @@ def answer_with_plan(*steps: tuple[str, Sequence[str]], **more: object) -> Model
 def answer_with_tool_calls(*requests: tuple[str, dict[str, Any]]) -> ModelAnswer:
     """Return an answer that requests tool calls, each by tool name and arguments."""
     calls = tuple((tool, json.dumps(arguments)) for tool, arguments in requests)
-    return ModelAnswer((), finish="tool_calls", tool_calls=calls)
+    return ModelAnswer(tokens=(), finish="tool_calls", tool_calls=calls)
 
 
 def answer_with_text(*tokens: str) -> ModelAnswer:
     """Return an answer that is a text."""
-    return ModelAnswer(tokens)
+    return ModelAnswer(tokens=tokens)
 
 
 TWO_STEP_ANSWERS: tuple[ModelAnswer, ...] = (
@@ -75,7 +75,7 @@ TWO_STEP_ANSWERS: tuple[ModelAnswer, ...] = (
 """The answers of a turn of two steps: calls n.1 to n.4."""
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class AgentService:
     """A running service with agents, with access to its log and to its model server."""
 
@@ -214,6 +214,13 @@ async def start_agent_service(folder: Path, model: str = MODEL) -> AsyncGenerato
             with pytest.MonkeyPatch.context() as patched:
                 patched.setenv("OPENAI_API_BASE", provider.url)
                 patched.setenv("OPENAI_API_KEY", "sk-of-nobody")
-                yield AgentService(stand, backend, provider, worker, FakeToolServer(), kinds)
+                yield AgentService(
+                    gateway=stand,
+                    backend=backend,
+                    provider=provider,
+                    worker=worker,
+                    shop=FakeToolServer(),
+                    folder=kinds,
+                )
         finally:
             await cancel_tasks(working)

@@ -89,9 +89,7 @@ def list_fields(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("answer", "name"), AGREEMENTS, ids=str)
-def test_each_field_of_an_answer_is_one_that_the_service_has(
-    answer: type[BaseModel], name: str
-) -> None:
+def test_each_answer_field_exists_in_the_service_schema(answer: type[BaseModel], name: str) -> None:
     mine, theirs = answer.model_json_schema()["properties"], list_fields(SCHEMAS[name])
     assert mine.keys() <= theirs.keys()
     for field, schema in theirs.items():
@@ -99,7 +97,7 @@ def test_each_field_of_an_answer_is_one_that_the_service_has(
             assert list_types(schema) <= list_types(mine[field]) | {"any"}, field
 
 
-def test_the_categories_of_prompts_are_those_of_the_service() -> None:
+def test_prompt_categories_match_those_of_the_service() -> None:
     route = DOCUMENT["paths"]["/v1/overrides/{blueprint}/{category}/{user}"]["put"]
     (category,) = [each for each in route["parameters"] if each["name"] == "category"]
     assert list(get_args(OverrideCategory)) == category["schema"]["enum"]
@@ -115,12 +113,12 @@ def load_generator() -> ModuleType:
     return module
 
 
-def test_the_blocking_client_is_written_from_the_asynchronous_one() -> None:
+def test_blocking_client_is_generated_from_the_asynchronous_one() -> None:
     generator = load_generator()
     assert generator.build_sync_client() == generator.TARGET.read_text()
 
 
-def test_the_end_of_a_stream_has_the_value_of_a_structured_reply() -> None:
+def test_done_event_contains_the_structured_value() -> None:
     reply = '{"turn":1,"sequence":7,"finish":"stop"'
     for data, output in (
         (reply + ',"output":{"mood":"fine"}}', {"mood": "fine"}),
@@ -131,7 +129,7 @@ def test_the_end_of_a_stream_has_the_value_of_a_structured_reply() -> None:
         assert end.output == output
 
 
-def test_messages_are_decoded_however_their_bytes_arrive() -> None:
+def test_sse_messages_are_decoded_regardless_of_chunk_boundaries() -> None:
     stream = 'id: 1\nevent: token\ndata: {"text":"a\u2028b"}\n\n'.encode()
     stream += b"retry: 1000\n\n: alive\n\nid: 2\r\ndata: x\r\ndata: y\r\n\r\ndata: cut off"
     whole = [*SseDecoder().decode_bytes(stream)]
@@ -147,14 +145,14 @@ def test_messages_are_decoded_however_their_bytes_arrive() -> None:
     ("tries", "status", "delay"),
     [(1, None, 0.2), (3, None, 0.8), (MAX_TRIES, None, None), (1, 404, None), (1, 500, None)],
 )
-def test_what_was_not_answered_is_sent_again_and_what_was_refused_is_not(
+def test_unanswered_requests_are_retried_and_refused_ones_are_not(
     tries: int, status: int | None, delay: float | None
 ) -> None:
     response = httpx.Response(status) if status else None
     assert compute_retry_delay(tries, response) == delay
 
 
-def test_the_service_says_how_long_to_wait_within_limits() -> None:
+def test_retry_after_header_sets_the_delay_within_limits() -> None:
     def ask(seconds: str) -> float | None:
         return compute_retry_delay(1, httpx.Response(503, headers={"Retry-After": seconds}))
 

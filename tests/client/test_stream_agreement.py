@@ -20,7 +20,7 @@ EXAMPLES: Final = runpy.run_path(str(ROOT / "docs/generate/event_reference.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: type(each[1]).__name__)
-def test_an_event_of_a_stream_is_one_that_the_client_knows(example: tuple[str, Any]) -> None:
+def test_client_recognises_every_event_of_a_turn_stream(example: tuple[str, Any]) -> None:
     cursor, payload = example
     data: str = payload.model_dump_json()
     event = parse_turn_event(SseMessage(payload.event, data, cursor))
@@ -30,7 +30,7 @@ def test_an_event_of_a_stream_is_one_that_the_client_knows(example: tuple[str, A
         assert event.data.model_dump(exclude_none=True) == payload.model_dump(exclude_none=True)
 
 
-def test_what_is_recorded_comes_with_its_envelope_and_what_is_lost_without() -> None:
+def test_recorded_event_has_an_envelope_and_an_unreadable_one_does_not() -> None:
     sample = (ROOT / "tests/events/golden/turn-completed.v1.json").read_text()
     event = parse_session_event(SseMessage("turn-completed", sample, "7"))
     assert event.envelope

@@ -13,9 +13,9 @@ async def list_tables_then_create(url: str) -> list[str]:
     return tables
 
 
-async def test_a_test_finds_an_empty_database(postgres_url: str) -> None:
+async def test_first_test_gets_an_empty_database(postgres_url: str) -> None:
     assert await list_tables_then_create(postgres_url) == []
 
 
-async def test_and_so_does_the_next(postgres_url: str) -> None:
+async def test_next_test_gets_an_empty_database_too(postgres_url: str) -> None:
     assert await list_tables_then_create(postgres_url) == []

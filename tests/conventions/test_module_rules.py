@@ -24,13 +24,13 @@ def is_pure(module: Path) -> bool:
     return not {"jetstream", "store"} & set(module.relative_to(HOUSE).parts)
 
 
-def test_turnlog_stays_a_namespace_that_no_member_owns() -> None:
+def test_turnlog_is_a_namespace_package_without_init() -> None:
     for member in MEMBERS:
         assert not (HOUSE / member / "src/turnlog/__init__.py").exists()
 
 
 @pytest.mark.promise("P20")
-def test_blocking_work_is_done_where_no_end_of_a_process_waits_for_it() -> None:
+def test_blocking_work_runs_only_in_threads_that_no_shutdown_waits_for() -> None:
     # asyncio joins the threads of its own pool at exit; it does not join those of `run_in_thread`.
     # What the pool waits for is a process, which is killed first.
     bounded = {"concurrency.py"}
@@ -39,7 +39,7 @@ def test_blocking_work_is_done_where_no_end_of_a_process_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("member", ["events", "projections"])
-def test_a_pure_module_asks_no_clock_draws_no_id_and_opens_no_file(member: str) -> None:
+def test_pure_modules_use_no_clock_ids_or_files(member: str) -> None:
     impure_calls = [
         f"{module}:{call.lineno}"
         for module in iterate_modules(member)
@@ -50,7 +50,7 @@ def test_a_pure_module_asks_no_clock_draws_no_id_and_opens_no_file(member: str) 
     assert impure_calls == []
 
 
-def test_no_class_has_its_source_read_while_it_is_created() -> None:
+def test_no_class_reads_its_source_at_definition() -> None:
     # Descriptions are read when a schema is built (`field_descriptions`): at each start it took a
     # tenth of a gateway's processor time.
     setting = re.compile(r"""use_attribute_docstrings['"]?\s*[=:\]]""")

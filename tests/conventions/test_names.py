@@ -47,7 +47,7 @@ def is_named_by_us(function: SourceFunction) -> bool:
     return not dunder and not is_tool and not function.decorators & NOT_NAMED_HERE
 
 
-def test_a_function_begins_with_a_verb() -> None:
+def test_functions_begin_with_a_verb() -> None:
     nouns = {
         function.place
         for function in iterate_functions()
@@ -56,7 +56,7 @@ def test_a_function_begins_with_a_verb() -> None:
     assert nouns == load_allowed("verb")
 
 
-def test_no_function_class_or_module_is_named_by_a_bare_participle_or_gerund() -> None:
+def test_no_function_class_or_module_is_a_bare_participle_or_gerund() -> None:
     functions = {each.place: each.node.name for each in iterate_functions()}
     classes = {f"{module}:{name}": name for module, name in iterate_classes()}
     modules = {module: module.rpartition(".")[2] for module in load_modules()}
@@ -65,14 +65,14 @@ def test_no_function_class_or_module_is_named_by_a_bare_participle_or_gerund() -
     assert bare == load_allowed("participle")
 
 
-def test_a_class_name_is_unique() -> None:
+def test_class_names_are_unique() -> None:
     places = defaultdict[str, set[str]](set)
     for module, name in iterate_classes():
         places[name].add(module)
     assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
 
 
-def test_one_base_name_has_one_meaning() -> None:
+def test_module_base_names_have_one_meaning() -> None:
     places = defaultdict[str, list[str]](list)
     for module in load_modules():
         places[module.rpartition(".")[2]].append(module)
@@ -83,12 +83,12 @@ def test_one_base_name_has_one_meaning() -> None:
     assert shared == load_allowed("base-name")
 
 
-def test_the_lists_of_exceptions_only_shrink() -> None:
+def test_lists_of_exceptions_only_shrink() -> None:
     most = sum(1 for _ in iterate_functions()) / FUNCTIONS_PER_EXCEPTION
     counts = {rule: len(load_allowed(rule)) for rule in RULES}
     assert {rule: count for rule, count in counts.items() if count > most} == {}
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     words = {module: set(module.rpartition(".")[2].split("_")) for module in load_modules()}
     assert [module for module, used in words.items() if used & NAMELESS] == []

@@ -38,13 +38,13 @@ def iterate_promises(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[s
                 yield str(name.value)
 
 
-def test_every_promise_on_the_page_is_shown_by_a_test_that_names_it() -> None:
+def test_every_promise_on_the_page_has_a_test_that_names_it() -> None:
     promised = set(ROW.findall(PAGE.read_text()))
     assert {f"P{number}" for number in (*range(1, 15), *range(18, 21))} <= promised
     assert promised == {promise for promise, _, _ in iterate_promise_tests()}
 
 
-def test_every_test_on_the_page_is_there_and_names_the_promise_it_stands_beside() -> None:
+def test_every_test_on_the_page_exists_and_names_its_promise() -> None:
     promise_tests = set(iterate_promise_tests())
     for line in PAGE.read_text().splitlines():
         if row := ROW.match(line + "\n"):

@@ -126,7 +126,7 @@ def test_every_column_of_the_read_models_is_read() -> None:
     assert sorted(columns - read) == []
 
 
-def test_every_field_that_a_query_selects_is_part_of_an_answer_or_read_by_who_gets_it() -> None:
+def test_every_field_that_a_query_selects_is_in_an_answer_or_read_by_a_caller() -> None:
     answers = json.loads((ROOT / "docs/reference/openapi.json").read_text())["components"][
         "schemas"
     ]

@@ -48,27 +48,27 @@ def build_floor(package: str) -> Mapping[str, set[str]]:
 
 
 @pytest.mark.parametrize("package", list_packages())
-def test_modules_and_packages_of_a_floor_do_not_import_in_a_circle(package: str) -> None:
+def test_modules_and_packages_of_a_package_do_not_import_in_a_cycle(package: str) -> None:
     assert find_cycle(build_floor(package)) == [], package
 
 
-def test_modules_do_not_import_in_a_circle() -> None:
+def test_modules_do_not_import_in_a_cycle() -> None:
     assert find_cycle({module: set(found) for module, found in load_imports().items()}) == []
 
 
-def test_a_folder_holds_at_most_eighteen_files() -> None:
+def test_folder_has_at_most_eighteen_files() -> None:
     folders = defaultdict[str, int](int)
     for path in load_modules().values():
         folders[str(path.parent)] += path.name != "__init__.py"
     assert {folder: count for folder, count in folders.items() if count > MAX_FILES} == {}
 
 
-def test_a_file_is_short_enough_to_be_read_at_once() -> None:
+def test_file_does_not_exceed_the_line_limit() -> None:
     lines = {module: path.read_text().count("\n") for module, path in load_modules().items()}
     assert {module: count for module, count in lines.items() if count > MAX_FILE_LINES} == {}
 
 
-def test_a_function_is_short_enough_to_be_seen_at_once() -> None:
+def test_function_does_not_exceed_the_line_limit() -> None:
     long = {each.place for each in iterate_functions() if each.length > MAX_FUNCTION_LINES}
     assert long == load_allowed("function-length")
 

@@ -35,14 +35,14 @@ def find_tables(name: str) -> Iterator[tuple[str, Mapping[Any, object], tuple[ob
                 yield f"{name}.{table}", getattr(module, table), get_args(key)
 
 
-def test_tables_over_literals_are_complete() -> None:
+def test_tables_over_literal_types_are_complete() -> None:
     found = [table for module in list_modules() for table in find_tables(module)]
     assert found
     for table, entries, values in found:
         assert set(entries) == set(values), table
 
 
-def test_the_page_has_a_text_for_each_reason_of_a_difference() -> None:
+def test_page_has_a_text_for_each_diff_reason() -> None:
     script = (
         Path(turnlog.services.gateway.__path__[0]) / "static" / "audit" / "diff_view.js"
     ).read_text()

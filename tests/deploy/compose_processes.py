@@ -46,7 +46,7 @@ NAME_SERVER_PORT = 10_053
 POSTGRES_URL = f"postgresql://turnlog:{SECRETS['POSTGRES_PASSWORD']}@postgres:5432/turnlog"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComposeContainer:
     """A running container of a service; `address` is its own."""
 
@@ -60,7 +60,7 @@ class ComposeContainer:
         return self.log_file.read_text()
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class ComposeHost:
     """A machine that runs the services of the compose files, each in any number."""
 
@@ -162,7 +162,9 @@ class ComposeHost:
         with log_file.open("ab") as log:
             process = await self._spawn(service, number, service.command, log.fileno())
         address = self.get_address(service.name, number)
-        return ComposeContainer(service, name, address, process, log_file)
+        return ComposeContainer(
+            service=service, name=name, address=address, process=process, log_file=log_file
+        )
 
     async def _spawn(
         self, service: ComposeService, number: int, command: list[str], output: int
@@ -290,7 +292,9 @@ async def run_compose_host(
     folder: Path, services: Mapping[str, ComposeService], database: str = ""
 ) -> AsyncGenerator[ComposeHost]:
     """Run a machine, on which nothing is started yet; no process of it outlives the body."""
-    host = ComposeHost(folder, services, database, find_free_network())
+    host = ComposeHost(
+        folder=folder, services=services, database=database, network=find_free_network()
+    )
     host.home.mkdir()
     async with run_name_server(host.name_server, (f"{host.network}.253", NAME_SERVER_PORT)):
         try:

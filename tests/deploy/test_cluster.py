@@ -115,7 +115,7 @@ async def request_api(client: Client, subject: str, **body: Any) -> dict[str, An
     return answer
 
 
-async def test_three_servers_from_one_file_are_a_cluster_that_stores_a_stream_on_each(
+async def test_three_servers_from_one_file_form_a_cluster_that_replicates_a_stream(
     host: ComposeHost, client: Client
 ) -> None:
     routes = {each: await read_page(host, each, "routez") for each in SERVERS}
@@ -141,7 +141,7 @@ async def test_each_server_waits_for_fsync_and_announces_no_addresses(host: Comp
             assert "connect_urls" not in info
 
 
-async def test_a_server_without_the_routes_password_is_not_let_in(host: ComposeHost) -> None:
+async def test_server_without_the_routes_password_is_rejected(host: ComposeHost) -> None:
     async with connect_to_port(host, "nats-1", 6222) as (info, reader, writer):
         assert info["auth_required"] is True
         writer.write(b'CONNECT {"name": "stranger", "verbose": false}\r\nPING\r\n')
@@ -159,7 +159,7 @@ async def connect_to_port(
         writer.close()
 
 
-async def test_the_log_of_a_single_server_moves_to_the_cluster_by_the_program_of_the_page(
+async def test_documented_program_copies_the_log_of_a_single_server_to_the_cluster(
     host: ComposeHost, client: Client, tmp_path: Path
 ) -> None:
     (program,) = (
@@ -170,7 +170,7 @@ async def test_the_log_of_a_single_server_moves_to_the_cluster_by_the_program_of
     (tmp_path / "copy_streams.py").write_text(program)
     subjects = {"SESSIONS": "session", "LIBRARY": "library", "BLOBS": "blob"}
     async with (
-        await NatsServer.start(NatsConfig(tmp_path / "single")) as single,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path / "single")) as single,
         await nats.connect(single.url) as alone,
     ):
         for stream, subject in subjects.items():
@@ -218,7 +218,7 @@ async def run_turn(gateway: httpx.AsyncClient, session: str) -> int:
     return int(settled["settled"])
 
 
-async def test_a_turn_runs_on_three_copies_of_every_stream(
+async def test_turn_runs_on_three_replicas_of_every_stream(
     gateway: httpx.AsyncClient, client: Client
 ) -> None:
     ready = (await gateway.get("/readyz")).json()
@@ -230,17 +230,24 @@ async def test_a_turn_runs_on_three_copies_of_every_stream(
         assert len(info["cluster"]["replicas"]) == 2
 
 
-async def test_rows_go_on_when_one_of_two_projectors_is_killed(
+async def test_rows_advance_after_one_of_two_projectors_is_killed(
     roles: ComposeHost, gateway: httpx.AsyncClient, store: ReadModelStore
 ) -> None:
     session = await open_session(gateway)
     await roles.kill_container(roles.get_container("projector", 1))
     sequence = await run_turn(gateway, session)
     signal = ProjectionSignal()
-    assert await wait_until_folded(store, signal, "default", session, sequence, within=LONG)
+    assert await wait_until_folded(
+        store=store,
+        signal=signal,
+        tenant="default",
+        session=session,
+        sequence=sequence,
+        within=LONG,
+    )
 
 
-async def test_turns_go_on_while_the_leader_of_the_sessions_is_restarted(
+async def test_turns_complete_while_the_leader_of_the_sessions_stream_restarts(
     roles: ComposeHost, gateway: httpx.AsyncClient, client: Client
 ) -> None:
     # It takes the seconds in which a server in lame duck closes its connections one by one.

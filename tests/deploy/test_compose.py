@@ -45,7 +45,7 @@ def get_service_name(service: ComposeService) -> str:
     return service.name
 
 
-def test_the_files_hold_nothing_that_compose_would_not_take() -> None:
+def test_compose_files_match_the_compose_schema() -> None:
     validate_document(resolve_compose_files(SECRETS))
     validate_document(resolve_compose_files(CLUSTER_SECRETS, CLUSTER_FILE))
 
@@ -54,7 +54,7 @@ def test_the_files_hold_nothing_that_compose_would_not_take() -> None:
     "wrong",
     [{"comand": ["turnlog"]}, {"healthcheck": {"test": "curl"}}, {"stop_grace_period": "20"}],
 )
-def test_a_word_or_a_form_that_compose_does_not_know_is_found(wrong: Mapping[str, Any]) -> None:
+def test_unknown_key_or_form_in_a_compose_file_is_detected(wrong: Mapping[str, Any]) -> None:
     document = dict(resolve_compose_files(SECRETS))
     document["services"] = document["services"] | {
         "gateway": document["services"]["gateway"] | wrong
@@ -68,7 +68,7 @@ def test_every_role_runs_beside_nats_and_postgres_and_behind_nginx() -> None:
     assert set(SERVICES) == {"nginx", "nats", "postgres", *ROLES}
 
 
-def test_a_list_of_both_files_that_the_tests_would_merge_wrongly_is_found(tmp_path: Path) -> None:
+def test_list_in_both_files_that_the_tests_would_merge_wrongly_is_detected(tmp_path: Path) -> None:
     other = tmp_path / "other.yml"
     other.write_text("services: {worker: {networks: [inside]}}")
     with pytest.raises(UnknownMergeError):
@@ -76,7 +76,7 @@ def test_a_list_of_both_files_that_the_tests_would_merge_wrongly_is_found(tmp_pa
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_without_a_password_nothing_starts_and_the_message_says_where_it_belongs(
+def test_missing_password_prevents_the_start_and_the_error_names_its_file(
     secret: str,
 ) -> None:
     with pytest.raises(UnsetVariableError, match=r"deploy/example\.env"):
@@ -84,7 +84,7 @@ def test_without_a_password_nothing_starts_and_the_message_says_where_it_belongs
     assert re.search(rf"^{secret}=$", (ROOT / "deploy/example.env").read_text(), re.MULTILINE)
 
 
-def test_a_cluster_needs_a_password_of_its_servers_too() -> None:
+def test_cluster_requires_a_routes_password() -> None:
     with pytest.raises(UnsetVariableError, match=r"NATS_ROUTES_PASSWORD.*deploy/example\.env"):
         resolve_compose_files(SECRETS, CLUSTER_FILE)
 
@@ -97,7 +97,7 @@ def test_every_variable_of_the_files_is_in_the_example_with_its_default() -> Non
 
 
 @pytest.mark.parametrize("file", [COMPOSE_FILE, CLUSTER_FILE], ids=lambda file: file.name)
-def test_no_secret_is_written_in_a_file(file: Path) -> None:
+def test_no_secret_is_written_in_a_compose_file(file: Path) -> None:
     stanzas = load_compose_file(file)["services"].values()
     for stanza in (each for each in stanzas if each is not RESET):
         for name, value in stanza.get("environment", {}).items():
@@ -107,7 +107,7 @@ def test_no_secret_is_written_in_a_file(file: Path) -> None:
 
 @pytest.mark.parametrize("services", [SERVICES, CLUSTER], ids=["single", "cluster"])
 @pytest.mark.parametrize("role", ROLES)
-def test_every_setting_in_a_file_is_one_of_its_role_and_has_a_value_it_takes(
+def test_every_setting_of_a_role_exists_and_has_a_valid_value(
     role: str, services: Mapping[str, ComposeService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = PROCESSES[role]
@@ -118,20 +118,22 @@ def test_every_setting_in_a_file_is_one_of_its_role_and_has_a_value_it_takes(
 
 
 @pytest.mark.parametrize("service", OURS, ids=get_service_name)
-def test_our_services_run_the_image_of_this_version(service: ComposeService) -> None:
+def test_own_services_run_the_image_of_this_version(service: ComposeService) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert service.stanza["image"] == f"turnlog:{version}"
 
 
 @pytest.mark.parametrize("service", ALL, ids=get_service_name)
-def test_no_service_may_write_outside_its_volumes_or_gain_rights(service: ComposeService) -> None:
+def test_services_cannot_write_outside_their_volumes_or_gain_privileges(
+    service: ComposeService,
+) -> None:
     assert service.stanza["read_only"] is True
     assert service.stanza["cap_drop"] == ["ALL"]
     assert service.stanza["security_opt"] == ["no-new-privileges:true"]
 
 
 @pytest.mark.parametrize("service", ALL, ids=get_service_name)
-def test_no_service_takes_all_memory_or_fills_the_disk_with_its_log(
+def test_services_have_limits_for_memory_and_log_size(
     service: ComposeService,
 ) -> None:
     assert 128 * 2**20 <= parse_size(service.stanza["mem_limit"]) <= 4 * 2**30
@@ -141,7 +143,7 @@ def test_no_service_takes_all_memory_or_fills_the_disk_with_its_log(
 
 
 @pytest.mark.parametrize("service", [SERVICES["nats"], *SERVERS], ids=get_service_name)
-def test_nats_server_saves_memory_before_it_meets_its_limit(service: ComposeService) -> None:
+def test_nats_server_has_a_memory_goal_below_its_limit(service: ComposeService) -> None:
     goal = parse_size(service.environment["GOMEMLIMIT"])
     assert 0.8 < goal / parse_size(service.stanza["mem_limit"]) < 0.9
 
@@ -153,14 +155,14 @@ def test_nginx_is_not_root_and_its_version_is_pinned() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_has_longer_to_stop_than_it_takes_to_hand_back_its_work(role: str) -> None:
+def test_stop_grace_period_of_a_role_exceeds_its_shutdown_grace(role: str) -> None:
     grace = PROCESSES[role].model_fields["grace"].default
     assert parse_duration(ROLES[role].stanza["stop_grace_period"]) > grace
 
 
 @pytest.mark.parametrize("services", [SERVICES, CLUSTER], ids=["single", "cluster"])
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "nats"])
-def test_a_service_waits_until_those_it_speaks_to_are_healthy(
+def test_service_waits_until_its_dependencies_are_healthy(
     name: str, services: Mapping[str, ComposeService]
 ) -> None:
     service = services[name]
@@ -178,19 +180,19 @@ def test_a_service_waits_until_those_it_speaks_to_are_healthy(
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_role_is_asked_how_it_is_where_it_tells(role: str) -> None:
+def test_health_check_of_every_role_requests_its_readiness_address(role: str) -> None:
     place = ROLES[role].environment["TURNLOG_HTTP" if role == "gateway" else "TURNLOG_HEALTH"]
     assert f"127.0.0.1:{place.rpartition(':')[2]}/readyz" in ROLES[role].health_command[-1]
 
 
-def test_only_nginx_is_reached_from_outside_and_from_this_host_alone() -> None:
+def test_only_nginx_is_published_and_on_localhost_only() -> None:
     published = {service.name: service.stanza.get("ports", []) for service in ALL}
     assert {name: ports for name, ports in published.items() if ports} == {
         "nginx": ["127.0.0.1:8700:8080"]
     }
 
 
-def test_the_parts_that_ask_for_no_user_are_reached_by_our_own_processes_alone() -> None:
+def test_services_without_authentication_are_on_the_internal_network_only() -> None:
     networks = resolve_compose_files(SECRETS)["networks"]
     assert networks["inside"] == {"internal": True}
     assert networks["front"]["internal"] is True
@@ -198,14 +200,14 @@ def test_the_parts_that_ask_for_no_user_are_reached_by_our_own_processes_alone()
         assert set(service.networks) == {"inside"}
 
 
-def test_nginx_and_gateways_share_one_network_with_nobody_else() -> None:
+def test_only_nginx_and_gateways_share_the_front_network() -> None:
     # With a second one the name server could answer with addresses of either.
     assert SERVICES["nginx"].networks.keys() & SERVICES["gateway"].networks.keys() == {"front"}
     members = {service.name for service in CLUSTER.values() if "front" in service.networks}
     assert members == {"nginx", "gateway"}
 
 
-def test_no_gateway_can_get_the_address_that_may_name_users() -> None:
+def test_no_gateway_can_get_the_address_of_the_trusted_proxy() -> None:
     (pool,) = resolve_compose_files(SECRETS)["networks"]["front"]["ipam"]["config"]
     address = ip_address(SERVICES["nginx"].networks["front"]["ipv4_address"])
     assert address in ip_network(pool["subnet"])
@@ -214,7 +216,7 @@ def test_no_gateway_can_get_the_address_that_may_name_users() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_has_nothing_that_only_one_container_can_have(role: str) -> None:
+def test_role_can_run_in_several_containers(role: str) -> None:
     service = ROLES[role]
     assert "ports" not in service.stanza
     assert not any("ipv4_address" in options for options in service.networks.values())
@@ -222,19 +224,19 @@ def test_a_role_has_nothing_that_only_one_container_can_have(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["worker", "projector"])
-def test_a_role_that_may_call_a_provider_reaches_it_and_gets_its_key(role: str) -> None:
+def test_role_that_calls_a_provider_has_outside_network_and_key_file(role: str) -> None:
     assert set(ROLES[role].networks) == {"inside", "outside"}
     assert ROLES[role].stanza["env_file"] == [{"path": f"deploy/{role}.env", "required": False}]
     ignored = (ROOT / "deploy/.gitignore").read_text().splitlines()
     assert f"{role}.env" in ignored
 
 
-def test_the_embedder_of_the_projector_is_a_variable() -> None:
+def test_embedder_of_the_projector_is_a_variable() -> None:
     chosen = load_services(SECRETS | {"EMBEDDER": "litellm:openai/one"})["projector"]
     assert chosen.environment["TURNLOG_EMBEDDER"] == "litellm:openai/one"
 
 
-def test_the_servers_of_a_cluster_differ_by_their_name_and_their_volume() -> None:
+def test_cluster_servers_differ_only_in_name_and_volume() -> None:
     common = []
     for service in SERVERS:
         stanza = dict(service.stanza)
@@ -246,7 +248,7 @@ def test_the_servers_of_a_cluster_differ_by_their_name_and_their_volume() -> Non
     assert common == [common[0]] * 3
 
 
-def test_a_server_of_a_cluster_runs_like_the_single_one() -> None:
+def test_cluster_server_runs_with_the_options_of_the_single_server() -> None:
     own = {"command", "environment", "volumes", "stop_signal", "stop_grace_period"}
     single, clustered = (
         {name: value for name, value in service.stanza.items() if name not in own}
@@ -255,7 +257,7 @@ def test_a_server_of_a_cluster_runs_like_the_single_one() -> None:
     assert clustered == single
 
 
-def test_a_stop_of_a_server_is_lame_duck_and_has_the_time_for_it() -> None:
+def test_cluster_server_stops_in_lame_duck_mode_within_its_grace_period() -> None:
     config = (ROOT / "deploy/nats/cluster.conf").read_text()
     duration = re.search(r'^lame_duck_duration: "(\w+)"$', config, re.MULTILINE)
     assert duration
@@ -265,7 +267,7 @@ def test_a_stop_of_a_server_is_lame_duck_and_has_the_time_for_it() -> None:
         assert grace > parse_duration(duration[1])
 
 
-def test_the_roles_know_every_server_of_a_cluster() -> None:
+def test_roles_list_every_server_of_a_cluster() -> None:
     names = [service.name for service in SERVERS]
     for role in ROLES:
         environment = CLUSTER[role].environment
@@ -275,7 +277,7 @@ def test_the_roles_know_every_server_of_a_cluster() -> None:
         assert monitors == [f"http://{name}:8222" for name in names]
 
 
-def test_gateway_and_worker_see_the_same_blueprints_and_the_same_model() -> None:
+def test_gateway_and_worker_have_the_same_blueprints_and_model() -> None:
     shared = ("TURNLOG_BLUEPRINTS", "TURNLOG_MODEL")
     gateway, worker = ROLES["gateway"], ROLES["worker"]
     assert [gateway.environment[name] for name in shared] == [
@@ -285,7 +287,7 @@ def test_gateway_and_worker_see_the_same_blueprints_and_the_same_model() -> None
 
 
 @pytest.mark.parametrize("access", ["open", "passwords"])
-def test_every_folder_and_file_that_is_mounted_is_in_the_repository(access: str) -> None:
+def test_every_mounted_path_exists_in_the_repository(access: str) -> None:
     variables = CLUSTER_SECRETS | {"NGINX_ACCESS": access}
     for files in ([], [CLUSTER_FILE]):
         named_volumes = set(resolve_compose_files(variables, *files)["volumes"])

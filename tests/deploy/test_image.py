@@ -25,39 +25,39 @@ def list_copied_paths() -> list[str]:
     return [source for words in outer for source in words[:-1]]
 
 
-def test_every_file_that_is_copied_is_there_and_not_ignored() -> None:
+def test_every_copied_file_exists_and_is_not_ignored() -> None:
     kept = {line[1:] for line in IGNORED.read_text().splitlines() if line.startswith("!")}
     for source in list_copied_paths():
         assert (ROOT / source).exists()
         assert any(Path(source).match(pattern) for pattern in kept), source
 
 
-def test_whatever_is_installed_is_pinned_by_hash_or_was_built_here() -> None:
+def test_every_installed_package_is_pinned_by_hash_or_built_here() -> None:
     installs = [line for line in find_lines("RUN") if " install " in line and "pip" in line]
     assert len(installs) == 3
     for line in installs:
         assert "--require-hashes -r requirements" in line or "--no-deps /wheels/" in line
 
 
-def test_the_image_runs_on_the_python_that_the_packages_ask_for() -> None:
+def test_image_runs_on_the_python_that_the_packages_require() -> None:
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
     assert {image.split()[0] for image in find_lines("FROM")} == {
         f"python:{oldest.removeprefix('>=')}-slim-bookworm"
     }
 
 
-def test_the_process_is_not_root_and_its_number_says_so() -> None:
+def test_process_runs_as_a_numeric_user_that_is_not_root() -> None:
     assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", find_lines("USER")[-1])
     last_words = re.findall(r"^([A-Z]+) ", FILE.read_text(), re.MULTILINE)[-3:]
     assert last_words == ["USER", "EXPOSE", "CMD"]
 
 
-def test_the_port_it_names_is_the_one_the_gateway_listens_on() -> None:
+def test_exposed_port_is_the_port_of_the_gateway() -> None:
     gateway = load_services()["gateway"]
     assert find_lines("EXPOSE") == [gateway.environment["TURNLOG_HTTP"].rpartition(":")[2]]
 
 
-def test_the_folder_of_the_log_belongs_to_the_user_of_the_image() -> None:
+def test_log_folder_belongs_to_the_user_of_the_image() -> None:
     user, group = find_lines("USER")[-1].split(":")
     made = next(line for line in find_lines("RUN") if "/var/lib/nats" in line)
     assert f"--owner={user}" in made

@@ -31,7 +31,9 @@ def check_config(config: Path, without: str = "") -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_nats_server_takes_a_configuration_and_no_other_word(name: str, tmp_path: Path) -> None:
+def test_nats_server_accepts_the_configuration_and_rejects_unknown_keys(
+    name: str, tmp_path: Path
+) -> None:
     checked = check_config(FOLDER / name)
     assert checked.returncode == 0, checked.stderr
     misspelt = tmp_path / name
@@ -42,7 +44,7 @@ def test_nats_server_takes_a_configuration_and_no_other_word(name: str, tmp_path
 @pytest.mark.parametrize(
     "variable", ["NATS_SERVER_NAME", "NATS_PASSWORD", "NATS_ROUTES_PASSWORD", "NATS_ROUTES"]
 )
-def test_a_server_of_a_cluster_does_not_start_without_a_variable(variable: str) -> None:
+def test_cluster_server_does_not_start_without_a_required_variable(variable: str) -> None:
     checked = check_config(FOLDER / "cluster.conf", without=variable)
     assert checked.returncode != 0
     assert variable in checked.stderr
@@ -55,14 +57,14 @@ def test_every_acknowledgement_of_a_server_waits_for_fsync(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_configuration_has_one_setting_a_line(name: str) -> None:
+def test_configuration_has_one_setting_per_line(name: str) -> None:
     lines = [line.strip() for line in (FOLDER / name).read_text().splitlines()]
     settings = [line for line in lines if line and not line.startswith("#")]
     setting = r'\w+: (?:"[^"]*"|\$?\w+)'
     assert all(re.fullmatch(rf"{setting}|\w+ \{{|\}}", line) for line in settings)
 
 
-def test_the_two_configurations_differ_only_by_what_a_cluster_needs() -> None:
+def test_cluster_configuration_contains_every_setting_of_the_single_server() -> None:
     def list_settings(name: str) -> set[str]:
         lines = (FOLDER / name).read_text().splitlines()
         return {line for line in lines if line and not line.lstrip().startswith("#")}

@@ -142,7 +142,7 @@ async def run_composed_nginx(
             yield host, client
 
 
-async def test_events_have_the_user_whom_nginx_authenticated_as_their_actor(tmp_path: Path) -> None:
+async def test_events_have_the_user_authenticated_by_nginx_as_actor(tmp_path: Path) -> None:
     async with (
         start_service(MemoryBackend(), "proxied", tmp_path, working=False) as service,
         service.start_another_gateway(actor_proxies=(ip_network("127.0.0.1"),)) as gateway,
@@ -152,7 +152,7 @@ async def test_events_have_the_user_whom_nginx_authenticated_as_their_actor(tmp_
         await check_named_user(http)
 
 
-async def test_the_composition_names_users_too_where_it_asks_for_passwords(tmp_path: Path) -> None:
+async def test_composed_nginx_with_passwords_names_users_to_the_gateway(tmp_path: Path) -> None:
     async with (
         run_composed_nginx(tmp_path, "passwords") as (host, http),
         start_service(MemoryBackend(), "proxied", tmp_path, working=False) as service,
@@ -182,7 +182,7 @@ async def check_named_user(http: httpx.AsyncClient) -> None:
     assert [each["actor"] for each in events.json()["events"]] == ["user:ada"]
 
 
-async def test_a_command_that_a_gateway_may_have_carried_out_is_sent_to_no_other(
+async def test_command_that_a_gateway_may_have_executed_is_not_sent_to_another(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -214,7 +214,7 @@ async def send_until_broken(
                 return answer.status_code, len(other.requests) - before
 
 
-async def test_a_gateway_that_cannot_be_reached_costs_no_request(tmp_path: Path) -> None:
+async def test_unreachable_gateway_fails_no_request(tmp_path: Path) -> None:
     async with (
         run_composed_nginx(tmp_path) as (host, client),
         run_fake_gateway(host.get_address("gateway", 2)) as running,
@@ -227,7 +227,7 @@ async def test_a_gateway_that_cannot_be_reached_costs_no_request(tmp_path: Path)
         assert running.requests == ["POST /v1/sessions"] * 20
 
 
-async def test_a_gateway_that_was_started_later_is_found_without_a_restart(tmp_path: Path) -> None:
+async def test_gateway_started_later_is_found_without_a_restart(tmp_path: Path) -> None:
     async with (
         run_composed_nginx(tmp_path) as (host, client),
         run_fake_gateway(host.get_address("gateway", 1)) as first,
@@ -244,7 +244,7 @@ async def test_a_gateway_that_was_started_later_is_found_without_a_restart(tmp_p
             await asyncio.sleep(0.02)
 
 
-async def test_the_pieces_of_an_answer_pass_nginx_as_they_come(tmp_path: Path) -> None:
+async def test_nginx_passes_response_chunks_without_buffering(tmp_path: Path) -> None:
     async with (
         run_composed_nginx(tmp_path) as (host, client),
         run_fake_gateway(host.get_address("gateway", 1)) as gateway,
@@ -258,7 +258,7 @@ async def test_the_pieces_of_an_answer_pass_nginx_as_they_come(tmp_path: Path) -
             assert await anext(lines) == "second"
 
 
-async def test_a_path_and_a_large_body_pass_nginx_as_they_are(tmp_path: Path) -> None:
+async def test_nginx_passes_paths_unchanged_and_bodies_up_to_8_mib(tmp_path: Path) -> None:
     async with (
         run_composed_nginx(tmp_path) as (host, client),
         run_fake_gateway(host.get_address("gateway", 1)) as gateway,

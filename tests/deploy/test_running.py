@@ -88,7 +88,7 @@ def count_requests(host: ComposeHost, number: int) -> int:
     return host.get_container("gateway", number).read_log().count("{session}/events")
 
 
-async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it(
+async def test_conversation_runs_through_the_composition_and_is_stored_in_postgres(
     front: httpx.AsyncClient, store: ReadModelStore
 ) -> None:
     ready = (await front.get("/readyz")).json()
@@ -102,7 +102,12 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
 
     sequence = settled["settled"]
     assert await wait_until_folded(
-        store, ProjectionSignal(), TENANT, session, sequence, within=REPLY_WITHIN
+        store=store,
+        signal=ProjectionSignal(),
+        tenant=TENANT,
+        session=session,
+        sequence=sequence,
+        within=REPLY_WITHIN,
     )
     listed = (await front.get("/v1/sessions")).json()["sessions"]
     assert (session, 1) in [(each["session"], each["turns"]) for each in listed]
@@ -118,7 +123,7 @@ async def select_turn_rows(store: ReadModelStore, session: str) -> list[tuple[ob
         return [tuple(row) for row in await connection.execute(query)]
 
 
-async def test_a_session_opened_through_one_gateway_is_read_through_the_other(
+async def test_session_opened_through_one_gateway_is_read_through_another(
     gateways: list[httpx.AsyncClient],
 ) -> None:
     one, other = gateways
@@ -150,7 +155,7 @@ async def read_until_reached(
 
 
 @needs_nginx
-async def test_events_come_through_nginx_one_by_one_while_their_stream_goes_on(
+async def test_nginx_passes_events_one_by_one_while_their_stream_is_open(
     front: httpx.AsyncClient,
 ) -> None:
     session = await open_session(front)
@@ -175,7 +180,7 @@ async def read_event_type(lines: AsyncIterator[str]) -> str:
 
 
 @needs_nginx
-async def test_a_user_that_a_client_claims_to_be_does_not_pass_nginx(
+async def test_user_header_of_a_client_does_not_pass_nginx(
     front: httpx.AsyncClient,
 ) -> None:
     session = await open_session(front)
@@ -190,7 +195,7 @@ async def test_a_user_that_a_client_claims_to_be_does_not_pass_nginx(
 
 
 @needs_nginx
-async def test_commands_of_other_pages_and_unknown_hosts_are_refused_behind_nginx(
+async def test_cross_site_commands_and_unknown_hosts_are_refused_behind_nginx(
     front: httpx.AsyncClient,
 ) -> None:
     body = {"blueprint": "assistant"}
@@ -205,7 +210,7 @@ async def test_commands_of_other_pages_and_unknown_hosts_are_refused_behind_ngin
 
 
 @needs_nginx
-async def test_no_request_fails_when_a_gateway_is_killed_and_a_new_one_gets_its_share(
+async def test_no_request_fails_when_a_gateway_is_killed_and_a_new_one_receives_requests(
     host: ComposeHost, front: httpx.AsyncClient
 ) -> None:
     session = await open_session(front)
@@ -219,7 +224,7 @@ async def test_no_request_fails_when_a_gateway_is_killed_and_a_new_one_gets_its_
     await read_until_reached(host, front, session, 2)
 
 
-async def test_a_server_that_acknowledges_before_fsync_is_refused_by_every_role(
+async def test_every_role_refuses_a_server_that_acknowledges_before_fsync(
     tmp_path: Path,
 ) -> None:
     services = load_services()

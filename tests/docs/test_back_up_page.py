@@ -119,7 +119,7 @@ def test_every_command_of_the_page_is_run_by_a_test() -> None:
 
 
 @whole_programme
-def test_a_copied_folder_comes_back_and_rows_that_are_newer_are_rebuilt(operator: Operator) -> None:
+def test_copied_folder_is_restored_and_rows_newer_than_it_are_rebuilt(operator: Operator) -> None:
     data_dir = operator.folder / ".turnlog"
     operator.run_block("copy folder")
     with run_blocking_turnlog_up(data_dir) as up:
@@ -136,7 +136,7 @@ def test_a_copied_folder_comes_back_and_rows_that_are_newer_are_rebuilt(operator
 
 
 @whole_programme
-def test_copied_streams_come_back_without_rows(operator: Operator) -> None:
+def test_copied_streams_are_restored_without_rows(operator: Operator) -> None:
     shutil.rmtree(operator.folder / ".turnlog")
     operator.run_block("restore streams")
     with run_blocking_turnlog_up(operator.folder / "restored") as up:
@@ -166,14 +166,14 @@ def build_variables(postgres: PostgresServer, database: str, store: Path) -> dic
 
 
 @whole_programme
-async def test_a_copied_store_and_dumped_rows_come_back_together(
+async def test_copied_store_and_dumped_rows_are_restored_together(
     operator: Operator, postgres_server: PostgresServer, databases: tuple[str, str]
 ) -> None:
     before, after = (
         build_variables(postgres_server, name, operator.folder / name) for name in databases
     )
     shutil.move(operator.folder / ".turnlog", before["STORE"])
-    async with await NatsServer.start(NatsConfig(Path(before["STORE"]))) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=Path(before["STORE"]))) as server:
         settings = before | {"TURNLOG_NATS_URL": server.url}
         shell = DocShell(operator.folder, exported=settings)
         # What a projector would have done: Postgres holds the rows of the log.
@@ -184,7 +184,9 @@ async def test_a_copied_store_and_dumped_rows_come_back_together(
 
     Operator(operator.folder, after).run_block("restore store and rows")
     address = f"127.0.0.1:{find_free_port()}"
-    async with await NatsServer.start(NatsConfig(Path(after["STORE"]), monitor=True)) as server:
+    async with await NatsServer.start(
+        NatsConfig(data_dir=Path(after["STORE"]), monitor=True)
+    ) as server:
         assert server.monitor_url
         settings = after | {"TURNLOG_NATS_URL": server.url, "TURNLOG_HTTP": address}
         settings["TURNLOG_NATS_MONITOR"] = server.monitor_url

@@ -67,7 +67,7 @@ def compare_output(page: Path, language: str, printed: list[str]) -> None:
 
 @pytest.mark.slow("the code of a page runs")
 @pytest.mark.parametrize("page", find_pages_with("python"), ids=format_page_name)
-def test_python_on_a_page_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_python_on_a_page_prints_the_documented_output(page: Path, tmp_path: Path) -> None:
     program = f'\nprint({SEPARATOR!r}, end="")\n'.join(list_code(page, "python"))
     compare_output(page, "python", DocShell(tmp_path).run_program(program, sys.executable, "-"))
 
@@ -75,14 +75,14 @@ def test_python_on_a_page_prints_what_the_page_says(page: Path, tmp_path: Path) 
 @pytest.mark.slow("the code of a page runs")
 @pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="needs bash, curl")
 @pytest.mark.parametrize("page", find_pages_with("sh"), ids=format_page_name)
-def test_commands_on_a_page_do_what_the_page_says(page: Path, shell: DocShell) -> None:
+def test_commands_on_a_page_print_the_documented_output(page: Path, shell: DocShell) -> None:
     compare_output(page, "sh", shell.run_blocks(list_code(page, "sh")))
 
 
 @pytest.mark.slow("the code of a page runs")
 @pytest.mark.skipif(NODE is None, reason="no `node` on PATH")
 @pytest.mark.parametrize("page", find_pages_with("js"), ids=format_page_name)
-def test_javascript_on_a_page_prints_what_the_page_says(page: Path, shell: DocShell) -> None:
+def test_javascript_on_a_page_prints_the_documented_output(page: Path, shell: DocShell) -> None:
     assert NODE
     mark = f"\nprocess.stdout.write({json.dumps(SEPARATOR)});\n"
     program = mark.join(list_code(page, "js"))
@@ -90,7 +90,7 @@ def test_javascript_on_a_page_prints_what_the_page_says(page: Path, shell: DocSh
 
 
 @pytest.mark.parametrize("page", list_pages(), ids=format_page_name)
-def test_every_block_is_run_or_printed_or_said_to_be_for_reading(page: Path) -> None:
+def test_every_code_block_is_run_or_is_marked_for_reading(page: Path) -> None:
     for block in list_blocks(page):
         assert block.language in RUN_LANGUAGES | READING_LANGUAGES, (
             f"{format_page_name(page)}:{block.line} is {block.language!r}"
@@ -99,12 +99,12 @@ def test_every_block_is_run_or_printed_or_said_to_be_for_reading(page: Path) -> 
 
 
 @pytest.mark.parametrize("page", list_pages(), ids=format_page_name)
-def test_every_link_leads_to_a_page_that_is_there(page: Path) -> None:
+def test_every_link_leads_to_an_existing_page(page: Path) -> None:
     assert [link for link in list_links(page) if not (page.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("page", list_pages(), ids=format_page_name)
-def test_every_page_is_reached_from_the_readme(page: Path) -> None:
+def test_every_page_is_reachable_from_the_readme(page: Path) -> None:
     assert page in find_linked_pages(list_pages()[0])
 
 
@@ -117,7 +117,7 @@ def find_linked_pages(start: Path) -> set[Path]:
     return found
 
 
-def test_the_table_of_settings_has_every_setting_with_its_default() -> None:
+def test_table_of_settings_has_every_setting_with_its_default() -> None:
     rows = re.findall(r"^\| `(TURNLOG_\w+)` \| (\S+) \|", RUNNING.read_text(), re.MULTILINE)
     assert {setting: default.strip("`") for setting, default in rows} == {
         format_variable(field): format_default(info.default)
@@ -126,7 +126,7 @@ def test_the_table_of_settings_has_every_setting_with_its_default() -> None:
     }
 
 
-def test_the_table_of_model_parameters_has_every_one() -> None:
+def test_table_of_model_parameters_has_every_parameter() -> None:
     (section,) = re.findall(
         r"^## Model parameters$(.*?)^## ", BLUEPRINTS.read_text(), re.MULTILINE | re.DOTALL
     )

@@ -130,7 +130,7 @@ def list_written_groups() -> set[str]:
     return {f"unknown-{group.removeprefix('turnlog.').removesuffix('s')}" for group in groups}
 
 
-def test_the_catalogue_has_every_code_that_is_raised_and_no_other() -> None:
+def test_catalogue_has_exactly_the_codes_that_are_raised() -> None:
     codes, unread = list_raised_codes()
     assert unread <= set(CHOSEN_ELSEWHERE), "write the code as a literal, or name the file above"
     codes |= list_written_groups() | set(ROUTING_CODES.values()) | {"refused"}
@@ -144,7 +144,7 @@ def test_no_code_is_in_two_tables() -> None:
     assert sum(map(len, tables)) == len(ERROR_CODES)
 
 
-def test_the_catalogue_has_every_code_that_a_turn_fails_with() -> None:
+def test_catalogue_has_every_failure_code_of_a_turn() -> None:
     known = {*get_args(FailureCode), *get_args(ServerFailureCode), *get_args(ResolverFailureCode)}
     for _, tree, call, _ in iterate_calls(frozenset(FAULTS)):
         given = [each.value for each in call.keywords if each.arg == "code"] + call.args[2:3]
@@ -152,13 +152,13 @@ def test_the_catalogue_has_every_code_that_a_turn_fails_with() -> None:
     assert known | {"check_failed", "failed", "knowledge_unavailable"} == set(TURN_FAILURES)
 
 
-def test_the_page_is_fresh() -> None:
+def test_error_page_is_fresh() -> None:
     generator = runpy.run_path(str(ROOT / "docs/generate/error_codes.py"))
     written = Path(ROOT / "docs/reference/errors.md").read_text()
     assert generator["format_page"]() == written, "it is stale: run `make docs`"
 
 
-def test_what_the_web_page_says_of_failures_is_fresh() -> None:
+def test_failure_texts_of_the_web_page_are_fresh() -> None:
     generator = runpy.run_path(str(ROOT / "docs/generate/failure_catalogue.py"))
     written: str = generator["TARGET"].read_text()
     assert generator["build_failure_catalogue"]() == written, "it is stale: run `make docs`"

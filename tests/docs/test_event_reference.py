@@ -34,29 +34,29 @@ GOLDEN_LIBRARY_EVENTS: Final = sorted((ROOT / "tests/events/golden_library").glo
     ("file", "format_file"),
     [("events.schema.json", "format_schema"), ("events.md", "format_page")],
 )
-def test_a_generated_file_is_fresh(file: str, format_file: str) -> None:
+def test_generated_file_is_fresh(file: str, format_file: str) -> None:
     written = (ROOT / "docs/reference" / file).read_text()
     assert GENERATOR[format_file]() == written, "it is stale: run `make docs`"
 
 
 @pytest.mark.slow("whole logs are compared with the published schema")
-def test_the_published_schema_is_a_schema() -> None:
+def test_published_schema_is_valid_json_schema() -> None:
     Draft202012Validator.check_schema(load_published_schema())
 
 
 @pytest.mark.parametrize("path", GOLDEN_EVENTS, ids=lambda path: path.stem)
-def test_every_event_ever_released_keeps_to_its_schema(path: Path) -> None:
+def test_every_released_event_matches_its_schema(path: Path) -> None:
     assert list_event_faults(json.loads(path.read_bytes())) == []
 
 
 @pytest.mark.parametrize("path", GOLDEN_LIBRARY_EVENTS, ids=lambda path: path.stem)
-def test_every_library_event_ever_released_keeps_to_its_schema(path: Path) -> None:
+def test_every_released_library_event_matches_its_schema(path: Path) -> None:
     assert list_event_faults(json.loads(path.read_bytes()), "StoredLibraryEvent") == []
 
 
 @pytest.mark.slow("whole logs are compared with the published schema")
 @pytest.mark.parametrize("folder", list_golden_logs(), ids=lambda folder: folder.name)
-def test_every_event_of_a_recorded_log_keeps_to_its_schema(folder: Path) -> None:
+def test_every_event_of_a_recorded_log_matches_its_schema(folder: Path) -> None:
     lines = [
         json.loads(line)
         for path in sorted(folder.glob("sessions/**/*.ndjson"))
@@ -67,7 +67,7 @@ def test_every_event_of_a_recorded_log_keeps_to_its_schema(folder: Path) -> None
 
 
 @pytest.mark.parametrize("path", GOLDEN_EVENTS, ids=lambda path: path.stem)
-def test_an_event_without_a_required_field_or_with_another_is_no_such_event(path: Path) -> None:
+def test_event_with_a_missing_or_unknown_field_violates_its_schema(path: Path) -> None:
     envelope: dict[str, Any] = json.loads(path.read_bytes())
     definition = find_event_definition(envelope)
     assert definition is not None
@@ -80,7 +80,7 @@ def test_an_event_without_a_required_field_or_with_another_is_no_such_event(path
     assert list_event_faults(envelope | {"unheard": 1})
 
 
-def test_an_event_is_one_of_the_union_and_one_of_another_release_is_not() -> None:
+def test_union_of_events_accepts_added_fields_and_rejects_unknown_types() -> None:
     any_event = Draft202012Validator(
         {**load_published_schema(), "$ref": "#/$defs/StoredEvent"},
     )
@@ -90,7 +90,7 @@ def test_an_event_is_one_of_the_union_and_one_of_another_release_is_not() -> Non
     assert not any_event.is_valid(envelope | {"type": "turnlog.turn-praised.v1"})
 
 
-def test_every_type_has_golden_bytes_and_stands_on_the_page() -> None:
+def test_every_event_type_has_golden_bytes_and_is_on_the_page() -> None:
     page = (ROOT / "docs/reference/events.md").read_text()
     released = {json.loads(path.read_bytes())["type"] for path in GOLDEN_EVENTS}
     assert released == set(EVENT_TYPES)
@@ -98,7 +98,7 @@ def test_every_type_has_golden_bytes_and_stands_on_the_page() -> None:
         assert f"\n### {format_event_name(wire_type)}\n" in page
 
 
-def test_every_field_is_described_and_every_missing_promise_is_one_of_a_field() -> None:
+def test_every_field_is_described_and_every_unpromised_field_exists() -> None:
     definitions = load_published_schema()["$defs"]
     undescribed = [
         (name, field)
@@ -116,7 +116,7 @@ def test_every_field_is_described_and_every_missing_promise_is_one_of_a_field() 
 
 
 @pytest.mark.parametrize("example", GENERATOR["EXAMPLES"], ids=lambda each: each[1].event)
-def test_every_example_of_a_stream_keeps_to_its_schema(example: tuple[str, Any]) -> None:
+def test_every_example_of_a_stream_matches_its_schema(example: tuple[str, Any]) -> None:
     cursor, payload = example
     data = json.loads(payload.model_dump_json())
     assert list_turn_frame_faults(cursor, payload.event, data) == []
@@ -124,6 +124,6 @@ def test_every_example_of_a_stream_keeps_to_its_schema(example: tuple[str, Any])
     assert list_turn_frame_faults("7", payload.event, data)
 
 
-def test_every_shape_of_a_turn_stream_has_an_example() -> None:
+def test_every_payload_of_a_turn_stream_has_an_example() -> None:
     shown: set[type] = {type(payload) for _, payload in GENERATOR["EXAMPLES"]}
     assert shown == set(GENERATOR["TURN_STREAM_PAYLOADS"])

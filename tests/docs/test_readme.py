@@ -39,7 +39,7 @@ def normalize_screen(screen: str) -> list[str]:
 
 
 @pytest.mark.slow("the code of a page runs")
-def test_the_screen_in_the_readme_is_what_the_demo_shows(tmp_path: Path) -> None:
+def test_screen_in_the_readme_matches_output_of_the_demo(tmp_path: Path) -> None:
     done = subprocess.run(
         [str(BIN / "turnlog"), "demo", "--exit", "--http", "127.0.0.1:0"],
         cwd=tmp_path,
@@ -53,23 +53,23 @@ def test_the_screen_in_the_readme_is_what_the_demo_shows(tmp_path: Path) -> None
         assert "\n".join(normalize_screen(piece)) in screen
 
 
-def test_the_two_commands_of_the_readme_are_the_makefiles_own() -> None:
+def test_commands_of_the_readme_are_makefile_rules() -> None:
     rules = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for line in find_console_block("make run").splitlines():
         assert line.split()[1] in rules
 
 
-def test_the_lines_to_begin_with_are_twelve() -> None:
+def test_quick_start_has_at_most_twelve_lines() -> None:
     (block,) = [each.code for each in list_blocks(README) if each.language == "sh"]
     assert len(block.splitlines()) <= 12
 
 
 @pytest.mark.slow("the code of a page runs")
 @pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="needs bash, curl")
-async def test_a_model_of_ones_own_receives_what_the_log_reads_back(tmp_path: Path) -> None:
+async def test_own_model_receives_the_prompts_that_the_log_reads_back(tmp_path: Path) -> None:
     export, command = find_console_block("OPENAI_API_BASE").splitlines()
     setting = export.removeprefix("export ").partition("=")[0]
-    async with OpenAIServer(ModelAnswer(("Good ", "day."))) as model:
+    async with OpenAIServer(ModelAnswer(tokens=("Good ", "day."))) as model:
         exported = {setting: model.url}
         printed = await asyncio.to_thread(
             run_readme_conversation, tmp_path, command.split(), exported

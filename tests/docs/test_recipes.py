@@ -80,7 +80,7 @@ def test_every_file_name_and_test_of_a_step_exists(step: tuple[str, ...]) -> Non
         assert (ROOT / test_file).exists()
 
 
-def test_a_new_event_with_its_command_touches_the_files_that_the_recipe_counts() -> None:
+def test_new_event_with_its_command_touches_as_many_files_as_the_recipe_counts() -> None:
     files = {list_code_words(row[1])[0] for row in list_table_rows(RECIPES["Add an event"])}
     assert "Eleven files" in RECIPES["Add an event"]
     assert len(files) == 11
@@ -152,7 +152,7 @@ def apply_event_edit(tree: Path, path: str) -> None:
 
 @whole_programme
 @pytest.mark.timeout(600)
-def test_adding_an_event_fails_where_the_recipe_says_until_it_is_followed(tree: Path) -> None:
+def test_adding_an_event_fails_the_named_checks_until_the_recipe_is_followed(tree: Path) -> None:
     rows = list_table_rows(RECIPES["Add an event"])
     checks = {list_code_words(row[1])[0]: row[3] for row in rows}
     events = expand_in_tree(tree, "events/model/turn_events.py")
@@ -187,7 +187,7 @@ def clear_plugin_caches() -> None:
 
 
 @pytest.mark.parametrize("installed", ["Add a source of a layer"], indirect=True)
-async def test_the_layer_source_of_the_recipe_is_found_and_supplies_its_text(
+async def test_layer_source_of_the_recipe_is_found_and_supplies_its_text(
     installed: str,
 ) -> None:
     written = ROOT / "services/src/turnlog/services/blueprints/shipped/assistant/blueprint.yaml"
@@ -201,7 +201,7 @@ async def test_the_layer_source_of_the_recipe_is_found_and_supplies_its_text(
 
 
 @pytest.mark.parametrize("installed", ["Add a tool"], indirect=True)
-async def test_the_tool_of_the_recipe_is_described_by_its_signature_and_called(
+async def test_tool_of_the_recipe_is_described_by_its_signature_and_called(
     installed: str,
 ) -> None:
     assert "own: {functions: [look_up]}" in installed
@@ -211,14 +211,14 @@ async def test_the_tool_of_the_recipe_is_described_by_its_signature_and_called(
     assert await tool.call({"thing": "hammer"}) == {"in_stock": 3}
 
 
-def test_without_its_package_a_layer_source_is_refused() -> None:
+def test_layer_source_without_its_package_is_refused() -> None:
     with pytest.raises(Refused) as refused:
         plugins.load_source("school_profile")
     assert refused.value.code == "unknown-source"
 
 
 @pytest.mark.parametrize("installed", ["Add a ladder step"], indirect=True)
-def test_the_ladder_step_of_the_recipe_shortens_a_prompt(installed: str) -> None:
+def test_ladder_step_of_the_recipe_shortens_a_prompt(installed: str) -> None:
     step: JsonValue = {"name": "keep_first", "layer": "npc", "with": {"keep": 1}}
     assert "registered: {name: keep_first, layer: npc, with: {keep: 1}}" in installed
     blueprint = replace_ladder([{"registered": step}], 130)

@@ -32,18 +32,18 @@ def find_row_tests() -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_each_named_file_is_there(row: list[str]) -> None:
+def test_each_named_file_exists(row: list[str]) -> None:
     files = list_code_words(f"{row[2]} {row[3]}")
     assert [file for file in files if not (ROOT / file).is_file()] == []
 
 
-def test_a_row_is_shown_by_the_tests_named_after_it_and_by_no_others() -> None:
+def test_row_lists_exactly_the_files_with_tests_named_after_it() -> None:
     named = {(row, file) for row, _, shown, _ in ROWS for file in list_code_words(shown)}
     found = {(row, file) for row, file in find_row_tests() if file.startswith(SHIPPED_FOLDERS)}
     assert named == found
 
 
-def test_every_other_test_of_a_row_is_among_its_mechanisms() -> None:
+def test_every_other_test_of_a_row_is_listed_as_mechanism() -> None:
     named = {(row, file) for row, _, _, other in ROWS for file in list_code_words(other)}
     found = {(row, file) for row, file in find_row_tests() if not file.startswith(SHIPPED_FOLDERS)}
     assert found - named == set()

@@ -29,12 +29,12 @@ def list_path() -> list[tuple[str, str]]:
     ]
 
 
-def test_a_turn_is_read_in_at_most_forty_files() -> None:
+def test_turn_is_read_in_at_most_forty_files() -> None:
     assert 20 <= len({file for file, _ in list_path()}) <= MAX_FILES
 
 
 @pytest.mark.slow("every call of a turn is recorded")
-async def test_a_plain_turn_calls_every_function_of_the_reading_list(tmp_path: Path) -> None:
+async def test_plain_turn_calls_every_function_of_the_reading_list(tmp_path: Path) -> None:
     called = tmp_path / "called"
     variables = {"PYTHONPATH": str(RECORDER), "CALLED": str(called)}
     async with (

@@ -27,7 +27,7 @@ TERMS = list_table_rows(GLOSSARY)
 @pytest.mark.parametrize(
     ("question", "file", "names"), QUESTIONS, ids=[row[0] for row in QUESTIONS]
 )
-def test_the_file_of_a_question_defines_what_the_map_names(
+def test_file_of_a_question_defines_the_names_on_the_map(
     question: str, file: str, names: str
 ) -> None:
     (path,) = list_code_words(file)
@@ -36,14 +36,14 @@ def test_the_file_of_a_question_defines_what_the_map_names(
     assert set(list_code_words(names)) - list_defined_names(module) == set()
 
 
-def test_the_map_answers_at_least_thirty_questions_and_each_once() -> None:
+def test_map_answers_at_least_thirty_distinct_questions() -> None:
     questions = [row[0] for row in QUESTIONS]
     assert len(questions) >= 30
     assert len(set(questions)) == len(questions)
 
 
 @pytest.mark.parametrize("row", TERMS, ids=[row[0] for row in TERMS])
-def test_the_names_of_a_term_are_defined_in_the_code(row: list[str]) -> None:
+def test_names_of_a_term_are_defined_in_the_code(row: list[str]) -> None:
     _, code, meaning = row
     names = {word for word in list_code_words(code) if re.fullmatch(r"\w+", word)}
     defined = {
@@ -55,12 +55,12 @@ def test_the_names_of_a_term_are_defined_in_the_code(row: list[str]) -> None:
     assert names - defined == set()
 
 
-def test_the_glossary_has_every_term_once() -> None:
+def test_glossary_has_every_term_once() -> None:
     terms = [term.strip() for row in TERMS for term in row[0].split(",")]
     assert sorted({term for term in terms if terms.count(term) > 1}) == []
 
 
-def test_the_published_words_say_where_they_are_published() -> None:
+def test_published_words_name_the_place_of_their_publication() -> None:
     rows = list_table_rows(PUBLISHED)
     assert len(rows) >= 15
     assert all(len(row) == 3 and all(row) for row in rows)

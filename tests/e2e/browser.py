@@ -50,7 +50,7 @@ WAIT_LIMIT = 120.0
 READ_LIMIT = 64 * 1024 * 1024
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class Browser:
     """One browser with one tab."""
 
@@ -206,7 +206,7 @@ async def _connect_pipes(answer_pipe: int, command_pipe: int) -> Browser:
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(answer_pipe, "rb")
     )
     writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(command_pipe, "wb"))
-    return Browser(reader, writer)
+    return Browser(reader=reader, writer=writer)
 
 
 async def _attach_tab(browser: Browser) -> None:

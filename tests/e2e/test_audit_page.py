@@ -36,7 +36,7 @@ def write_version_two(folder: Path, name: str) -> Path:
     return folder / name
 
 
-async def test_an_auditor_finds_what_was_said_and_why(
+async def test_auditor_finds_texts_of_a_session_and_their_explanations(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -80,7 +80,7 @@ async def test_an_auditor_finds_what_was_said_and_why(
         assert (await stand.http.get(link)).status_code == 200, link
 
 
-async def test_calls_of_another_session_are_compared_by_typing_its_id(
+async def test_calls_of_another_session_are_compared_by_entering_its_id(
     stand: RunningGateway, browser: Browser
 ) -> None:
     one = await stand.open_session("assistant", attributes={"instructions": "Prefer miles."})
@@ -100,7 +100,7 @@ async def test_calls_of_another_session_are_compared_by_typing_its_id(
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_a_smaller_budget_is_supposed_and_can_be_sent_on(
+async def test_what_if_with_a_smaller_budget_shows_its_effects_and_has_an_address(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -128,7 +128,7 @@ async def read_exact_prompt(browser: Browser) -> str:
     return str(await browser.run_script("document.querySelector('.exact').textContent"))
 
 
-async def test_the_folder_of_another_version_is_brought_along(
+async def test_what_if_accepts_the_folder_of_another_version(
     stand: RunningGateway, browser: Browser, tmp_path: Path
 ) -> None:
     session = await stand.open_session("assistant")
@@ -151,7 +151,7 @@ async def test_the_folder_of_another_version_is_brought_along(
     assert cells == ["persona", "changed", "", "1", "1"]
 
 
-async def test_growth_is_drawn_call_by_call(stand: RunningGateway, browser: Browser) -> None:
+async def test_growth_is_shown_call_by_call(stand: RunningGateway, browser: Browser) -> None:
     session = await stand.open_session("assistant")
     for _ in range(2):
         await stand.submit_and_answer(session, "Who are you?", "An assistant.")
@@ -167,7 +167,7 @@ async def test_growth_is_drawn_call_by_call(stand: RunningGateway, browser: Brow
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_the_proof_is_told_promise_by_promise(
+async def test_proof_tab_shows_the_verdict_of_each_check(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -198,7 +198,7 @@ async def test_the_proof_is_told_promise_by_promise(
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_a_session_is_forked_where_one_stands_in_its_past(
+async def test_session_is_forked_at_the_event_shown(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant", session="forked")
@@ -224,7 +224,7 @@ async def test_a_session_is_forked_where_one_stands_in_its_past(
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_a_session_is_moved_to_the_version_that_was_looked_at(
+async def test_session_is_moved_to_the_version_shown(
     stand: RunningGateway, browser: Browser, tmp_path: Path
 ) -> None:
     folder = write_version_two(tmp_path, "moving")

@@ -27,10 +27,10 @@ async def run_two_turns(http: str) -> None:
 
 
 async def test_turns_of_a_service_are_measured(up: TurnlogUp, provider: OpenAIServer) -> None:
-    provider.queue_behaviours(ModelAnswer(("One.",)), ModelAnswer(("Two.",)))
+    provider.queue_behaviours(ModelAnswer(tokens=("One.",)), ModelAnswer(tokens=("Two.",)))
     await run_two_turns(str(up.service.http.base_url))
 
 
-async def test_turns_of_the_floor_are_measured(tmp_path: Path) -> None:
+async def test_turns_of_the_floor_program_are_measured(tmp_path: Path) -> None:
     async with run_floor(tmp_path) as floor:
         await run_two_turns(floor.http)

@@ -19,12 +19,11 @@ from turnlog.events.model.turn_events import TurnCancelled
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
-    up: TurnlogUp, provider: OpenAIServer
-) -> None:
+async def test_provider_receives_the_recorded_prompt(up: TurnlogUp, provider: OpenAIServer) -> None:
     session = await up.service.open_session()
     provider.queue_behaviours(
-        ModelAnswer(("Paris, ", "of course.")), ModelAnswer(("About two ", "million."))
+        ModelAnswer(tokens=("Paris, ", "of course.")),
+        ModelAnswer(tokens=("About two ", "million.")),
     )
     exchange_count = len(provider.exchanges)
     first = await up.service.run_turn(session, "What is the capital of France?")
@@ -42,7 +41,7 @@ async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
     ]
 
 
-async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
+async def test_usage_of_a_call_is_recorded_as_the_provider_reported_it(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session()
@@ -71,17 +70,17 @@ async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
     assert (attempt["outcome"], attempt["price"], attempt["fault"]) == ("answered", "exact", None)
 
 
-async def test_tokens_equal_the_recorded_reply_over_random_disconnects(
+async def test_streamed_tokens_equal_the_recorded_reply_over_random_disconnects(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - chance, not a secret
     session = await up.service.open_session()
     words = tuple(f"word {number} " for number in range(200))
-    provider.queue_behaviours(ModelAnswer(words, pace=0.002))
+    provider.queue_behaviours(ModelAnswer(tokens=words, pace=0.002))
     await up.service.submit_turn(session)
     assert up.service.http.base_url.port
     watcher = ResumingWatcher(
-        up.service.http.base_url.port, f"/v1/sessions/{session}/turns/1/stream"
+        port=up.service.http.base_url.port, path=f"/v1/sessions/{session}/turns/1/stream"
     )
     connections = 0
     while watcher.end_event is None:
@@ -94,7 +93,7 @@ async def test_tokens_equal_the_recorded_reply_over_random_disconnects(
 
 
 @pytest.mark.promise("P19")
-async def test_the_key_is_sent_to_the_provider_and_recorded_nowhere(
+async def test_api_key_is_sent_to_the_provider_and_recorded_nowhere(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session()

@@ -67,7 +67,7 @@ class StartedTurn:
 
 async def start_turn(running: SeparateRoles, text: str = "Hi") -> StartedTurn:
     gate = asyncio.Event()
-    running.provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    running.provider.queue_behaviours(ModelAnswer(tokens=("Never ", "heard."), gates={1: gate}))
     session = await running.service.open_session()
     await running.service.submit_turn(session, text)
     worker = await running.service.wait_for_worker_pid(session)
@@ -103,7 +103,7 @@ async def read_recorded_reply(service: LiveService, session: str) -> str:
 
 
 @pytest.mark.promise("P6")
-async def test_a_worker_stopped_too_long_is_replaced_and_heard_only_of_its_cost(
+async def test_worker_stopped_too_long_is_replaced_and_records_only_its_cost(
     working: SeparateRoles,
 ) -> None:
     turn = await start_turn(working)
@@ -129,7 +129,7 @@ async def test_a_worker_stopped_too_long_is_replaced_and_heard_only_of_its_cost(
 
 
 @pytest.mark.promise("P6", "P8")
-async def test_a_worker_killed_mid_stream_is_replaced_and_one_answer_recorded(
+async def test_worker_killed_mid_stream_is_replaced_and_one_reply_is_recorded(
     working: SeparateRoles,
 ) -> None:
     turn = await start_turn(working)
@@ -161,7 +161,7 @@ async def submit_once(service: LiveService, session: str, text: str) -> httpx.Re
 
 
 @pytest.mark.promise("P4")
-async def test_a_gateway_killed_after_its_append_is_asked_again_with_the_same_key(
+async def test_request_to_a_gateway_killed_after_its_append_is_retried_with_the_same_key(
     working: SeparateRoles,
 ) -> None:
     service, gate = working.service, asyncio.Event()
@@ -189,7 +189,7 @@ async def test_a_gateway_killed_after_its_append_is_asked_again_with_the_same_ke
     assert (other.status_code, other.json()["code"]) == (409, "key-reused")
 
 
-async def test_nats_killed_and_started_again_loses_no_turn(working: SeparateRoles) -> None:
+async def test_killed_and_restarted_nats_loses_no_turn(working: SeparateRoles) -> None:
     turn = await start_turn(working)
     async with working.service.watch_turn(turn.session) as watched:
         await read_first_token(watched.iterate_events())
@@ -207,9 +207,12 @@ async def test_nats_killed_and_started_again_loses_no_turn(working: SeparateRole
     }
 
 
-async def test_an_approval_outlives_restarts_of_everything(working: SeparateRoles) -> None:
+async def test_pending_approval_survives_restarts_of_every_process(working: SeparateRoles) -> None:
     called = (("time_get_current_time", json.dumps({"timezone": "UTC"})),)
-    answers = ModelAnswer((), finish="tool_calls", tool_calls=called), ModelAnswer(("Noon.",))
+    answers = (
+        ModelAnswer(tokens=(), finish="tool_calls", tool_calls=called),
+        ModelAnswer(tokens=("Noon.",)),
+    )
     working.provider.queue_behaviours(*answers)
     session = await working.service.open_session("guarded")
     await working.service.submit_turn(session, "What time is it?")
@@ -235,13 +238,13 @@ async def test_an_approval_outlives_restarts_of_everything(working: SeparateRole
     assert found["findings"] == []
 
 
-async def test_a_service_that_was_killed_resumes_its_turns_at_once_for_no_other_worker_exists(
+async def test_killed_all_in_one_service_resumes_its_turns_at_once(
     host: ProcessHost, provider: OpenAIServer
 ) -> None:
     # No other worker would take the turn over before this test is given up.
     patient = {"TURNLOG_ACK_WAIT": "3600", "TURNLOG_MODEL_ADAPTER": "direct"}
     gate, exchanges = asyncio.Event(), len(provider.exchanges)
-    provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("Never ", "heard."), gates={1: gate}))
     words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
     process = await host.start_process(*words, variables=patient)
     ready_file = host.folder / "data/ready.json"
@@ -276,13 +279,13 @@ class TeamAnswers:
         if messages[-1]["role"] == "tool":
             return self._answer_once_late("reply", "It is done.")
         calls = (("thinker", '{"query": "Think."}'), ("seeker", '{"query": "Seek."}'))
-        return ModelAnswer((), finish="tool_calls", tool_calls=calls)
+        return ModelAnswer(tokens=(), finish="tool_calls", tool_calls=calls)
 
     def _answer_once_late(self, what: str, text: str) -> ModelAnswer:
         if what not in self.hanging:
-            return ModelAnswer((text,))
+            return ModelAnswer(tokens=(text,))
         self.hanging.remove(what)
-        return ModelAnswer(("Never ", "heard."), gates={1: asyncio.Event()})
+        return ModelAnswer(tokens=("Never ", "heard."), gates={1: asyncio.Event()})
 
 
 async def kill_worker_of(working: SeparateRoles, session: str, attempt: int = 1) -> None:
@@ -296,7 +299,7 @@ async def kill_worker_of(working: SeparateRoles, session: str, attempt: int = 1)
     await working.start_worker()
 
 
-async def test_a_coordinator_outlives_the_workers_of_its_children_and_its_own_and_nats(
+async def test_coordinator_survives_kills_of_workers_and_nats(
     working: SeparateRoles,
 ) -> None:
     service = working.service
@@ -329,7 +332,7 @@ async def test_a_coordinator_outlives_the_workers_of_its_children_and_its_own_an
 
 
 @pytest.mark.promise("P9", "P10")
-async def test_after_all_this_rows_and_states_had_again_from_the_log_equal_the_live_ones(
+async def test_rebuilt_rows_and_states_equal_the_live_ones_after_all_crashes(
     working: SeparateRoles,
 ) -> None:
     before, after = await read_rows_around_rebuild(working.service, working.database)

@@ -41,7 +41,7 @@ def overwrite_tables(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [overwrite_header, overwrite_tables])
-async def test_a_service_with_damaged_read_models_names_them_and_builds_them_again(
+async def test_damaged_read_models_are_named_and_rebuilt_once_deleted(
     host: ProcessHost, damage: Callable[[Path], None]
 ) -> None:
     async with run_turnlog_up(host) as up:

@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 
-async def test_a_lost_event_stops_its_session_until_the_stream_is_restored(
+async def test_lost_event_stops_its_session_until_the_stream_is_restored(
     separate: SeparateRoles, tmp_path: Path
 ) -> None:
     service, folder = separate.service, separate.machine.folder / "nats"

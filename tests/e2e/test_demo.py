@@ -23,7 +23,7 @@ from tests.support.processes.forked_program import get_forked_program
 pytestmark = pytest.mark.slow("a demo is played to its end")
 
 
-def test_a_lesson_is_played_and_explained_and_can_be_gone_on_with_and_audited(
+def test_trickster_demo_plays_and_explains_a_lesson_and_its_commands_work(
     tmp_path: Path,
 ) -> None:
     with run_demo("--data-dir", str(tmp_path / "data")) as process:
@@ -59,7 +59,7 @@ def assert_trickster_explained(screen: str) -> None:
     assert "verified · 1 session, 31 events, 5 prompts" in screen
 
 
-def test_a_demo_plays_a_conversation_and_stays_up_and_what_it_proposes_works(
+def test_assistant_demo_plays_a_conversation_stays_up_and_its_commands_work(
     tmp_path: Path,
 ) -> None:
     with run_demo("assistant", "--data-dir", str(tmp_path / "data")) as process:

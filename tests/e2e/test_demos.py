@@ -17,7 +17,7 @@ REPLIES = 3
 """What a narrator says in the story."""
 
 
-def test_the_demo_of_questions_shows_what_was_meant_and_who_answered(tmp_path: Path) -> None:
+def test_araquem_demo_shows_resolved_references_and_sources_of_answers(tmp_path: Path) -> None:
     with run_demo("araquem", "--exit", "--data-dir", str(tmp_path / "data")) as process:
         screen, _ = process.communicate(timeout=DEMO_TIMEOUT)
     assert process.returncode == 0, screen
@@ -30,7 +30,7 @@ def test_the_demo_of_questions_shows_what_was_meant_and_who_answered(tmp_path: P
     assert_plain_screen(screen, tmp_path / "data")
 
 
-def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
+def test_game_master_demo_plays_a_story_and_lists_what_was_trimmed() -> None:
     with run_demo("game-master", "--exit") as process:
         screen, _ = process.communicate(timeout=DEMO_TIMEOUT)
     assert process.returncode == 0, screen
@@ -41,7 +41,7 @@ def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
     assert "every prompt reproduced byte for byte, both ways" in screen
 
 
-def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() -> None:
+def test_uderia_demo_runs_tools_and_shows_the_cost_of_each_component() -> None:
     with run_demo("uderia", "--exit") as process:
         screen, _ = process.communicate(timeout=DEMO_TIMEOUT)
     assert process.returncode == 0, screen
@@ -58,7 +58,7 @@ def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() ->
         assert line.replace("▌ ", "") in text
     assert "12 by reference and 12 by assembly of 12" in screen
     assert_case_adapted(text)
-    assert_colleagues_asked(text)
+    assert_child_requests(text)
 
 
 def assert_case_adapted(text: str) -> None:
@@ -76,7 +76,7 @@ def assert_case_adapted(text: str) -> None:
     assert re.search(r"when confident cases: event \d+ knowledge-retrieved", text)
 
 
-def assert_colleagues_asked(text: str) -> None:
+def assert_child_requests(text: str) -> None:
     asked = text.partition("Asking two colleagues at once")[2].partition("What the log holds")[0]
     names = re.findall(r"child-(?:requested|settled)", asked)
     assert names == ["child-requested"] * 2 + ["child-settled"] * 2, "asked before either answered"
@@ -88,7 +88,7 @@ def assert_colleagues_asked(text: str) -> None:
     assert "2 child sessions with 4 prompts" in text
 
 
-def test_a_demo_asks_a_real_model_where_there_is_one() -> None:
+def test_demo_calls_a_real_model_if_one_is_configured() -> None:
     server = [
         sys.executable,
         "-m",

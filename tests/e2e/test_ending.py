@@ -50,7 +50,7 @@ async def assert_handed_back(service: LiveService, session: str) -> None:
 
 
 @pytest.mark.promise("P20")
-async def test_everything_finishes_what_it_can_in_time_and_hands_back_the_rest(
+async def test_shutdown_finishes_turns_in_time_and_hands_back_the_rest(
     host: ProcessHost, provider: OpenAIServer
 ) -> None:
     async with run_turnlog_up(host) as first:
@@ -67,7 +67,7 @@ async def test_everything_finishes_what_it_can_in_time_and_hands_back_the_rest(
 
 
 @pytest.mark.promise("P20")
-async def test_each_role_ends_while_a_turn_streams_and_nothing_is_lost(
+async def test_each_role_exits_during_a_streaming_turn_and_nothing_is_lost(
     separate: SeparateRoles,
 ) -> None:
     service = separate.service
@@ -89,7 +89,7 @@ async def test_each_role_ends_while_a_turn_streams_and_nothing_is_lost(
     assert [each["outcome"] for each in call["attempts"]] == ["cancelled", "answered"]
 
 
-async def test_only_the_worker_ever_imports_litellm(separate: SeparateRoles) -> None:
+async def test_only_the_worker_imports_litellm(separate: SeparateRoles) -> None:
     """Gateway and projector would not have lived through these tests, nor those of crashes."""
     assert (separate.gateway.returncode, separate.projector.returncode) == (None, None)
     worker = await separate.machine.start_process("run", "worker", variables=WITHOUT_LITELLM)

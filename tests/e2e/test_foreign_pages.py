@@ -53,7 +53,7 @@ def build_form_script(url: str) -> str:
 
 
 @pytest.mark.parametrize("site", ["attacker.example", "127.0.0.1"])
-async def test_a_page_of_another_origin_cannot_close_a_session(
+async def test_page_of_another_origin_cannot_close_a_session(
     stand: RunningGateway, chromium: Browser, foreign_port: int, site: str
 ) -> None:
     session = await stand.open_session("assistant")
@@ -68,7 +68,7 @@ async def test_a_page_of_another_origin_cannot_close_a_session(
     assert await stand.count_stored_events() == before
 
 
-async def test_a_name_that_was_rebound_to_the_gateway_reads_and_changes_nothing(
+async def test_host_name_rebound_to_the_gateway_can_neither_read_nor_change_sessions(
     stand: RunningGateway, chromium: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -88,7 +88,7 @@ async def test_a_name_that_was_rebound_to_the_gateway_reads_and_changes_nothing(
     assert await stand.count_stored_events() == before
 
 
-async def test_the_page_of_the_gateway_itself_may_send_commands(
+async def test_page_of_the_gateway_may_send_commands(
     stand: RunningGateway, chromium: Browser
 ) -> None:
     session = await stand.open_session("assistant")

@@ -41,7 +41,7 @@ async def get_window(up: TurnlogUp, session: str) -> Any:  # noqa: ANN401 - JSON
     return (await up.service.get_json(f"/v1/sessions/{session}/window"))["messages"]
 
 
-async def test_window_after_a_restart_is_that_of_the_log(
+async def test_window_after_a_restart_ignores_a_forged_snapshot(
     provider: OpenAIServer, tmp_path: Path
 ) -> None:
     settings = {

@@ -43,7 +43,9 @@ def mount(*options: str) -> bool:
     return subprocess.run(["mount", *options], capture_output=True, check=False).returncode == 0  # noqa: S607
 
 
-async def test_a_full_stream_is_told_and_writes_recover_when_it_is_enlarged(up: TurnlogUp) -> None:
+async def test_full_stream_is_reported_and_writes_recover_once_it_is_enlarged(
+    up: TurnlogUp,
+) -> None:
     stream = up.service.nats.connection.nc.jetstream()
     info = await stream.stream_info(SESSIONS_STREAM)
     await stream.update_stream(info.config.evolve(max_bytes=info.state.bytes + 1))
@@ -57,7 +59,7 @@ async def test_a_full_stream_is_told_and_writes_recover_when_it_is_enlarged(up: 
     await up.service.open_session()
 
 
-async def test_a_server_at_its_limit_takes_writes_again_when_the_disk_grew(
+async def test_server_at_its_limit_accepts_writes_once_the_disk_has_grown(
     host: ProcessHost, disk: Path
 ) -> None:
     async with run_turnlog_up(replace(host, folder=disk)) as up:
@@ -71,7 +73,7 @@ async def test_a_server_at_its_limit_takes_writes_again_when_the_disk_grew(
         await up.service.submit_turn(session)
 
 
-async def test_a_server_that_met_a_full_disk_takes_writes_again_when_it_has_space(
+async def test_server_with_a_full_disk_accepts_writes_once_it_has_space(
     host: ProcessHost, disk: Path
 ) -> None:
     async with run_turnlog_up(replace(host, folder=disk)) as up:

@@ -24,7 +24,7 @@ pytestmark = [
 UNANSWERED_TEXT = "Nobody answers this before the log is restored."
 
 
-async def test_no_write_and_no_turn_on_a_log_that_is_behind_the_read_models(
+async def test_no_write_or_turn_is_accepted_on_a_log_behind_the_read_models(
     separate: SeparateRoles, tmp_path: Path
 ) -> None:
     service, folder = separate.service, separate.machine.folder / "nats"

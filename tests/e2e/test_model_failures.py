@@ -26,9 +26,9 @@ from turnlog.services.cli.views.text_format import format_duration, format_money
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-WHOLE = ModelAnswer(("An ", "answer."))
-UNOFFERED = ModelAnswer((), finish="tool_calls", tool_calls=(("shop_fly", "{}"),))
-FILTERED = ModelRefusal(400, type="invalid_request_error", code="content_filter")
+WHOLE = ModelAnswer(tokens=("An ", "answer."))
+UNOFFERED = ModelAnswer(tokens=(), finish="tool_calls", tool_calls=(("shop_fly", "{}"),))
+FILTERED = ModelRefusal(status=400, type="invalid_request_error", code="content_filter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,15 @@ class FailureCase:
 RETRIED = ("completed", "stop")
 CASES = {
     "429 with Retry-After": FailureCase(
-        (ModelRefusal(429, headers={"retry-after": "1"}), WHOLE), RETRIED, ("rate_limited", None)
+        (ModelRefusal(status=429, headers={"retry-after": "1"}), WHOLE),
+        RETRIED,
+        ("rate_limited", None),
     ),
-    "500": FailureCase((ModelRefusal(500), WHOLE), RETRIED, ("server_error", None)),
+    "500": FailureCase((ModelRefusal(status=500), WHOLE), RETRIED, ("server_error", None)),
     "500 every time": FailureCase(
-        (ModelRefusal(500),) * 3, ("failed", "server_error"), ("server_error",) * 3
+        (ModelRefusal(status=500),) * 3, ("failed", "server_error"), ("server_error",) * 3
     ),
-    "401": FailureCase((ModelRefusal(401),), ("failed", "unauthorised"), ("unauthorised",)),
+    "401": FailureCase((ModelRefusal(status=401),), ("failed", "unauthorised"), ("unauthorised",)),
     "disconnect before the first token": FailureCase(
         (ModelAnswer(breaks=AnswerBreak(0, "disconnect")), WHOLE), RETRIED, ("disconnected", None)
     ),
@@ -76,9 +78,11 @@ CASES = {
         ("malformed", None),
         known="estimated",
     ),
-    "empty answer": FailureCase((ModelAnswer((), usage=None), WHOLE), RETRIED, ("empty", None)),
+    "empty answer": FailureCase(
+        (ModelAnswer(tokens=(), usage=None), WHOLE), RETRIED, ("empty", None)
+    ),
     "empty answer every time": FailureCase(
-        (ModelAnswer((), usage=None),) * 3, ("failed", "empty"), ("empty",) * 3
+        (ModelAnswer(tokens=(), usage=None),) * 3, ("failed", "empty"), ("empty",) * 3
     ),
     "call of a tool that nobody offered instead of an answer": FailureCase(
         (UNOFFERED, WHOLE), RETRIED, ("tools_not_offered", None), known="reported"
@@ -87,14 +91,16 @@ CASES = {
         (FILTERED,), ("failed", "content_filtered"), ("content_filtered",)
     ),
     "content filter within an answer": FailureCase(
-        (ModelAnswer(("An ",), finish="content_filter"),), ("completed", "content_filter"), (None,)
+        (ModelAnswer(tokens=("An ",), finish="content_filter"),),
+        ("completed", "content_filter"),
+        (None,),
     ),
 }
 
 
 @pytest.mark.promise("P7")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_a_failing_provider_never_leaves_half_an_answer(
+async def test_failing_provider_never_leaves_a_partial_reply(
     up: TurnlogUp, provider: OpenAIServer, case: FailureCase
 ) -> None:
     session = await up.service.open_session("persistent")
@@ -112,7 +118,7 @@ async def test_a_failing_provider_never_leaves_half_an_answer(
         assert each.cost.micro_dollars != 0
 
 
-async def test_a_turn_fails_whose_model_only_calls_tools_that_nobody_offered(
+async def test_turn_fails_if_its_model_only_calls_tools_that_were_not_offered(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session("persistent")
@@ -125,7 +131,7 @@ async def test_a_turn_fails_whose_model_only_calls_tools_that_nobody_offered(
     )
     report = await up.service.get_json(f"/v1/sessions/{session}/verify")
     assert report["verified"], report
-    spoken = ModelAnswer(("Look: ",), finish="tool_calls", tool_calls=(("shop_fly", "{}"),))
+    spoken = ModelAnswer(tokens=("Look: ",), finish="tool_calls", tool_calls=(("shop_fly", "{}"),))
     provider.queue_behaviours(spoken)
     assert (await up.service.run_turn(session))["reply"] == "Look: "
 
@@ -143,12 +149,12 @@ async def test_tokens_that_a_provider_does_not_count_are_estimated(
     assert ended.cost.micro_dollars
 
 
-async def test_a_watcher_is_told_of_a_retry_and_ends_with_the_recorded_reply(
+async def test_turn_stream_announces_a_retry_and_ends_with_the_recorded_reply(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session("persistent")
     provider.queue_behaviours(
-        ModelAnswer(("Half ", "an"), breaks=AnswerBreak(2, "disconnect")), WHOLE
+        ModelAnswer(tokens=("Half ", "an"), breaks=AnswerBreak(2, "disconnect")), WHOLE
     )
     turn = await up.service.submit_turn(session)
     async with up.service.watch_turn(session, turn) as watched:
@@ -164,7 +170,7 @@ async def test_a_watcher_is_told_of_a_retry_and_ends_with_the_recorded_reply(
 
 @pytest.mark.slow("processes of the service start, stop and recover")
 @pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH")
-async def test_a_retried_call_took_the_same_time_and_money_over_http_on_a_terminal_and_on_the_page(
+async def test_retried_call_shows_the_same_time_and_cost_in_api_cli_and_page(
     up: TurnlogUp,
     provider: OpenAIServer,
     chromium: Browser,
@@ -172,7 +178,7 @@ async def test_a_retried_call_took_the_same_time_and_money_over_http_on_a_termin
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     session = await up.service.open_session()
-    provider.queue_behaviours(ModelRefusal(429, headers={"retry-after": "1"}), WHOLE)
+    provider.queue_behaviours(ModelRefusal(status=429, headers={"retry-after": "1"}), WHOLE)
     await up.service.run_turn(session)
     (call,) = await up.service.list_calls(session)
     times, (refused, answered) = call["times"], call["attempts"]
@@ -205,9 +211,13 @@ async def test_a_retried_call_took_the_same_time_and_money_over_http_on_a_termin
     )
 
 
-async def test_a_watcher_is_told_why_a_turn_failed(up: TurnlogUp, provider: OpenAIServer) -> None:
+async def test_turn_stream_ends_with_the_reason_of_a_failure(
+    up: TurnlogUp, provider: OpenAIServer
+) -> None:
     session = await up.service.open_session("persistent")
-    provider.queue_behaviours(*(ModelAnswer(("Half ",), breaks=AnswerBreak(1, "disconnect")),) * 3)
+    provider.queue_behaviours(
+        *(ModelAnswer(tokens=("Half ",), breaks=AnswerBreak(1, "disconnect")),) * 3
+    )
     turn = await up.service.submit_turn(session)
     async with up.service.watch_turn(session, turn) as watched:
         last = (await watched.read_all())[-1]

@@ -24,7 +24,7 @@ MADE_OF_TEXT = (
 MARKUP = "<img src=/x onerror=alert(1)> <b>bold</b> &amp; ${1}"
 
 
-async def test_the_list_shows_every_session_and_the_search_finds_one(
+async def test_session_list_shows_every_session_and_search_finds_one(
     stand: RunningGateway, browser: Browser
 ) -> None:
     await stand.open_session("assistant", session="apples")
@@ -48,7 +48,7 @@ async def test_the_list_shows_every_session_and_the_search_finds_one(
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_a_reply_grows_while_it_is_said_and_so_does_the_record(
+async def test_reply_and_event_list_grow_while_the_turn_streams(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -67,7 +67,7 @@ async def test_a_reply_grows_while_it_is_said_and_so_does_the_record(
     assert await browser.run_script(LAST_REPLY) == "Hello!"
 
 
-async def test_a_page_opened_in_the_middle_of_a_reply_shows_it_from_its_beginning(
+async def test_page_opened_during_a_reply_shows_it_from_its_beginning(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -80,7 +80,9 @@ async def test_a_page_opened_in_the_middle_of_a_reply_shows_it_from_its_beginnin
     await browser.wait_for(f"{LAST_REPLY} === 'From the beginning.'")
 
 
-async def test_what_is_typed_becomes_a_turn(stand: RunningGateway, browser: Browser) -> None:
+async def test_text_entered_on_the_page_becomes_a_turn(
+    stand: RunningGateway, browser: Browser
+) -> None:
     session = await stand.open_session("assistant")
     stand.model.scripts.append(["Noted."])
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
@@ -94,7 +96,7 @@ async def test_what_is_typed_becomes_a_turn(stand: RunningGateway, browser: Brow
     assert [turn["text"] for turn in history["turns"]] == ["Write this down"]
 
 
-async def test_what_is_sent_again_after_a_lost_answer_becomes_one_turn(
+async def test_resubmission_after_a_lost_answer_creates_one_turn(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -117,7 +119,7 @@ async def test_what_is_sent_again_after_a_lost_answer_becomes_one_turn(
     assert [turn["text"] for turn in history["turns"]] == ["Only once"]
 
 
-async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
+async def test_prompt_of_a_call_is_shown_layer_by_layer_and_verified(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session(
@@ -153,7 +155,7 @@ async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
     )
 
 
-async def test_what_a_prompt_left_out_is_listed_with_the_rule(
+async def test_parts_left_out_of_a_prompt_are_listed_with_their_rule(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -169,7 +171,7 @@ async def test_what_a_prompt_left_out_is_listed_with_the_rule(
     assert ["history", "absent", "excluded", "turn 1"] in rows
 
 
-async def test_a_reply_that_is_withheld_is_replaced_while_one_looks(
+async def test_redacted_reply_is_replaced_on_an_open_page(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -183,9 +185,7 @@ async def test_a_reply_that_is_withheld_is_replaced_while_one_looks(
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_markup_in_what_was_said_stays_text_everywhere(
-    stand: RunningGateway, browser: Browser
-) -> None:
+async def test_markup_in_texts_is_never_rendered(stand: RunningGateway, browser: Browser) -> None:
     attributes = {"instructions": MARKUP, "name": MARKUP}
     session = await stand.open_session("assistant", attributes=attributes)
     await stand.submit_and_answer(session, MARKUP, MARKUP)
@@ -201,7 +201,7 @@ async def test_markup_in_what_was_said_stays_text_everywhere(
         assert await browser.run_script(f"{MADE_OF_TEXT}.length") == 0
 
 
-async def test_an_address_of_an_event_opens_it(stand: RunningGateway, browser: Browser) -> None:
+async def test_address_of_an_event_opens_it(stand: RunningGateway, browser: Browser) -> None:
     session = await stand.open_session("assistant")
     await stand.submit_and_answer(session, "Hi", "Hello.")
     await browser.open_page(f"{stand.address}/#/sessions/{session}/events/2")
@@ -209,7 +209,7 @@ async def test_an_address_of_an_event_opens_it(stand: RunningGateway, browser: B
     assert '"type": "turnlog.turn-submitted.v1"' in opened
 
 
-async def test_an_event_has_the_same_sentence_as_on_the_command_line(
+async def test_event_has_the_same_description_as_on_the_command_line(
     stand: RunningGateway, browser: Browser
 ) -> None:
     samples = list_sentences()
@@ -223,7 +223,7 @@ async def test_an_event_has_the_same_sentence_as_on_the_command_line(
     assert described == [sentence for _, sentence in samples]
 
 
-async def test_the_record_is_verified_on_request(stand: RunningGateway, browser: Browser) -> None:
+async def test_record_is_verified_on_request(stand: RunningGateway, browser: Browser) -> None:
     session = await stand.open_session("assistant")
     await stand.submit_and_answer(session, "Hi", "Hello.")
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
@@ -234,9 +234,7 @@ async def test_the_record_is_verified_on_request(stand: RunningGateway, browser:
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_pages_left_behind_hold_no_connection(
-    stand: RunningGateway, browser: Browser
-) -> None:
+async def test_abandoned_pages_hold_no_connection(stand: RunningGateway, browser: Browser) -> None:
     """A browser has six for one place, and keeps a page that was left for whoever goes back."""
     session = await stand.open_session("assistant")
     for _ in range(7):
@@ -244,7 +242,7 @@ async def test_pages_left_behind_hold_no_connection(
         await browser.wait_for(f"{build_texts_script('.event-name')}.join() === 'session-opened'")
 
 
-async def test_it_is_dark_where_the_system_is_dark(stand: RunningGateway, browser: Browser) -> None:
+async def test_page_is_dark_if_the_system_is_dark(stand: RunningGateway, browser: Browser) -> None:
     brightness: dict[str, int] = {}
     for scheme in ("light", "dark"):
         feature = {"name": "prefers-color-scheme", "value": scheme}

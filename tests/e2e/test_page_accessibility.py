@@ -54,7 +54,7 @@ async def fill_session(stand: RunningGateway) -> None:
 
 @pytest.mark.slow("it drives a browser on a service of its own")
 @pytest.mark.skipif(not AXE_SCRIPT.exists(), reason="npm did not bring axe: see the Makefile")
-async def test_axe_finds_nothing_in_any_view_in_both_colours_and_both_widths(
+async def test_axe_reports_no_violations_in_any_view_colour_scheme_or_width(
     stand: RunningGateway, browser: Browser
 ) -> None:
     await fill_session(stand)
@@ -77,7 +77,7 @@ async def test_axe_finds_nothing_in_any_view_in_both_colours_and_both_widths(
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_few_presses_of_tab_lead_to_the_message_input(
+async def test_message_input_is_reached_with_few_tab_presses(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -138,7 +138,7 @@ async def test_arrow_keys_move_between_tabs_turns_and_events(
     await browser.wait_for("document.querySelector('.detail pre') !== null")
 
 
-async def test_a_screen_reader_is_given_a_reply_once_it_is_complete(
+async def test_screen_reader_receives_a_reply_once_it_is_complete(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")

@@ -33,7 +33,7 @@ def choose_option(label: str, value: str) -> str:
     return f"{found} && ({box}.value = '{value}', {box}.dispatchEvent(new Event('change')), true)"
 
 
-async def test_sessions_are_narrowed_and_the_way_back_keeps_that(
+async def test_sessions_are_filtered_and_back_navigation_keeps_the_filters(
     stand: RunningGateway, browser: Browser
 ) -> None:
     for session in ("fine", "broken", "closed"):
@@ -71,7 +71,7 @@ async def test_sessions_are_narrowed_and_the_way_back_keeps_that(
     assert "attribute.desk=d-1" in await browser.run_script("location.hash")
 
 
-async def test_events_are_filtered_and_opened_among_the_filtered(
+async def test_events_are_filtered_and_opened_within_the_filter(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")
@@ -118,7 +118,7 @@ async def wait_for_cost(stand: RunningGateway, session: str) -> int:
     raise AssertionError("a watch has no end")
 
 
-async def test_usage_is_grouped_and_narrowed_by_the_address(
+async def test_usage_is_grouped_and_filtered_by_the_address(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")

@@ -36,7 +36,9 @@ async def open_long_session(stand: RunningGateway, browser: Browser) -> str:
     return session
 
 
-async def test_tabs_come_back_where_they_were_left(stand: RunningGateway, browser: Browser) -> None:
+async def test_tabs_keep_their_scroll_position_and_address(
+    stand: RunningGateway, browser: Browser
+) -> None:
     session = await open_long_session(stand, browser)
     assert await browser.run_script(f"{RECORD}.scrollTop > 300")
     await browser.run_script(f"{RECORD}.scrollTop = 120")
@@ -52,7 +54,7 @@ async def test_tabs_come_back_where_they_were_left(stand: RunningGateway, browse
     assert await browser.run_script("location.hash") == f"#/sessions/{session}/calls/2.1"
 
 
-async def test_what_is_typed_and_opened_stays_while_the_session_goes_on(
+async def test_draft_and_opened_event_stay_while_the_session_continues(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await open_long_session(stand, browser)
@@ -73,7 +75,7 @@ async def test_what_is_typed_and_opened_stays_while_the_session_goes_on(
     await browser.wait_for(f"{INPUT}?.value === 'Not sent yet'")
 
 
-async def test_the_focus_stays_in_a_turn_that_is_drawn_again(
+async def test_focus_stays_in_a_turn_that_is_rerendered(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await open_long_session(stand, browser)
@@ -85,7 +87,7 @@ async def test_the_focus_stays_in_a_turn_that_is_drawn_again(
     assert await browser.run_script("document.activeElement.textContent") == "call 8.1"
 
 
-async def test_a_link_to_a_view_shows_it_in_a_narrow_window(
+async def test_link_to_a_view_scrolls_to_it_in_a_narrow_window(
     stand: RunningGateway, browser: Browser
 ) -> None:
     session = await stand.open_session("assistant")

@@ -64,10 +64,12 @@ def join_tokens(events: list[TurnEvent]) -> str:
     return "".join(event.text for event in events if isinstance(event, TokenEvent))
 
 
-async def test_a_conversation_from_the_first_turn_to_the_last(
+async def test_client_runs_a_conversation_from_first_to_last_turn(
     turnlog: AsyncTurnlogClient, provider: OpenAIServer
 ) -> None:
-    provider.queue_behaviours(ModelAnswer(("Paris.",)), ModelAnswer(("About two ", "million.")))
+    provider.queue_behaviours(
+        ModelAnswer(tokens=("Paris.",)), ModelAnswer(tokens=("About two ", "million."))
+    )
     session = await turnlog.open_session("assistant", attributes={"name": "Ada"})
     first = await session.run_turn("What is the capital of France?")
     assert (first.turn, first.status, first.reply) == (1, "completed", "Paris.")
@@ -84,8 +86,12 @@ async def test_a_conversation_from_the_first_turn_to_the_last(
         await session.submit_turn("Are you there?")
 
 
-async def test_the_blocking_client_does_the_same(up: TurnlogUp, provider: OpenAIServer) -> None:
-    provider.queue_behaviours(ModelAnswer(("One ", "answer.")), ModelAnswer(("Another.",)))
+async def test_blocking_client_runs_the_same_conversation(
+    up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    provider.queue_behaviours(
+        ModelAnswer(tokens=("One ", "answer.")), ModelAnswer(tokens=("Another.",))
+    )
 
     def converse() -> tuple[SessionClient, list[TurnEvent], list[str]]:
         with TurnlogClient(get_address(up)) as turnlog:
@@ -123,7 +129,7 @@ async def test_the_blocking_client_does_the_same(up: TurnlogUp, provider: OpenAI
     assert len(names) == len(stored) - 1, "all but the vote"
 
 
-async def test_a_command_whose_answer_was_lost_is_carried_out_once(up: TurnlogUp) -> None:
+async def test_command_with_a_lost_answer_is_executed_once(up: TurnlogUp) -> None:
     async with connect_through_proxy(up) as (turnlog, proxy):
         session = await turnlog.open_session("assistant")
         proxy.drop_server_data()
@@ -135,11 +141,11 @@ async def test_a_command_whose_answer_was_lost_is_carried_out_once(up: TurnlogUp
     assert len(await up.service.list_events_of_type(session.session, TurnSubmitted)) == 1
 
 
-async def test_a_stream_goes_on_where_its_connection_broke(
+async def test_stream_resumes_where_its_connection_broke(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     gate = asyncio.Event()
-    provider.queue_behaviours(ModelAnswer(("It goes ", "on ", "and on."), gates={1: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("It goes ", "on ", "and on."), gates={1: gate}))
     async with connect_through_proxy(up) as (turnlog, proxy):
         session = await turnlog.open_session("assistant")
         events = list[TurnEvent]()
@@ -153,11 +159,11 @@ async def test_a_stream_goes_on_where_its_connection_broke(
     assert isinstance(events[-1], DoneEvent)
 
 
-async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
+async def test_turn_continues_after_the_caller_stops_waiting(
     turnlog: AsyncTurnlogClient, up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     gate = asyncio.Event()
-    provider.queue_behaviours(ModelAnswer(("At ", "last."), gates={0: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("At ", "last."), gates={0: gate}))
     session = await turnlog.open_session("assistant")
     with pytest.raises(TurnUnsettled):
         await session.run_turn("Hello", timeout=0.05)
@@ -166,7 +172,7 @@ async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
     assert completed.turn == 1
 
 
-async def test_a_refusal_names_the_field_and_the_fix(turnlog: AsyncTurnlogClient) -> None:
+async def test_refusal_names_the_field_and_the_fix(turnlog: AsyncTurnlogClient) -> None:
     with pytest.raises(NotFound) as refused:
         await turnlog.open_session("asistant")
     error = refused.value
@@ -184,8 +190,10 @@ async def test_a_refusal_names_the_field_and_the_fix(turnlog: AsyncTurnlogClient
         _ = [event async for event in turnlog.use_session("nobody").watch_events()]
 
 
-async def test_commands_on_a_session(turnlog: AsyncTurnlogClient, provider: OpenAIServer) -> None:
-    provider.queue_behaviours(ModelAnswer(("A secret.",)), ModelAnswer(("Nothing.",)))
+async def test_session_commands_of_the_client_take_effect(
+    turnlog: AsyncTurnlogClient, provider: OpenAIServer
+) -> None:
+    provider.queue_behaviours(ModelAnswer(tokens=("A secret.",)), ModelAnswer(tokens=("Nothing.",)))
     session = await turnlog.open_session("assistant", session=None)
     await session.run_turn("Tell me.")
     redacted = await session.redact_reply(1, "a secret", replacement="(withheld)")
@@ -245,7 +253,7 @@ async def test_knowledge_is_added_found_and_removed(turnlog: AsyncTurnlogClient)
         await turnlog.search_knowledge("Anything?", collections=[collection])
 
 
-async def test_a_user_has_their_own_prompts(
+async def test_client_sets_reads_and_removes_prompt_overrides_of_a_user(
     turnlog: AsyncTurnlogClient, provider: OpenAIServer
 ) -> None:
     user, blueprint = "client/eve", "uderia"
@@ -273,7 +281,7 @@ async def test_a_user_has_their_own_prompts(
     async def read_prompt() -> str:
         """Return what the model is sent of a turn of this user."""
         seen = len(provider.exchanges)
-        provider.queue_behaviours(ModelAnswer(("Yes.",)))
+        provider.queue_behaviours(ModelAnswer(tokens=("Yes.",)))
         await session.run_turn("Hello", user=user)
         (exchange,) = provider.exchanges[seen:]
         return exchange.raw.decode()
@@ -293,10 +301,12 @@ async def test_a_user_has_their_own_prompts(
         await turnlog.set_override(user, blueprint, category, "")
 
 
-async def test_a_user_has_a_quota_and_usage_and_judges_replies(
+async def test_client_sets_quotas_reads_usage_and_votes_on_replies(
     turnlog: AsyncTurnlogClient, up: TurnlogUp, provider: OpenAIServer
 ) -> None:
-    provider.queue_behaviours(ModelAnswer(("One.",)), ModelAnswer(("Two.",)), ModelAnswer(("3.",)))
+    provider.queue_behaviours(
+        ModelAnswer(tokens=("One.",)), ModelAnswer(tokens=("Two.",)), ModelAnswer(tokens=("3.",))
+    )
     user = "client/ann"
     quota = await turnlog.set_quota(user, output_tokens=10**6, requests_per_day=1_000)
     assert (quota.allowed, quota.limits.requests_per_hour) == (True, None)
@@ -313,9 +323,9 @@ async def test_a_user_has_a_quota_and_usage_and_judges_replies(
     assert [(each.turn, each.vote) for each in votes] == [(1, "down"), (1, "up")]
     await turnlog.request(
         ClientOperation(
-            "GET",
-            f"/v1/sessions/{session.session}/calls",
-            CommandAnswer,
+            method="GET",
+            path=f"/v1/sessions/{session.session}/calls",
+            answer=CommandAnswer,
             query={"min_sequence": str(judged.sequence)},
         )
     )

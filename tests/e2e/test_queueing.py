@@ -33,7 +33,7 @@ async def list_event_names(up: TurnlogUp, session: str) -> list[str]:
     ]
 
 
-async def test_sixty_waiting_turns_hold_up_nobody_else(
+async def test_sixty_queued_turns_do_not_delay_other_sessions(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     service, gate = up.service, asyncio.Event()
@@ -67,7 +67,7 @@ async def test_sixty_waiting_turns_hold_up_nobody_else(
     )
 
 
-async def test_a_durable_that_is_deleted_is_made_again_and_no_turn_lost_or_repeated(
+async def test_deleted_consumer_is_recreated_and_no_turn_is_lost_or_repeated(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     service, gate = up.service, asyncio.Event()
@@ -89,7 +89,7 @@ async def test_a_durable_that_is_deleted_is_made_again_and_no_turn_lost_or_repea
 
 @pytest.mark.slow("processes of the service start, stop and recover")
 @pytest.mark.promise("P9")
-async def test_rows_and_states_had_again_from_the_log_equal_the_live_ones(up: TurnlogUp) -> None:
+async def test_rebuilt_rows_and_states_equal_the_live_ones(up: TurnlogUp) -> None:
     database = f"sqlite:///{up.ready_file.with_name('read-models.db')}"
     before, after = await read_rows_around_rebuild(up.service, database)
     assert before["turns"]

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 
-async def test_every_role_ends_with_an_alarm_when_the_log_is_rolled_back_under_it(
+async def test_every_role_exits_with_an_alarm_when_the_log_is_rolled_back(
     separate: SeparateRoles, tmp_path: Path
 ) -> None:
     service, output_file = separate.service, tmp_path / "worker.log"
@@ -32,7 +32,7 @@ async def test_every_role_ends_with_an_alarm_when_the_log_is_rolled_back_under_i
     await restore_store(separate.server, folder, tmp_path)
     for process in (worker, separate.gateway, separate.projector):
         assert await wait_for_exit_code(process) == ExitCode.VERIFICATION_FAILED
-    assert "part-lost" in output_file.read_text()
+    assert "component-failed" in output_file.read_text()
     assert "turnlog rebuild" in output_file.read_text()
     # A restarted projector still knows it from its rows.
     assert separate.server.monitor_url

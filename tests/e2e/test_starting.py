@@ -46,7 +46,7 @@ async def test_work_is_accepted_while_litellm_loads(host: ProcessHost) -> None:
         assert (await up.service.wait_for_event(session, TurnCompleted)).turn == 1
 
 
-async def test_a_model_that_is_called_directly_is_answered_without_litellm(
+async def test_direct_model_call_completes_without_litellm(
     host: ProcessHost,
 ) -> None:
     async with OpenAIServer() as provider:

@@ -33,7 +33,7 @@ def write_tools_file(folder: Path, **server: object) -> Path:
 
 
 @pytest.mark.slow("processes of the service start, stop and recover")
-async def test_a_session_runs_a_tool_of_the_file_at_the_prices_of_the_operator(
+async def test_session_runs_a_tool_of_the_file_at_prices_of_the_operator(
     host: ProcessHost, provider: OpenAIServer
 ) -> None:
     env = {"LENGTH": "${SHOP_LENGTH}"}
@@ -65,7 +65,9 @@ async def test_a_session_runs_a_tool_of_the_file_at_the_prices_of_the_operator(
             assert "+own-" in cost.table
 
 
-async def test_a_faulty_file_stops_the_start_with_its_fields_and_fixes(host: ProcessHost) -> None:
+async def test_faulty_tools_file_prevents_the_start_with_its_fields_and_fixes(
+    host: ProcessHost,
+) -> None:
     file = write_tools_file(host.folder, command="no-such-program", env={"A": "${NOT_SET}"})
     output = host.folder / "output"
     words = ("up", "--data-dir", str(host.folder / "other"), "--tools", str(file))

@@ -40,7 +40,9 @@ async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[Tra
     with run_collector() as collector:
         async with run_turnlog_up(host, variables={"TURNLOG_OTLP_ENDPOINT": collector.url}) as up:
             session = await up.service.open_session("persistent")
-            provider.queue_behaviours(ModelRefusal(500, message=ASKED), ModelAnswer((REPLIED,)))
+            provider.queue_behaviours(
+                ModelRefusal(status=500, message=ASKED), ModelAnswer(tokens=(REPLIED,))
+            )
             answer = await up.service.http.post(
                 f"/v1/sessions/{session}/turns?wait=150",
                 json={"text": ASKED},
@@ -53,7 +55,7 @@ async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[Tra
         yield TracedTurn(collector, session, events)
 
 
-async def test_a_turn_is_one_trace_that_begins_in_front_of_the_gateway(traced: TracedTurn) -> None:
+async def test_turn_is_one_trace_that_begins_before_the_gateway(traced: TracedTurn) -> None:
     (request,) = traced.collector.find_spans("gateway", "POST /v1/sessions/{session}/turns")
     (turn,) = traced.collector.find_spans("worker", "invoke_workflow turn")
     chats = traced.collector.find_spans("worker", CHAT)
@@ -62,13 +64,13 @@ async def test_a_turn_is_one_trace_that_begins_in_front_of_the_gateway(traced: T
     assert [(chat.trace, chat.parent) for chat in chats] == [(TRACE, turn.id)] * 2
 
 
-async def test_every_event_of_a_turn_says_which_trace_led_to_it(traced: TracedTurn) -> None:
+async def test_every_event_of_a_turn_names_its_trace(traced: TracedTurn) -> None:
     opened, *turn = [recorded.envelope.traceparent or "" for recorded in traced.events]
     assert [each.split("-")[1] for each in turn] == [TRACE] * len(turn)
     assert TRACE not in opened
 
 
-async def test_rows_are_linked_to_the_traces_they_come_from_and_part_of_none(
+async def test_projection_spans_link_to_the_traces_of_their_events_without_joining_them(
     traced: TracedTurn,
 ) -> None:
     spans = traced.collector.find_spans("projector", "project events")
@@ -76,7 +78,7 @@ async def test_rows_are_linked_to_the_traces_they_come_from_and_part_of_none(
     assert TRACE not in {span.trace for span in spans}
 
 
-async def test_spans_carry_what_the_conventions_ask_for(traced: TracedTurn) -> None:
+async def test_spans_have_the_attributes_of_the_conventions(traced: TracedTurn) -> None:
     (request,) = traced.collector.find_spans("gateway", "POST /v1/sessions/{session}/turns")
     assert {name: request.attributes[name] for name in request.attributes if "http." in name} == {
         "http.request.method": "POST",
@@ -92,7 +94,7 @@ async def test_spans_carry_what_the_conventions_ask_for(traced: TracedTurn) -> N
 
 
 @pytest.mark.promise("P19")
-async def test_neither_text_nor_key_is_in_any_trace(traced: TracedTurn) -> None:
+async def test_traces_contain_neither_texts_nor_keys(traced: TracedTurn) -> None:
     trace_text = "".join(span.everything for span in traced.collector.spans)
     assert traced.session in trace_text
     for secret in (ASKED, REPLIED, "You are terse.", "sk-of-nobody"):

@@ -79,10 +79,12 @@ async def read_lines(process: Process) -> list[Any]:
     return [json.loads(line) for line in printed.splitlines()]
 
 
-async def test_a_conversation_from_the_first_turn_to_the_last(
+async def test_client_runs_a_conversation_from_first_to_last_turn(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
-    provider.queue_behaviours(ModelAnswer(("Paris.",)), ModelAnswer(("About two ", "million.")))
+    provider.queue_behaviours(
+        ModelAnswer(tokens=("Paris.",)), ModelAnswer(tokens=("About two ", "million."))
+    )
     async with run_consumer(program, "converse", str(up.service.http.base_url)) as process:
         first, *streamed, replies, preview, excluded, names, refused = await read_lines(process)
     assert first == ["completed", "Paris."]
@@ -94,11 +96,11 @@ async def test_a_conversation_from_the_first_turn_to_the_last(
     assert refused == ["unknown-blueprint", "blueprint", "write `assistant`"]
 
 
-async def test_a_stream_goes_on_where_its_connection_broke(
+async def test_stream_resumes_where_its_connection_broke(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     gate = asyncio.Event()
-    provider.queue_behaviours(ModelAnswer(("It goes ", "on ", "and on."), gates={1: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("It goes ", "on ", "and on."), gates={1: gate}))
     session = await up.service.open_session()
     async with run_fault_proxy(str(up.service.http.base_url)) as proxy:
         address = f"http://127.0.0.1:{urlsplit(proxy.url).port}"
@@ -110,9 +112,7 @@ async def test_a_stream_goes_on_where_its_connection_broke(
             assert first + "".join(await read_lines(process)) == "It goes on and on.done"
 
 
-async def test_a_command_whose_answer_was_lost_is_carried_out_once(
-    up: TurnlogUp, program: Path
-) -> None:
+async def test_command_with_a_lost_answer_is_executed_once(up: TurnlogUp, program: Path) -> None:
     session = await up.service.open_session()
     async with run_fault_proxy(str(up.service.http.base_url)) as proxy:
         address = f"http://127.0.0.1:{urlsplit(proxy.url).port}"
@@ -124,12 +124,13 @@ async def test_a_command_whose_answer_was_lost_is_carried_out_once(
     assert len(await up.service.list_events_of_type(session, TurnSubmitted)) == 1
 
 
-async def test_a_turn_that_waits_for_a_person_says_so_at_once(
+async def test_turn_that_needs_approval_is_reported_at_once(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     asked = ("time_get_current_time", '{"timezone": "UTC"}')
     provider.queue_behaviours(
-        ModelAnswer((), finish="tool_calls", tool_calls=(asked,)), ModelAnswer(("Noon.",))
+        ModelAnswer(tokens=(), finish="tool_calls", tool_calls=(asked,)),
+        ModelAnswer(tokens=("Noon.",)),
     )
     async with run_consumer(program, "approve", str(up.service.http.base_url)) as process:
         needed, done = await read_lines(process)
@@ -137,11 +138,11 @@ async def test_a_turn_that_waits_for_a_person_says_so_at_once(
     assert done == [1, "stop"]
 
 
-async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
+async def test_turn_continues_after_the_caller_stops_waiting(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
     gate = asyncio.Event()
-    provider.queue_behaviours(ModelAnswer(("At ", "last."), gates={0: gate}))
+    provider.queue_behaviours(ModelAnswer(tokens=("At ", "last."), gates={0: gate}))
     session = await up.service.open_session()
     address = str(up.service.http.base_url)
     async with run_consumer(program, "leave", address, session) as process:
@@ -150,7 +151,7 @@ async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
     assert len(await up.service.list_events_of_type(session, TurnSubmitted)) == 1
 
 
-async def test_a_signal_ends_a_stream_of_some_types_that_is_at_rest(
+async def test_abort_signal_ends_an_idle_stream_of_selected_types(
     up: TurnlogUp, program: Path
 ) -> None:
     session = await up.service.open_session()
@@ -159,10 +160,10 @@ async def test_a_signal_ends_a_stream_of_some_types_that_is_at_rest(
         assert await read_lines(process) == ["turn-submitted"]
 
 
-async def test_knowledge_quotas_and_usage_of_a_user(
+async def test_client_manages_knowledge_quotas_and_usage(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:
-    provider.queue_behaviours(ModelAnswer(("Hello.",)))
+    provider.queue_behaviours(ModelAnswer(tokens=("Hello.",)))
     async with run_consumer(program, "share", str(up.service.http.base_url)) as process:
         printed = await read_lines(process)
     assert printed == [
@@ -180,7 +181,9 @@ async def test_knowledge_quotas_and_usage_of_a_user(
     ]
 
 
-async def test_a_user_has_their_own_prompts(up: TurnlogUp, program: Path) -> None:
+async def test_client_sets_reads_and_removes_prompt_overrides_of_a_user(
+    up: TurnlogUp, program: Path
+) -> None:
     async with run_consumer(program, "override", str(up.service.http.base_url)) as process:
         printed = await read_lines(process)
     text = "Answer Eve. {charting} {weather}"
@@ -194,7 +197,7 @@ async def test_a_user_has_their_own_prompts(up: TurnlogUp, program: Path) -> Non
     ]
 
 
-async def test_a_service_that_does_not_answer_is_named_with_the_reason(program: Path) -> None:
+async def test_unreachable_service_is_named_with_the_reason(program: Path) -> None:
     async with run_consumer(program, "explain", "http://127.0.0.1:9") as process:
         ((code, message),) = await read_lines(process)
     assert code == "no-answer"

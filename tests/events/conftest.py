@@ -34,7 +34,7 @@ class ContractStore:
 @pytest_asyncio.fixture
 async def own_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     # A server that a test may stop, kill and damage.
-    async with await NatsServer.start(NatsConfig(tmp_path / "nats")) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path / "nats")) as server:
         yield server
 
 

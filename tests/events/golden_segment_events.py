@@ -23,7 +23,12 @@ def encode_event(event: LibraryEvent) -> bytes:
     """Write an event with every field of the envelope filled."""
     command = CommandRef("import-17", compute_digest("the command's body"))
     draft = EventDraft(
-        event, make_id(7), FIRST_EVENT_TIME, "/turnlog/test", "user:ann", command=command
+        event=event,
+        id=make_id(7),
+        at=FIRST_EVENT_TIME,
+        source="/turnlog/test",
+        actor="user:ann",
+        command=command,
     )
     full = replace(
         draft,
@@ -33,7 +38,13 @@ def encode_event(event: LibraryEvent) -> bytes:
     )
     after = ChainHead(6, 41, compute_digest("the event before"))
     family = LIBRARY_FAMILIES[type(event)]
-    return encode_batch(TENANT, family, after, [full], LIBRARY_HISTORY).messages[0].payload
+    return (
+        encode_batch(
+            tenant=TENANT, session=family, after=after, drafts=[full], kind=LIBRARY_HISTORY
+        )
+        .messages[0]
+        .payload
+    )
 
 
 def get_golden_path(name: str, event: LibraryEvent) -> Path:

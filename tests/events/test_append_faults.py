@@ -35,7 +35,7 @@ from turnlog.services.platform.nats_server import NatsServer
 async def open_impatient_log(url: str, patience: float = 30.0) -> AsyncGenerator[JetStreamLog]:
     """A log that soon takes silence for silence, and tries for a long time."""
     async with open_connection(url, patience=0.5) as connection:
-        yield JetStreamLog(connection, patience=patience)
+        yield JetStreamLog(connection=connection, patience=patience)
 
 
 async def wait_for_event(log: EventLog, tenant: str, session: str, sequence: int) -> None:
@@ -45,7 +45,7 @@ async def wait_for_event(log: EventLog, tenant: str, session: str, sequence: int
             return
 
 
-async def test_a_batch_whose_answer_was_lost_is_found_and_not_sent_twice(
+async def test_batch_with_a_lost_answer_is_found_and_not_sent_twice(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     for number, texts in enumerate((["one"], ["one", "two", "three"])):
@@ -62,7 +62,7 @@ async def test_a_batch_whose_answer_was_lost_is_found_and_not_sent_twice(
         assert len(await read_past(jetstream.log, fresh_tenant)) == 1 + 3 * number
 
 
-async def test_the_leader_is_asked_before_the_last_try_is_called_unclear(
+async def test_leader_is_queried_before_the_last_try_counts_as_ambiguous(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     async with run_fault_proxy(nats_url) as proxy, open_impatient_log(proxy.url, patience=0) as log:
@@ -73,7 +73,7 @@ async def test_the_leader_is_asked_before_the_last_try_is_called_unclear(
     assert await jetstream.log.read_last_event(fresh_tenant, "s") == outcome.events[0]
 
 
-async def test_a_lost_answer_is_found_though_others_went_on(
+async def test_append_with_a_lost_answer_is_found_behind_later_events(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     batch = build_batch(fresh_tenant, "s", None, "one")
@@ -88,7 +88,7 @@ async def test_a_lost_answer_is_found_though_others_went_on(
         assert await appending == BatchAlreadyStored((first,))
 
 
-async def test_a_place_lost_to_another_in_the_meantime_is_a_conflict(
+async def test_position_taken_by_another_writer_meanwhile_is_a_conflict(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     async with run_fault_proxy(nats_url) as proxy, open_impatient_log(proxy.url) as log:
@@ -102,7 +102,7 @@ async def test_a_place_lost_to_another_in_the_meantime_is_a_conflict(
         assert await appending == BatchConflict(1)
 
 
-async def test_an_append_that_nobody_hears_is_surely_not_stored(
+async def test_append_without_a_responder_is_certainly_not_stored(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     async with open_impatient_log(own_server.url, patience=0.5) as log:  # there is no stream yet
@@ -111,7 +111,7 @@ async def test_an_append_that_nobody_hears_is_surely_not_stored(
     assert not outcome.ambiguous
 
 
-async def test_an_append_to_a_server_that_hangs_may_yet_be_stored_and_is_once(
+async def test_append_to_a_hanging_server_is_ambiguous_and_stored_once(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     batch = build_batch(fresh_tenant, "s", None, "one")
@@ -128,7 +128,7 @@ async def test_an_append_to_a_server_that_hangs_may_yet_be_stored_and_is_once(
         assert len(await read_past(log, fresh_tenant)) == 1
 
 
-async def test_a_writer_goes_on_through_kills_of_the_server_and_nothing_is_lost_or_doubled(
+async def test_writer_survives_server_kills_without_lost_or_duplicate_events(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     sent: list[bytes] = []
@@ -162,7 +162,7 @@ async def test_a_writer_goes_on_through_kills_of_the_server_and_nothing_is_lost_
     assert [event.stored for event in events] == sent
 
 
-async def test_a_store_that_is_full_says_so_at_once_and_for_certain(
+async def test_full_store_refuses_an_append_at_once_and_unambiguously(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:

@@ -40,7 +40,7 @@ class SilentWatch:
         return None
 
 
-async def test_a_watch_is_read_on_where_the_merge_left_it() -> None:
+async def test_watch_continues_where_the_merge_left_it() -> None:
     wake, numbers = asyncio.Event(), CountingWatch(7)
     async with aclosing(merge_watches(wake, SilentWatch(), numbers)) as merged:
         assert [await anext(merged) for _ in range(4)] == [1, 2, 3, 4]
@@ -48,7 +48,7 @@ async def test_a_watch_is_read_on_where_the_merge_left_it() -> None:
         assert [await anext(rest) for _ in range(3)] == [5, 6, 7]
 
 
-async def test_a_reader_that_waits_is_woken_by_what_comes_on_either_watch() -> None:
+async def test_waiting_reader_wakes_for_items_of_either_watch() -> None:
     wake, first, second = asyncio.Event(), CountingWatch(0), CountingWatch(0)
     async with aclosing(merge_watches(wake, first, second)) as merged:
         for watch in (first, second):
@@ -59,14 +59,14 @@ async def test_a_reader_that_waits_is_woken_by_what_comes_on_either_watch() -> N
             assert await waiting == 1
 
 
-async def test_what_the_first_watch_has_comes_first() -> None:
+async def test_items_of_the_first_watch_come_first() -> None:
     wake = asyncio.Event()
     first, second = CountingWatch(3), CountingWatch(2)
     async with aclosing(merge_watches(wake, first, second)) as merged:
         assert [await anext(merged) for _ in range(5)] == [1, 2, 3, 1, 2]
 
 
-async def test_the_error_of_a_watch_is_raised_after_its_items() -> None:
+async def test_error_of_a_watch_is_raised_after_its_items() -> None:
     failing = CountingWatch(1, error=ConnectionError())
     async with aclosing(merge_watches(asyncio.Event(), failing, SilentWatch())) as merged:
         assert await anext(merged) == 1
@@ -74,7 +74,7 @@ async def test_the_error_of_a_watch_is_raised_after_its_items() -> None:
             await anext(merged)
 
 
-async def test_a_watch_that_nobody_wakes_is_asked_again() -> None:
+async def test_watch_without_wake_ups_is_polled_again() -> None:
     silent = SilentWatch()
     async with aclosing(stream_watch(asyncio.Event(), silent)) as nothing:
         waiting = asyncio.create_task(anext(nothing))

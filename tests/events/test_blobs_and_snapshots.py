@@ -10,22 +10,20 @@ from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.subjects import BLOBS_STREAM, build_blob_subject
 
 
-async def test_a_blob_is_found_under_its_digest(store: ContractStore, fresh_tenant: str) -> None:
+async def test_blob_is_found_under_its_digest(store: ContractStore, fresh_tenant: str) -> None:
     digest = await store.blobs.put_blob(fresh_tenant, "naïve\0text".encode())
     assert digest == compute_digest("naïve\0text")
     assert await store.blobs.get_blob(fresh_tenant, digest) == "naïve\0text".encode()
 
 
-async def test_an_empty_text_is_a_blob_too(store: ContractStore, fresh_tenant: str) -> None:
+async def test_empty_text_is_a_blob_too(store: ContractStore, fresh_tenant: str) -> None:
     assert (
         await store.blobs.get_blob(fresh_tenant, await store.blobs.put_blob(fresh_tenant, b""))
         == b""
     )
 
 
-async def test_a_blob_put_twice_is_stored_once(
-    jetstream: JetStreamClient, fresh_tenant: str
-) -> None:
+async def test_blob_put_twice_is_stored_once(jetstream: JetStreamClient, fresh_tenant: str) -> None:
     digest = await jetstream.blobs.put_blob(fresh_tenant, b"text")
     assert await jetstream.blobs.put_blob(fresh_tenant, b"text") == digest
     stored = await jetstream.connection.nc.jetstream().stream_info(
@@ -34,7 +32,7 @@ async def test_a_blob_put_twice_is_stored_once(
     assert stored.state.subjects == {build_blob_subject(fresh_tenant, digest): 1}
 
 
-async def test_a_blob_that_nobody_put_is_missed_and_named(
+async def test_missing_blob_raises_corrupt_with_its_digest(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     with pytest.raises(Corrupt) as missed:
@@ -42,13 +40,13 @@ async def test_a_blob_that_nobody_put_is_missed_and_named(
     assert compute_digest("nothing") in missed.value.where
 
 
-async def test_a_blob_belongs_to_its_tenant_alone(store: ContractStore, fresh_tenant: str) -> None:
+async def test_blob_belongs_to_its_tenant_only(store: ContractStore, fresh_tenant: str) -> None:
     digest = await store.blobs.put_blob(fresh_tenant, b"secret")
     with pytest.raises(Corrupt):
         await store.blobs.get_blob(f"{fresh_tenant}-2", digest)
 
 
-async def test_bytes_that_do_not_match_their_digest_are_not_believed(
+async def test_bytes_that_do_not_match_their_digest_raise_corrupt(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     digest = compute_digest("what it was")
@@ -59,14 +57,14 @@ async def test_bytes_that_do_not_match_their_digest_are_not_believed(
 
 
 @pytest.mark.parametrize("bad", ["", "sha256:", "sha256:" + "g" * 64, "sha256:" + "a" * 63 + ".>"])
-async def test_what_is_no_digest_is_refused(
+async def test_invalid_digest_is_refused(
     jetstream: JetStreamClient, fresh_tenant: str, bad: str
 ) -> None:
     with pytest.raises(Refused):
         await jetstream.blobs.get_blob(fresh_tenant, bad)
 
 
-async def test_a_blob_over_the_limit_is_refused_and_one_at_it_is_kept(
+async def test_blob_over_the_size_limit_is_refused_and_one_at_the_limit_is_stored(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     largest = b"x" * MAX_EVENT_BYTES
@@ -77,7 +75,7 @@ async def test_a_blob_over_the_limit_is_refused_and_one_at_it_is_kept(
     assert (refusal.value.size, refusal.value.limit) == (MAX_EVENT_BYTES + 1, MAX_EVENT_BYTES)
 
 
-async def test_the_latest_snapshot_of_a_session_is_kept(
+async def test_latest_snapshot_of_a_session_is_kept(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     assert await store.snapshots.get_snapshot(fresh_tenant, "s") is None

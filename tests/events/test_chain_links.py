@@ -21,7 +21,7 @@ golden = pytest.mark.parametrize("path", sorted(GOLDEN.iterdir()), ids=lambda pa
 
 
 @golden
-def test_the_link_of_whatever_was_released_is_read_at_a_glance_and_is_that_of_the_event(
+def test_chain_header_is_read_without_decoding_and_equals_that_of_the_event(
     path: Path,
 ) -> None:
     stored = path.read_bytes()
@@ -47,7 +47,7 @@ def test_the_link_of_whatever_was_released_is_read_at_a_glance_and_is_that_of_th
     ],
     ids=lambda stored: repr(stored[:120]),
 )
-def test_bytes_that_are_no_event_have_no_link_and_harm_nobody(stored: bytes) -> None:
+def test_bytes_that_are_no_event_have_no_chain_header(stored: bytes) -> None:
     assert parse_chain_header(stored) is None
     with pytest.raises(Corrupt):
         decode_event(stored, 1)

@@ -56,7 +56,7 @@ async def replicated(cluster: NatsCluster) -> AsyncGenerator[JetStreamClient]:
 
 
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"]])
-async def test_a_batch_sent_twice_to_a_cluster_is_found_there(
+async def test_batch_sent_twice_to_a_cluster_is_found_there(
     replicated: JetStreamClient, fresh_tenant: str, texts: list[str]
 ) -> None:
     batch = build_batch(fresh_tenant, "s", None, *texts)
@@ -66,7 +66,7 @@ async def test_a_batch_sent_twice_to_a_cluster_is_found_there(
     assert await replicated.log.append_batch(batch) == BatchAlreadyStored(outcome.events)
 
 
-async def test_readers_right_behind_a_writer_never_see_a_hole(
+async def test_readers_close_behind_a_writer_never_see_a_hole(
     replicated: JetStreamClient, fresh_tenant: str
 ) -> None:
     head: ChainHead | None = None
@@ -82,7 +82,7 @@ async def test_readers_right_behind_a_writer_never_see_a_hole(
             assert list_sequences(events) == list(range(1, sequence + 1))
 
 
-async def test_the_same_blob_is_stored_by_many_at_once(
+async def test_same_blob_can_be_stored_concurrently(
     replicated: JetStreamClient, fresh_tenant: str
 ) -> None:
     data = secrets.token_bytes(200)
@@ -94,7 +94,7 @@ async def test_the_same_blob_is_stored_by_many_at_once(
 
 
 @pytest.mark.parametrize("stream", [*RECORD_STREAMS, SNAPSHOTS_STREAM])
-async def test_the_compression_of_a_replicated_stream_is_turned_off_and_the_time_noted(
+async def test_compression_of_a_replicated_stream_is_turned_off_and_the_time_recorded(
     replicated: JetStreamClient, fresh_tenant: str, stream: str
 ) -> None:
     js = replicated.connection.nc.jetstream()
@@ -127,7 +127,7 @@ class ReadOnlyConnection(NatsConnection):
         return await plain.send_request(subject, payload, headers, patience=patience)
 
 
-async def test_a_replicated_stream_that_stays_compressed_is_refused_with_the_reason(
+async def test_replicated_stream_that_stays_compressed_is_refused_with_the_reason(
     replicated: JetStreamClient,
 ) -> None:
     js = replicated.connection.nc.jetstream()
@@ -147,7 +147,7 @@ async def ask_until_refused(log: JetStreamLog, tenant: str) -> None:
             await asyncio.sleep(0.2)
 
 
-async def test_a_leader_that_is_cut_off_from_its_replicas_is_not_believed(
+async def test_leader_cut_off_from_its_replicas_is_not_trusted(
     cluster: NatsCluster, replicated: JetStreamClient, fresh_tenant: str
 ) -> None:
     info = await replicated.connection.nc.jetstream().stream_info(SESSIONS_STREAM)
@@ -167,7 +167,7 @@ async def test_a_leader_that_is_cut_off_from_its_replicas_is_not_believed(
 
 
 @pytest.mark.slow("a nats-server stops or starts")
-async def test_a_writer_and_a_watcher_outlive_the_leader(
+async def test_writer_and_watcher_survive_loss_of_the_leader(
     cluster: NatsCluster, replicated: JetStreamClient, fresh_tenant: str
 ) -> None:
     sent: list[bytes] = []

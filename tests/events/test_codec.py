@@ -72,26 +72,28 @@ def read_or_none(stored: bytes) -> RecordedEvent | None:
 
 
 @given(texts, st.dictionaries(texts, json_values, max_size=3))
-def test_what_people_say_comes_back_as_they_said_it(text: str, inputs: dict[str, Any]) -> None:
+def test_text_and_inputs_are_decoded_unchanged(text: str, inputs: dict[str, Any]) -> None:
     event = TurnSubmitted(turn=1, text=PlainText(text=text), inputs=inputs)
     (message,) = encode_batch(TENANT, SESSION, None, [make_draft(event)]).messages
     assert decode_event(message.payload, 1).event == event
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_an_event_or_junk(stored: bytes) -> None:
+def test_any_bytes_decode_to_an_event_or_raise_corrupt(stored: bytes) -> None:
     read_or_none(stored)
 
 
 @given(st.sampled_from(GOLDEN), st.data())
-def test_damaged_bytes_are_an_event_or_junk(wire: bytes, data: st.DataObject) -> None:
+def test_damaged_bytes_decode_to_an_event_or_raise_corrupt(
+    wire: bytes, data: st.DataObject
+) -> None:
     start = data.draw(st.integers(0, len(wire)))
     end = data.draw(st.integers(start, min(len(wire), start + 20)))
     read_or_none(wire[:start] + data.draw(st.binary(max_size=8)) + wire[end:])
 
 
 @given(st.sampled_from(GOLDEN), json_values, st.data())
-def test_any_value_in_any_field_is_an_event_or_junk(
+def test_any_value_in_any_field_decodes_to_an_event_or_raises_corrupt(
     wire: bytes, value: object, data: st.DataObject
 ) -> None:
     fields = json.loads(wire)
@@ -120,20 +122,20 @@ def test_any_value_in_any_field_is_an_event_or_junk(
         GOLDEN[0].replace(b'"specversion":"1.0"', b'"specversion":"2.0"'),
     ],
 )
-def test_junk_is_told_with_its_place(junk: bytes) -> None:
+def test_undecodable_bytes_raise_corrupt_with_their_position(junk: bytes) -> None:
     with pytest.raises(Corrupt) as raised:
         decode_event(junk, 4711)
     assert "4711" in raised.value.where
 
 
-def test_bytes_that_two_readers_would_take_for_two_events_are_refused() -> None:
+def test_bytes_that_readers_could_decode_differently_are_refused() -> None:
     excluded = encode_event(build_samples()["turn-excluded"])
     forged = excluded.replace(b'"subject"', b'"type":"turnlog.turn-restored.v1","subject"', 1)
     with pytest.raises(Corrupt, match="two types"):
         decode_event(forged, 4711)
 
 
-def test_an_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:
+def test_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:
     wire = change_fields(GOLDEN[0], type="turnlog.turn-sung.v2", data={"melody": ["c", "e"]})
     event = decode_event(wire, 1)
     assert event.event == UnknownEvent("turnlog.turn-sung.v2", {"melody": ["c", "e"]})
@@ -141,7 +143,7 @@ def test_an_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:
     assert event.stored == wire
 
 
-def test_a_later_version_of_a_known_event_is_unknown_and_not_misread() -> None:
+def test_later_version_of_a_known_event_is_unknown() -> None:
     later = change_fields(
         encode_event(build_samples()["turn-completed"]), type="turnlog.turn-completed.v2"
     )
@@ -157,7 +159,7 @@ def test_fields_of_a_later_release_are_ignored(name: str) -> None:
     assert decode_event(wire, 1).event == event
 
 
-def test_an_upcaster_brings_old_data_to_the_version_in_use() -> None:
+def test_upcaster_converts_old_data_to_the_current_version() -> None:
     def to_v2(data: EventData) -> tuple[str, EventData]:
         return "turnlog.turn-hummed.v2", data | {"loud": False}
 
@@ -190,20 +192,20 @@ def test_content_keeps_its_form_and_its_length(
     assert type(event.event.text) is type(content)
 
 
-def test_content_of_no_known_form_is_junk_and_not_an_empty_text() -> None:
+def test_content_of_an_unknown_form_is_undecodable() -> None:
     wire = change_fields(GOLDEN[0], type="turnlog.turn-completed.v1")
     fields = json.loads(wire)
     fields["data"] = {"turn": 1, "call": "1.1", "finish": "stop", "text": {"whispered": "hm"}}
     assert read_or_none(json.dumps(fields).encode()) is None
 
 
-def test_length_and_digest_of_a_text_are_those_of_its_code_points_and_its_utf8() -> None:
+def test_text_length_counts_code_points_and_digest_hashes_utf8() -> None:
     text = PlainText(text="naïve 🙂")
     assert text.characters == 7
     assert text.digest == compute_digest("naïve 🙂".encode())
 
 
-def test_a_batch_is_chained_from_the_head_it_continues() -> None:
+def test_batch_is_chained_to_the_head_it_continues() -> None:
     head = ChainHead(4, 99, compute_digest("the fourth"))
     events: list[KnownEvent] = [TurnExcluded(turn=1), TurnExcluded(turn=2), TurnReleased(turn=3)]
     batch = encode_batch(TENANT, SESSION, head, make_drafts(events, 5))
@@ -217,14 +219,14 @@ def test_a_batch_is_chained_from_the_head_it_continues() -> None:
     assert third.head == ChainHead(7, 102, compute_digest(third.stored))
 
 
-def test_the_first_event_of_a_session_continues_nothing() -> None:
+def test_first_event_of_a_session_has_no_previous_hash() -> None:
     (first,) = record_events(TurnReleased(turn=1))
     assert first.sequence == 1
     assert first.envelope.prevhash is None
     assert b"prev" not in first.stored
 
 
-def test_the_two_events_workers_wait_for_have_subjects_of_their_own() -> None:
+def test_events_of_the_work_queue_have_subjects_of_their_own() -> None:
     subjects = {
         name: encode_batch(TENANT, SESSION, None, [make_draft(event)]).messages[0].subject
         for name, event in build_samples().items()
@@ -238,7 +240,7 @@ def test_the_two_events_workers_wait_for_have_subjects_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("over", [-1, 0, 1])
-def test_an_event_may_be_as_large_as_the_limit_and_no_larger(over: int) -> None:
+def test_event_may_be_as_large_as_the_limit_and_no_larger(over: int) -> None:
     empty = len(encode_batch(TENANT, SESSION, None, [build_submission("")]).messages[0].payload)
     fitting = build_submission("x" * (MAX_EVENT_BYTES - empty + over))
     if over <= 0:
@@ -256,12 +258,12 @@ def build_submission(text: str) -> EventDraft:
 
 
 @pytest.mark.parametrize("count", [0, MAX_BATCH_EVENTS + 1])
-def test_a_batch_of_none_or_too_many_is_refused(count: int) -> None:
+def test_empty_or_too_large_batch_is_refused(count: int) -> None:
     with pytest.raises(TooLarge):
         encode_batch(TENANT, SESSION, None, [build_submission("x")] * count)
 
 
-def test_a_time_is_kept_in_utc_to_the_microsecond() -> None:
+def test_time_is_stored_in_utc_with_microseconds() -> None:
     east = timezone(timedelta(hours=2))
     at = replace(build_submission("x"), at=datetime(2026, 11, 21, 11, 30, 0, 7, tzinfo=east))
     (message,) = encode_batch(TENANT, SESSION, None, [at]).messages
@@ -269,7 +271,7 @@ def test_a_time_is_kept_in_utc_to_the_microsecond() -> None:
 
 
 @pytest.mark.parametrize("name", build_samples())
-def test_what_a_writer_has_is_what_its_bytes_say(name: str) -> None:
+def test_encoded_message_records_the_event_that_its_bytes_decode_to(name: str) -> None:
     draft = make_draft(build_samples()[name], 1)
     (message,) = encode_batch(TENANT, SESSION, None, [draft]).messages
     assert message.envelope is not None

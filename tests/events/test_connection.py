@@ -21,13 +21,13 @@ from turnlog.events.jetstream.nats_connection import (
 from turnlog.services.platform.nats_server import NatsServer
 
 
-async def test_a_server_that_is_not_there_is_told_within_patience() -> None:
+async def test_unreachable_server_raises_unavailable_within_patience() -> None:
     with pytest.raises(Unavailable):
         async with open_connection("nats://127.0.0.1:1", patience=0.3):
             pass
 
 
-async def test_a_wrong_password_is_told_and_never_said(nats_url: str) -> None:
+async def test_wrong_password_is_reported_without_the_password(nats_url: str) -> None:
     port = urlsplit(nats_url).port
     with pytest.raises(Unavailable) as raised:
         async with open_connection(f"nats://turnlog:hunter2@127.0.0.1:{port}", patience=0.5):
@@ -36,7 +36,9 @@ async def test_a_wrong_password_is_told_and_never_said(nats_url: str) -> None:
     assert "hunter2" not in str(raised.value)
 
 
-async def test_two_silences_are_told_apart(own_server: NatsServer) -> None:
+async def test_unsent_and_unanswered_requests_raise_different_errors(
+    own_server: NatsServer,
+) -> None:
     async with open_connection(own_server.url, patience=0.3) as connection:
         with pytest.raises(RequestNotSent):
             await connection.send_request("nobody.listens")
@@ -45,7 +47,7 @@ async def test_two_silences_are_told_apart(own_server: NatsServer) -> None:
                 await connection.send_request("nobody.knows")
 
 
-async def test_a_connection_that_was_cut_comes_back_and_its_hook_runs(nats_url: str) -> None:
+async def test_cut_connection_reconnects_and_its_hook_runs(nats_url: str) -> None:
     runs: asyncio.Queue[NatsConnection] = asyncio.Queue()
 
     async def hook(connection: NatsConnection) -> None:
@@ -63,7 +65,7 @@ async def test_a_connection_that_was_cut_comes_back_and_its_hook_runs(nats_url: 
                 await connection.send_request("nobody.listens")
 
 
-async def test_being_closed_by_the_server_is_told_and_leaving_is_not(nats_url: str) -> None:
+async def test_close_by_the_server_calls_the_hook_and_leaving_does_not(nats_url: str) -> None:
     closed: list[str] = []
     async with open_connection(nats_url, on_closed=lambda: closed.append("left")):
         pass
@@ -75,7 +77,7 @@ async def test_being_closed_by_the_server_is_told_and_leaving_is_not(nats_url: s
         await connection_closed.wait()
 
 
-async def test_leaving_with_something_to_send_while_the_server_is_away_is_no_error(
+async def test_leaving_with_buffered_data_while_the_server_is_down_raises_no_error(
     nats_url: str,
 ) -> None:
     async with AsyncExitStack() as leaving:
@@ -87,14 +89,14 @@ async def test_leaving_with_something_to_send_while_the_server_is_away_is_no_err
     assert connection.nc.is_closed
 
 
-async def test_answers_come_to_an_inbox_of_ones_own(nats_url: str) -> None:
+async def test_answers_arrive_in_an_inbox_with_the_given_prefix(nats_url: str) -> None:
     async with open_connection(nats_url, inbox_prefix="_INBOX_gateway") as connection:
         assert connection.nc.new_inbox().startswith("_INBOX_gateway.")
         with pytest.raises(RequestNotSent):
             await connection.send_request("nobody.listens")
 
 
-async def test_a_request_that_is_cancelled_as_its_answer_comes_is_cancelled() -> None:
+async def test_request_cancelled_as_its_answer_arrives_is_cancelled() -> None:
     async def request(*_: object, **__: object) -> None:
         loop = asyncio.get_running_loop()
         answer = loop.create_future()

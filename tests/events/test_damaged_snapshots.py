@@ -26,7 +26,7 @@ SUBJECT_OFFSET = 30
 @asynccontextmanager
 async def open_snapshots(folder: Path) -> AsyncGenerator[JetStreamSnapshotStore]:
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, StreamOptions()) as client,
     ):
         yield client.snapshots
@@ -43,7 +43,7 @@ async def store_snapshots(folder: Path) -> StoredStream:
 # A server that replaces such a message answers nobody, or removes the new message, or hangs.
 @pytest.mark.parametrize("offset", [None, SUBJECT_OFFSET, SEQUENCE_OFFSET])
 @pytest.mark.parametrize("damaged", [1, 2, 3])
-async def test_a_damaged_snapshot_is_dropped_before_it_is_replaced(
+async def test_damaged_snapshot_is_dropped_before_it_is_replaced(
     tmp_path: Path, damaged: int, offset: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     (await store_snapshots(tmp_path)).flip_byte(damaged, offset)
@@ -57,7 +57,7 @@ async def test_a_damaged_snapshot_is_dropped_before_it_is_replaced(
     assert line == f"snapshots-dropped: snapshot.t.{session} or another one is damaged"
 
 
-async def test_snapshots_whose_file_is_lost_can_be_stored_again(tmp_path: Path) -> None:
+async def test_snapshots_with_a_lost_file_can_be_stored_again(tmp_path: Path) -> None:
     (await store_snapshots(tmp_path)).block.unlink()
     async with open_snapshots(tmp_path) as snapshots:
         for session in ("first", "second", "third"):
@@ -65,7 +65,7 @@ async def test_snapshots_whose_file_is_lost_can_be_stored_again(tmp_path: Path) 
             assert await snapshots.get_snapshot("t", session) == b"newer"
 
 
-async def test_whole_snapshots_are_kept_when_one_is_replaced(tmp_path: Path) -> None:
+async def test_intact_snapshots_are_kept_when_one_is_replaced(tmp_path: Path) -> None:
     await store_snapshots(tmp_path)
     async with open_snapshots(tmp_path) as snapshots:
         for session in ("first", "fourth"):
@@ -73,11 +73,11 @@ async def test_whole_snapshots_are_kept_when_one_is_replaced(tmp_path: Path) -> 
         assert await snapshots.get_snapshot("t", "second") == b"a state " * 20
 
 
-async def test_a_client_goes_on_with_a_server_that_restarts_without_its_snapshots(
+async def test_client_continues_with_a_server_that_restarts_without_snapshots(
     tmp_path: Path,
 ) -> None:
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as client,
     ):
         await client.snapshots.put_snapshot("t", "s", b"a state")

@@ -18,14 +18,14 @@ from turnlog.events.testing import FIRST_EVENT_TIME, SESSION, TENANT, make_id
 NAMES = sorted(build_samples())
 
 
-def test_there_are_golden_bytes_of_every_kind() -> None:
+def test_every_event_type_has_golden_bytes() -> None:
     assert {event.type for event in build_samples().values()} == set(EVENT_TYPES)
     missing = [name for name in NAMES if not get_golden_path(name, build_samples()[name]).exists()]
     assert missing == [], "write them with `python -m tests.events.golden_events`"
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.iterdir()), ids=lambda path: path.name)
-def test_whatever_was_released_is_still_understood(path: Path) -> None:
+def test_every_released_event_is_still_decoded(path: Path) -> None:
     event = decode_event(path.read_bytes(), 42)
     assert not isinstance(event.event, UnknownEvent)
     assert event.stored == path.read_bytes()
@@ -34,7 +34,7 @@ def test_whatever_was_released_is_still_understood(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_golden_bytes_mean_what_they_meant(name: str) -> None:
+def test_golden_bytes_decode_to_their_original_event(name: str) -> None:
     event = build_samples()[name]
     recorded = decode_event(get_golden_path(name, event).read_bytes(), 42)
     assert recorded.event == event
@@ -45,20 +45,20 @@ def test_golden_bytes_mean_what_they_meant(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_this_release_writes_the_bytes_that_were_released(name: str) -> None:
+def test_this_release_writes_the_released_bytes(name: str) -> None:
     event = build_samples()[name]
     assert encode_event(event) == get_golden_path(name, event).read_bytes()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bytes_on_the_wire_agree_with_the_schemas(name: str) -> None:
+def test_stored_bytes_match_the_schemas(name: str) -> None:
     event = build_samples()[name]
     wire = json.loads(encode_event(event))
     Draft202012Validator(Envelope.model_json_schema()).validate(wire)
     Draft202012Validator(type(event).model_json_schema()).validate(wire["data"])
 
 
-def test_the_envelope_is_a_cloud_event() -> None:
+def test_envelope_is_a_cloud_event() -> None:
     wire = json.loads(encode_event(build_samples()["turn-submitted"]))
     assert {"specversion", "id", "source", "type", "subject", "time"} < set(wire)
     assert wire["specversion"] == "1.0"

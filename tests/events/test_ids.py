@@ -67,14 +67,14 @@ BUILDERS: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("bad", BAD, ids=ascii)
 @pytest.mark.parametrize("builder", BUILDERS)
-def test_no_bad_id_becomes_part_of_a_subject(builder: str, bad: str) -> None:
+def test_invalid_id_never_becomes_part_of_a_subject(builder: str, bad: str) -> None:
     with pytest.raises(Refused) as refusal:
         BUILDERS[builder](bad)
     assert refusal.value.field == builder.split(maxsplit=1)[0]
 
 
 @given(st.text(max_size=70))
-def test_an_id_is_kept_as_it_is_or_refused_with_the_way_out(value: str) -> None:
+def test_id_is_kept_unchanged_or_refused_with_a_fix(value: str) -> None:
     if FINE.fullmatch(value):
         assert validate_id(value, "session") == value
     else:
@@ -85,7 +85,7 @@ def test_an_id_is_kept_as_it_is_or_refused_with_the_way_out(value: str) -> None:
 
 
 @given(st.from_regex(FINE, fullmatch=True), st.from_regex(FINE, fullmatch=True))
-def test_subjects_of_two_sessions_never_meet(one: str, other: str) -> None:
+def test_subjects_of_two_sessions_never_overlap(one: str, other: str) -> None:
     subject = SESSION_HISTORY.build_subject("t", one, "turn")
     assert subject.split(".") == ["session", "t", one, "turn"]
     assert subject.startswith(SESSION_HISTORY.build_filter("t", other).removesuffix(">")) == (

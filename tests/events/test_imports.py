@@ -60,12 +60,12 @@ def list_loaded_packages(module: str) -> set[str]:
         "turnlog.events.testing",
     ],
 )
-def test_typed_events_load_pydantic_and_nothing_else(module: str) -> None:
+def test_typed_events_import_pydantic_and_nothing_else(module: str) -> None:
     allowed = list_installed_packages("pydantic")
     assert list_loaded_packages(module) <= {"turnlog"} | allowed
 
 
-def test_the_package_itself_loads_nothing_until_it_is_asked() -> None:
+def test_package_imports_nothing_until_a_name_is_used() -> None:
     assert list_loaded_packages("turnlog.events") == {"turnlog"}
     assert list_loaded_packages("turnlog.events.errors") == {"turnlog"}
 
@@ -81,21 +81,21 @@ for _ in range(2):
 """
 
 
-def test_the_codec_builds_the_envelope_of_a_type_when_it_meets_one() -> None:
+def test_codec_builds_the_envelope_of_a_type_on_first_use() -> None:
     golden = Path(__file__).parent / "golden" / "turn-submitted.v1.json"
     command = [sys.executable, "-c", DECODING, str(golden)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert run.stdout.splitlines() == ["0", *["['TurnSubmittedEnvelope']"] * 2]
 
 
-def test_every_name_of_the_package_is_there_and_every_event_is_among_them() -> None:
+def test_every_exported_name_exists_and_every_event_is_exported() -> None:
     named = {name: getattr(turnlog.events, name) for name in turnlog.events.__all__}
     assert set(EVENT_TYPES.values()) <= set(named.values())
     assert named["RecordedEvent"] is RecordedEvent
     assert not hasattr(turnlog.events, "Rumoured")
 
 
-def test_the_consumer_loads_the_nats_client_and_no_part_of_a_service() -> None:
+def test_consumer_imports_the_nats_client_and_no_part_of_a_service() -> None:
     loaded = list_loaded_packages("turnlog.events.jetstream")
     assert "nats" in loaded
     assert loaded & {"fastapi", "faststream", "litellm", "opentelemetry", "sqlalchemy"} == set()

@@ -16,7 +16,7 @@ from turnlog.events.store.ports import BatchAlreadyStored
 Sent = tuple[str, bytes, Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LateConnection(NatsConnection):
     """What is published first is silently on its way until the leader is asked for the last."""
 
@@ -45,11 +45,11 @@ class LateConnection(NatsConnection):
         return await plain.send_request(subject, payload, headers, patience=patience)
 
 
-async def test_what_arrives_between_two_looks_is_already_there(
+async def test_append_that_arrives_between_two_checks_is_already_stored(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     (opened,) = await append_texts(jetstream.log, fresh_tenant, "s", "hello")
-    late = LateConnection(jetstream.connection.nc, jetstream.connection.patience)
+    late = LateConnection(nc=jetstream.connection.nc, patience=jetstream.connection.patience)
     log = replace(jetstream.log, connection=late)
     outcome = await log.append_batch(build_batch(fresh_tenant, "s", opened.head, "again"))
     assert late.arrived

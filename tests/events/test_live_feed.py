@@ -35,10 +35,10 @@ def build_feed(decoded: list[int] | None = None) -> LiveFeed[str]:
             decoded.append(sequence)
         return stored.decode()
 
-    return LiveFeed("session.>", 3, decode, is_open=True)
+    return LiveFeed(subjects="session.>", key_words=3, decode=decode, is_open=True)
 
 
-def test_a_message_is_queued_for_those_who_watch_its_subject_and_decoded_once() -> None:
+def test_message_is_queued_for_watchers_of_its_subject_and_decoded_once() -> None:
     decoded: list[int] = []
     feed = build_feed(decoded)
     with (
@@ -56,7 +56,7 @@ def test_a_message_is_queued_for_those_who_watch_its_subject_and_decoded_once() 
     assert decoded == [7]
 
 
-def test_what_this_process_stored_is_not_decoded_and_comes_once() -> None:
+def test_message_stored_by_this_process_is_delivered_once_and_not_decoded() -> None:
     decoded: list[int] = []
     feed = build_feed(decoded)
     with feed.open_queue("session.t.s", asyncio.Event()) as queue:
@@ -71,7 +71,7 @@ def test_what_this_process_stored_is_not_decoded_and_comes_once() -> None:
     assert decoded == [7]
 
 
-def test_what_this_process_is_storing_is_not_decoded_when_it_arrives() -> None:
+def test_message_being_stored_by_this_process_is_not_decoded_on_arrival() -> None:
     decoded: list[int] = []
     feed = build_feed(decoded)
     with feed.open_queue("session.t.s", asyncio.Event()) as queue:
@@ -88,7 +88,7 @@ def test_what_this_process_is_storing_is_not_decoded_when_it_arrives() -> None:
     assert decoded == [8]
 
 
-def test_a_watcher_that_begins_late_gets_the_latest_messages() -> None:
+def test_late_watcher_gets_the_latest_messages() -> None:
     feed = build_feed()
     many = RECENT_BYTES // (1 + MESSAGE_OVERHEAD_BYTES) + 10
     for sequence in range(1, many + 1):
@@ -98,7 +98,7 @@ def test_a_watcher_that_begins_late_gets_the_latest_messages() -> None:
     assert places == [each for each in range(11, many + 1) if each % 2]
 
 
-def test_the_queue_of_a_slow_watcher_is_bounded_and_says_so() -> None:
+def test_queue_of_a_slow_watcher_is_bounded_and_marked_as_incomplete() -> None:
     feed = build_feed()
     payload = b"x" * 100_000
     fitting = QUEUE_BYTES // (len(payload) + MESSAGE_OVERHEAD_BYTES)
@@ -117,7 +117,7 @@ def test_the_queue_of_a_slow_watcher_is_bounded_and_says_so() -> None:
         assert not fast.has_missed
 
 
-def test_a_message_that_no_stream_stored_is_passed_over() -> None:
+def test_message_without_a_stream_sequence_is_ignored() -> None:
     feed = build_feed()
     with feed.open_queue("session.t.s", asyncio.Event()) as queue:
         for headers in (b"", b"NATS/1.0\r\nNats-Sequence: none\r\n\r\n"):
@@ -125,7 +125,7 @@ def test_a_message_that_no_stream_stored_is_passed_over() -> None:
         assert queue.take_message() is None
 
 
-async def test_no_watcher_subscribes_and_one_that_begins_where_the_feed_is_reads_nothing(
+async def test_watchers_add_no_subscription_and_a_current_one_reads_nothing(
     nats_url: str, fresh_tenant: str
 ) -> None:
     async with open_client(nats_url, StreamOptions(), tenant=fresh_tenant) as client:
@@ -145,7 +145,7 @@ async def test_no_watcher_subscribes_and_one_that_begins_where_the_feed_is_reads
         assert len(vars(client.connection.nc)["_subs"]) == 2  # answers, and the events
 
 
-async def test_beginning_to_watch_looks_at_what_is_new_however_much_of_the_session_is_kept(
+async def test_new_watch_queues_only_the_events_after_its_start(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     wake = asyncio.Event()
@@ -163,7 +163,7 @@ async def test_beginning_to_watch_looks_at_what_is_new_however_much_of_the_sessi
             assert not watch.queue.has_missed
 
 
-def test_what_others_stored_before_is_put_before_what_this_process_stored() -> None:
+def test_earlier_messages_of_others_precede_those_of_this_process() -> None:
     feed = build_feed()
     feed.add_decoded("session.t.s", 8, b"own", "own")
     feed.add_frame(build_frame(7, payload=b"other's"))
@@ -186,7 +186,7 @@ async def lose_frames(reader: JetStreamClient) -> AsyncGenerator[None]:
     handlers.update(kept)
 
 
-async def test_a_gap_in_a_session_is_read_from_the_log(
+async def test_gap_in_a_session_is_read_from_the_log(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     (first,) = await append_texts(jetstream.log, fresh_tenant, "s", "one")
@@ -196,12 +196,14 @@ async def test_a_gap_in_a_session_is_read_from_the_log(
     ):
         assert await anext(watched) == first
         async with lose_frames(reader):
-            lost = await append_one_by_one(jetstream.log, fresh_tenant, "s", 3, first.head)
+            lost = await append_one_by_one(
+                log=jetstream.log, tenant=fresh_tenant, session="s", count=3, after=first.head
+            )
         (last,) = await append_texts(jetstream.log, fresh_tenant, "s", "5", after=lost[-1].head)
         assert await take_items(watched, 4, within=60) == [*lost, last]
 
 
-async def test_a_gap_right_after_the_beginning_of_a_watch_is_read_from_the_log(
+async def test_gap_right_after_the_start_of_a_watch_is_read_from_the_log(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     (first,) = await append_texts(jetstream.log, fresh_tenant, "s", "one")
@@ -224,7 +226,7 @@ async def test_a_gap_right_after_the_beginning_of_a_watch_is_read_from_the_log(
             assert [await watch.take_next(), await watch.take_next()] == [lost, last]
 
 
-async def test_a_lost_last_message_is_found_by_looking_from_time_to_time(
+async def test_lost_last_message_is_found_by_a_periodic_check(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     (first,) = await append_texts(jetstream.log, fresh_tenant, "s", "one")
@@ -239,7 +241,7 @@ async def test_a_lost_last_message_is_found_by_looking_from_time_to_time(
         assert await watch.take_next() == last
 
 
-async def test_what_a_cut_connection_lost_is_read_by_every_watcher(
+async def test_messages_lost_with_a_connection_are_read_by_every_watcher(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     heads = {
@@ -262,7 +264,7 @@ async def test_what_a_cut_connection_lost_is_read_by_every_watcher(
         assert [*await take_items(one, 1), *await take_items(two, 1)] == later
 
 
-async def test_after_a_reconnect_every_watcher_knows_that_messages_may_be_missing(
+async def test_reconnect_marks_every_watch_as_incomplete(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     wake = asyncio.Event()
@@ -276,7 +278,7 @@ async def test_after_a_reconnect_every_watcher_knows_that_messages_may_be_missin
         assert wake.is_set()
 
 
-async def test_tokens_of_a_new_turn_are_watched_without_reading_those_that_are_stored(
+async def test_tokens_of_a_new_turn_are_watched_without_reading_stored_ones(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     tokens, token = jetstream.tokens, Token(call="1.1", attempt=1, offset=0, text="word")
@@ -296,7 +298,7 @@ async def test_tokens_of_a_new_turn_are_watched_without_reading_those_that_are_s
     assert taken == token
 
 
-async def test_an_event_of_another_session_is_no_matter_of_a_watcher(
+async def test_event_of_another_session_does_not_wake_a_watcher(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     wake = asyncio.Event()

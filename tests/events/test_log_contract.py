@@ -27,7 +27,7 @@ from turnlog.events.store.ports import BatchAlreadyStored, BatchAppended, BatchC
 from turnlog.events.testing import make_drafts
 
 
-async def test_what_was_appended_is_read_back_byte_for_byte(
+async def test_appended_events_are_read_back_byte_for_byte(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     batch = build_batch(fresh_tenant, "s", None, "hello")
@@ -37,14 +37,12 @@ async def test_what_was_appended_is_read_back_byte_for_byte(
     assert await store.log.read_last_event(fresh_tenant, "s", leader=True) == event
 
 
-async def test_a_session_nobody_opened_has_no_last_event(
-    store: ContractStore, fresh_tenant: str
-) -> None:
+async def test_unopened_session_has_no_last_event(store: ContractStore, fresh_tenant: str) -> None:
     assert await store.log.read_last_event(fresh_tenant, "s") is None
     assert await store.log.read_last_event(fresh_tenant, "s", leader=True) is None
 
 
-async def test_a_batch_lies_side_by_side_and_is_numbered_in_order(
+async def test_batch_is_stored_contiguously_and_numbered_in_order(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
@@ -57,24 +55,24 @@ async def test_a_batch_lies_side_by_side_and_is_numbered_in_order(
     assert await store.log.read_last_event(fresh_tenant, "s") == events[-1]
 
 
-async def test_the_same_bytes_again_are_already_there(
-    store: ContractStore, fresh_tenant: str
-) -> None:
+async def test_repeated_batch_is_already_stored(store: ContractStore, fresh_tenant: str) -> None:
     batch = build_batch(fresh_tenant, "s", None, "one", "two")
     events = require_appended(await store.log.append_batch(batch))
     assert await store.log.append_batch(batch) == BatchAlreadyStored(events)
 
 
-async def test_they_are_already_there_after_others_went_on(
+async def test_repeated_batch_is_already_stored_behind_later_events(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     batch = build_batch(fresh_tenant, "s", None, "one")
     (first,) = require_appended(await store.log.append_batch(batch))
-    await append_one_by_one(store.log, fresh_tenant, "s", 3, first.head)
+    await append_one_by_one(
+        log=store.log, tenant=fresh_tenant, session="s", count=3, after=first.head
+    )
     assert await store.log.append_batch(batch) == BatchAlreadyStored((first,))
 
 
-async def test_a_place_that_is_taken_is_a_conflict_that_names_the_sequence(
+async def test_taken_position_is_a_conflict_that_names_the_sequence(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
@@ -85,9 +83,7 @@ async def test_a_place_that_is_taken_is_a_conflict_that_names_the_sequence(
     assert await store.log.append_batch(opening_again) == BatchConflict(3)
 
 
-async def test_of_a_batch_in_conflict_nothing_is_stored(
-    store: ContractStore, fresh_tenant: str
-) -> None:
+async def test_conflicting_batch_stores_nothing(store: ContractStore, fresh_tenant: str) -> None:
     (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
     (second,) = await append_texts(store.log, fresh_tenant, "s", "two", after=first.head)
     assert await store.log.append_batch(
@@ -97,7 +93,7 @@ async def test_of_a_batch_in_conflict_nothing_is_stored(
     assert len(await read_past(store.log, fresh_tenant)) == 2
 
 
-async def test_appending_behind_what_was_never_there_is_a_conflict(
+async def test_append_after_an_unknown_head_is_a_conflict(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     unknown_head = ChainHead(7, 10**9, "sha256:" + "0" * 64)
@@ -106,7 +102,7 @@ async def test_appending_behind_what_was_never_there_is_a_conflict(
     ) == BatchConflict(0)
 
 
-async def test_sessions_of_one_name_do_not_meet_across_tenants(
+async def test_sessions_with_the_same_name_are_separate_across_tenants(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     (own_event,) = await append_texts(store.log, fresh_tenant, "s", "mine")
@@ -117,7 +113,7 @@ async def test_sessions_of_one_name_do_not_meet_across_tenants(
         await store.log.read_events_at(fresh_tenant, [other_event.stream_sequence])
 
 
-async def test_of_fifty_writers_at_one_place_exactly_one_wins(
+async def test_exactly_one_of_fifty_concurrent_writers_wins(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
@@ -128,7 +124,7 @@ async def test_of_fifty_writers_at_one_place_exactly_one_wins(
     assert len(await read_past(store.log, fresh_tenant)) == 2
 
 
-async def test_fifty_writers_who_try_again_leave_one_gapless_session(
+async def test_fifty_retrying_writers_leave_one_gapless_session(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     await append_texts(store.log, fresh_tenant, "s", "one")
@@ -150,27 +146,27 @@ async def test_fifty_writers_who_try_again_leave_one_gapless_session(
 
 
 @pytest.mark.parametrize("length", [1, 2, 9, 30])
-async def test_a_tail_of_any_length_comes_whole_and_in_order(
+async def test_range_of_any_length_is_complete_and_in_order(
     store: ContractStore, fresh_tenant: str, length: int
 ) -> None:
     events = await append_one_by_one(store.log, fresh_tenant, "s", 3)
     for _ in range(length):
         await append_texts(store.log, fresh_tenant, f"other-{len(events)}", "between")
-        events += await append_one_by_one(store.log, fresh_tenant, "s", 1, events[-1].head)
+        events += await append_one_by_one(
+            log=store.log, tenant=fresh_tenant, session="s", count=1, after=events[-1].head
+        )
     tail = await store.log.read_range(fresh_tenant, "s", events[2].head, events[-1])
     assert list(tail) == events[3:]
 
 
-async def test_a_tail_across_batches_is_followed_back(
-    store: ContractStore, fresh_tenant: str
-) -> None:
+async def test_range_across_batches_is_complete(store: ContractStore, fresh_tenant: str) -> None:
     events = list(await append_texts(store.log, fresh_tenant, "s", "1", "2", "3"))
     events += await append_texts(store.log, fresh_tenant, "s", "4", after=events[-1].head)
     events += await append_texts(store.log, fresh_tenant, "s", "5", "6", after=events[-1].head)
     assert list(await store.log.read_range(fresh_tenant, "s", None, events[-1])) == events
 
 
-async def test_events_are_read_onward_by_number_from_any_place(
+async def test_next_events_are_read_by_count_from_any_head(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     log = store.log
@@ -201,7 +197,7 @@ async def test_any_event_is_found_by_its_sequence(
     assert found == events
 
 
-async def test_all_events_under_a_leaf_are_read_wherever_they_lie(
+async def test_all_events_of_a_leaf_are_read_wherever_they_are_stored(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     log, head = store.log, None
@@ -222,14 +218,14 @@ async def test_all_events_under_a_leaf_are_read_wherever_they_lie(
     assert list(await log.read_raw_events_by_leaf(fresh_tenant, "phase")) == []
 
 
-async def test_there_is_nothing_between_an_event_and_itself(
+async def test_range_between_an_event_and_itself_is_empty(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     (event,) = await append_texts(store.log, fresh_tenant, "s", "one")
     assert list(await store.log.read_range(fresh_tenant, "s", event.head, event)) == []
 
 
-async def test_events_are_read_by_their_places_in_the_order_asked(
+async def test_events_are_read_by_position_in_the_requested_order(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     events = await append_one_by_one(store.log, fresh_tenant, "s", 3)
@@ -243,14 +239,14 @@ async def test_events_are_read_by_their_places_in_the_order_asked(
 
 
 @pytest.mark.parametrize("place", [0, 10**9])
-async def test_a_place_that_holds_nothing_is_corrupt(
+async def test_position_without_an_event_raises_corrupt(
     store: ContractStore, fresh_tenant: str, place: int
 ) -> None:
     with pytest.raises(Corrupt):
         await store.log.read_events_at(fresh_tenant, [place])
 
 
-async def test_following_gives_the_past_of_one_tenant_and_ends(
+async def test_stream_returns_the_past_of_one_tenant_and_ends(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     mine = await append_one_by_one(store.log, fresh_tenant, "a", 2)
@@ -263,14 +259,14 @@ async def test_following_gives_the_past_of_one_tenant_and_ends(
     assert [raw.stored for raw in behind] == [event.stored for event in mine[1:]]
 
 
-async def test_following_a_tenant_without_events_ends_at_once(
+async def test_stream_of_a_tenant_without_events_ends_at_once(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     await append_texts(store.log, f"{fresh_tenant}-2", "b", "theirs")
     assert await read_past(store.log, fresh_tenant) == []
 
 
-async def test_following_without_a_tenant_gives_everybody(
+async def test_stream_without_a_tenant_returns_events_of_all_tenants(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     (own_event,) = await append_texts(store.log, fresh_tenant, "a", "mine")
@@ -279,7 +275,7 @@ async def test_following_without_a_tenant_gives_everybody(
     assert [raw.stored for raw in raws] == [own_event.stored, other_event.stored]
 
 
-async def test_following_live_goes_on_with_what_comes(
+async def test_live_stream_continues_with_new_events(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     events = await append_one_by_one(store.log, fresh_tenant, "s", 3)
@@ -287,26 +283,30 @@ async def test_following_live_goes_on_with_what_comes(
         places = [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
         while len(places) < 3:
             places += [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
-        events += await append_one_by_one(store.log, fresh_tenant, "s", 3, events[-1].head)
+        events += await append_one_by_one(
+            log=store.log, tenant=fresh_tenant, session="s", count=3, after=events[-1].head
+        )
         while len(places) < 6:
             places += [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
     assert places == [event.stream_sequence for event in events]
 
 
 @pytest.mark.parametrize("after", [0, 7, 25, 40])
-async def test_watching_joins_past_and_live_without_gap_or_repeat(
+async def test_watch_joins_past_and_live_events_without_gap_or_repeat(
     store: ContractStore, fresh_tenant: str, after: int
 ) -> None:
     events = await append_one_by_one(store.log, fresh_tenant, "s", 25)
     growing = asyncio.create_task(
-        append_one_by_one(store.log, fresh_tenant, "s", 60, events[-1].head)
+        append_one_by_one(
+            log=store.log, tenant=fresh_tenant, session="s", count=60, after=events[-1].head
+        )
     )
     async with aclosing(store.log.watch_session(fresh_tenant, "s", after)) as watched:
         seen = await take_items(watched, 85 - after)
     assert seen == (events + await growing)[after:]
 
 
-async def test_watching_a_session_before_it_opens_shows_its_opening(
+async def test_watch_of_an_unopened_session_returns_its_first_event(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     async with aclosing(store.log.watch_session(fresh_tenant, "s")) as watched:
@@ -315,9 +315,7 @@ async def test_watching_a_session_before_it_opens_shows_its_opening(
         assert await first == event
 
 
-async def test_a_watcher_who_was_slow_misses_nothing(
-    store: ContractStore, fresh_tenant: str
-) -> None:
+async def test_slow_watcher_misses_nothing(store: ContractStore, fresh_tenant: str) -> None:
     (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
     async with aclosing(store.log.watch_session(fresh_tenant, "s")) as watched:
         assert await take_items(watched, 1) == [first]
@@ -329,14 +327,18 @@ async def test_a_watcher_who_was_slow_misses_nothing(
         assert list_sequences(await take_items(watched, 40)) == list(range(2, 42))
 
 
-async def test_a_log_says_which_it_is(store: ContractStore, fresh_tenant: str) -> None:
+async def test_log_has_one_identity_for_all_tenants(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     identity = await store.log.get_identity(fresh_tenant)
     assert identity == await store.log.get_identity(f"{fresh_tenant}-2")
     assert identity.stream == "SESSIONS"
     assert identity.created.endswith("Z")
 
 
-async def test_a_log_says_where_it_ends(store: ContractStore, fresh_tenant: str) -> None:
+async def test_log_returns_its_last_stream_sequence(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     (event,) = await append_texts(store.log, fresh_tenant, "s", "one")
     assert await store.log.get_last_stream_sequence(fresh_tenant) == event.stream_sequence
     events = await append_texts(store.log, fresh_tenant, "s", "two", "three", after=event.head)
@@ -346,7 +348,7 @@ async def test_a_log_says_where_it_ends(store: ContractStore, fresh_tenant: str)
 
 
 @pytest.mark.parametrize("bad", ["", "a.b", "*", ">", "a b", "ä"])
-async def test_a_bad_id_is_refused_and_named(
+async def test_invalid_id_is_refused_with_its_field(
     store: ContractStore, fresh_tenant: str, bad: str
 ) -> None:
     with pytest.raises(Refused) as refusal:

@@ -111,7 +111,9 @@ def describe_item(item: SessionItem) -> str:
 async def take_described(
     log: MemoryLog, tokens: MemoryTokenStream, count: int, start: SessionPosition
 ) -> list[str]:
-    async with aclosing(stream_session(log, tokens, "t", "s", start, 1)) as items:
+    async with aclosing(
+        stream_session(log=log, tokens=tokens, tenant="t", session="s", position=start, upto=1)
+    ) as items:
         return [describe_item(await anext(items)) for _ in range(count)]
 
 
@@ -128,25 +130,25 @@ async def take_described(
     ],
     ids=["completed", "failed", "cancelled", "withheld"],
 )
-async def test_stored_tokens_come_before_the_end_only_if_it_has_a_text(
+async def test_stored_tokens_precede_the_end_of_a_turn_only_if_it_has_a_text(
     end: KnownEvent, expected: list[str]
 ) -> None:
     log = await build_log(SUBMITTED, end)
     tokens = await publish_all(SilentTokenStream(), HALF, REST)
-    start = SessionPosition(1, ReplyPosition(1))
+    start = SessionPosition(1, ReplyPosition(turn=1))
     assert await take_described(log, tokens, len(expected), start) == expected
 
 
-async def test_a_fallback_voids_the_text_received_before_it() -> None:
+async def test_fallback_discards_the_text_received_before_it() -> None:
     log = await build_log(SUBMITTED, STARTED, ENDED, FALLBACK)
     tokens = await publish_all(SilentTokenStream(), HALF, REST)
-    start = SessionPosition(1, ReplyPosition(1, 1, offset=4))
+    start = SessionPosition(1, ReplyPosition(turn=1, attempt=1, offset=4))
     assert await take_described(log, tokens, 4, start) == [
         "attempt-started", "attempt-ended", "attempt-reset", "turn-completed"
     ]  # fmt: skip
 
 
-async def test_a_consumer_that_leaves_at_any_item_receives_every_item_once() -> None:
+async def test_consumer_that_leaves_at_any_item_receives_every_item_once() -> None:
     log = await build_log(SUBMITTED)
     again = Token(call="1.1", attempt=2, offset=0, text="whole")
     closed = AttemptClosed(
@@ -160,11 +162,13 @@ async def test_a_consumer_that_leaves_at_any_item_receives_every_item_once() -> 
     )
     tokens = await publish_all(MemoryTokenStream(), HALF, again, closed)
     cursors = build_cursor_codec(await log.get_identity("t"), "t", "s")
-    cursor = cursors.format_cursor(SessionPosition(1, ReplyPosition(1)))
+    cursor = cursors.format_cursor(SessionPosition(1, ReplyPosition(turn=1)))
     received: list[str] = []
     while len(received) < 4:
         start = cursors.parse_session_cursor(cursor)
-        async with aclosing(stream_session(log, tokens, "t", "s", start, 1)) as items:
+        async with aclosing(
+            stream_session(log=log, tokens=tokens, tenant="t", session="s", position=start, upto=1)
+        ) as items:
             item = await anext(items)
         received.append(describe_item(item))
         cursor = cursors.format_cursor(item[0])
@@ -172,7 +176,7 @@ async def test_a_consumer_that_leaves_at_any_item_receives_every_item_once() -> 
     assert cursor.split(".")[1:] == ["1", "1", "2", "6"]
 
 
-def test_the_end_of_an_attempt_is_passed_on_once_and_only_after_all_of_its_text() -> None:
+def test_end_of_an_attempt_is_passed_on_once_and_only_after_all_of_its_text() -> None:
     closed = AttemptClosed(
         call="1.1",
         attempt=1,
@@ -182,7 +186,7 @@ def test_the_end_of_an_attempt_is_passed_on_once_and_only_after_all_of_its_text(
         usage=UNKNOWN,
         total=1,
     )
-    position, items = apply_token_event(ReplyPosition(1, 1), closed)
+    position, items = apply_token_event(ReplyPosition(turn=1, attempt=1), closed)
     assert items == ()
     position, items = apply_token_event(position, HALF)
     assert [item.event for item in items] == [HALF]
@@ -191,8 +195,8 @@ def test_the_end_of_an_attempt_is_passed_on_once_and_only_after_all_of_its_text(
     assert apply_token_event(position, closed) == (position, ())
 
 
-def test_a_later_attempt_with_a_gap_still_ends_the_one_before() -> None:
+def test_later_attempt_with_a_gap_still_ends_the_previous_one() -> None:
     gap = Token(call="1.1", attempt=2, offset=3, text="le")
-    position, items = apply_token_event(ReplyPosition(1, 1, 4), gap)
+    position, items = apply_token_event(ReplyPosition(turn=1, attempt=1, offset=4), gap)
     assert [item.event for item in items] == [AttemptReset(call="1.1", attempt=2)]
     assert apply_token_event(position, REST) == (position, ())

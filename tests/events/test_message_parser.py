@@ -25,7 +25,7 @@ payloads = st.binary(max_size=40) | st.sampled_from([b"\r\n", b"MSG a 7 1\r\nx\r
 headers = st.none() | st.sampled_from([b"NATS/1.0\r\na: b\r\n\r\n", b"NATS/1.0 100 Idle\r\n\r\n"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SentMessage:
     sid: int
     subject: bytes
@@ -51,7 +51,9 @@ class Client:
     async def _process_msg(
         self, sid: int, subject: bytes, reply: bytes, payload: bytes, headers: bytes | None
     ) -> None:
-        self.heard.append(SentMessage(sid, subject, reply, headers, payload))
+        self.heard.append(
+            SentMessage(sid=sid, subject=subject, reply=reply, headers=headers, payload=payload)
+        )
 
     async def _process_ping(self) -> None:
         self.heard.append("ping")
@@ -83,7 +85,7 @@ def parse_stream(stream: bytes, cuts: list[int], frames: RawParser | Parser) -> 
 
 
 @given(sendings, st.data())
-def test_however_the_wire_is_cut_each_message_goes_whole_and_in_order_to_whom_it_is_for(
+def test_messages_arrive_complete_and_in_order_however_the_bytes_are_split(
     sending: list[SentMessage | str], data: st.DataObject
 ) -> None:
     stream = encode_wire(sending)
@@ -101,7 +103,7 @@ def test_however_the_wire_is_cut_each_message_goes_whole_and_in_order_to_whom_it
 
 
 @given(sendings, st.data())
-def test_what_nats_py_had_begun_when_the_first_was_taken_it_ends(
+def test_message_begun_by_nats_py_before_the_first_handler_is_completed_by_it(
     sending: list[SentMessage | str], data: st.DataObject
 ) -> None:
     begun = data.draw(sent.filter(lambda each: each.sid == OTHER))
@@ -121,7 +123,7 @@ def test_what_nats_py_had_begun_when_the_first_was_taken_it_ends(
     assert client.heard == [begun, *(s for s in sending if s not in own_messages)]
 
 
-def test_what_was_begun_on_a_connection_that_broke_is_forgotten() -> None:
+def test_partial_message_of_a_broken_connection_is_discarded() -> None:
     taken = list[RawFrame]()
     frames = RawParser(Parser(Client()), {b"7": taken.append})
     parse_stream(b"MSG a 7 10\r\nabc", [], frames)
@@ -130,10 +132,13 @@ def test_what_was_begun_on_a_connection_that_broke_is_forgotten() -> None:
     assert taken == [RawFrame(b"b", b"r", b"", b"abc")]
 
 
-def test_without_anything_to_take_all_is_nats_pys() -> None:
+def test_parser_without_handlers_passes_everything_to_nats_py() -> None:
     client = Client()
     parse_stream(b"PING\r\nMSG a 3 1\r\nx\r\n", [3, 9], RawParser(Parser(client)))
-    assert client.heard == ["ping", SentMessage(3, b"a", b"", None, b"x")]
+    assert client.heard == [
+        "ping",
+        SentMessage(sid=3, subject=b"a", reply=b"", headers=None, payload=b"x"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from turnlog.events.testing import make_draft
 from turnlog.services.platform.nats_server import NatsServer
 
 
-async def test_what_is_missing_is_made_and_lasts_as_promised(own_server: NatsServer) -> None:
+async def test_missing_streams_are_created_with_durable_settings(own_server: NatsServer) -> None:
     async with open_client(own_server.url, StreamOptions(token_retention=60)) as client:
         js = client.connection.nc.jetstream()
         lasting = (SESSIONS_STREAM, LIBRARY_STREAM, BLOBS_STREAM, SNAPSHOTS_STREAM)
@@ -53,7 +53,7 @@ async def test_what_is_missing_is_made_and_lasts_as_promised(own_server: NatsSer
         assert tokens.max_age == 60
 
 
-async def test_provisioning_again_changes_nothing(own_server: NatsServer) -> None:
+async def test_repeated_provisioning_changes_nothing(own_server: NatsServer) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:
         before = await client.log.get_identity("t")
         await append_texts(client.log, "t", "s", "one")
@@ -62,7 +62,7 @@ async def test_provisioning_again_changes_nothing(own_server: NatsServer) -> Non
         assert await client.log.read_last_event("t", "s")
 
 
-async def test_many_processes_may_provision_at_once(own_server: NatsServer) -> None:
+async def test_several_processes_can_provision_at_once(own_server: NatsServer) -> None:
     async with (
         open_connection(own_server.url) as one,
         open_connection(own_server.url) as two,
@@ -87,7 +87,7 @@ async def test_many_processes_may_provision_at_once(own_server: NatsServer) -> N
         (TOKENS_STREAM, "max_age", {"max_age": 300}),
     ],
 )
-async def test_a_stream_that_would_break_a_promise_is_refused_by_name(
+async def test_stream_that_would_break_a_promise_is_refused_by_name(
     own_server: NatsServer, stream: str, setting: str, change: dict[str, Any]
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:
@@ -101,7 +101,7 @@ async def test_a_stream_that_would_break_a_promise_is_refused_by_name(
 
 
 @pytest.mark.parametrize("stream", RECORD_STREAMS)
-async def test_nothing_is_deleted_from_a_stream_of_the_record_of_this_or_an_earlier_release(
+async def test_streams_of_the_record_deny_deletes_also_if_an_earlier_release_created_them(
     own_server: NatsServer, stream: str
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as there:
@@ -118,7 +118,7 @@ async def test_nothing_is_deleted_from_a_stream_of_the_record_of_this_or_an_earl
         assert (await js.stream_info(stream)).config == config
 
 
-async def test_a_stream_that_acknowledges_before_it_stores_is_refused(
+async def test_stream_that_acknowledges_before_it_stores_is_refused(
     own_server: NatsServer,
 ) -> None:
     async with open_connection(own_server.url) as connection:
@@ -135,13 +135,15 @@ async def test_a_stream_that_acknowledges_before_it_stores_is_refused(
             await provision_streams(connection, StreamOptions())
 
 
-async def test_terms_that_the_server_cannot_meet_are_told(own_server: NatsServer) -> None:
+async def test_settings_that_the_server_cannot_meet_raise_unavailable(
+    own_server: NatsServer,
+) -> None:
     async with open_connection(own_server.url) as connection:
         with pytest.raises(Unavailable, match="replicas"):
             await provision_streams(connection, StreamOptions(replicas=3), patience=0.1)
 
 
-async def test_workers_are_handed_the_two_events_that_tell_of_work(
+async def test_work_queue_delivers_only_submitted_and_released_turns(
     own_server: NatsServer,
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:
@@ -169,7 +171,7 @@ async def test_workers_are_handed_the_two_events_that_tell_of_work(
         assert info.config.max_deliver == -1
 
 
-async def test_a_durable_that_has_gone_is_made_again_from_where_it_had_come(
+async def test_deleted_consumer_is_recreated_at_the_given_start(
     own_server: NatsServer,
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:
@@ -186,7 +188,7 @@ async def test_a_durable_that_has_gone_is_made_again_from_where_it_had_come(
         assert message.data == second.stored
 
 
-async def test_how_turns_are_handed_out_may_change_and_keeps_its_place(
+async def test_changed_work_queue_options_keep_the_position_of_the_consumer(
     own_server: NatsServer,
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:
@@ -210,7 +212,7 @@ async def test_how_turns_are_handed_out_may_change_and_keeps_its_place(
         ("filter_subjects", {"filter_subjects": ["session.*.*.turn.submitted"]}),
     ],
 )
-async def test_a_durable_that_would_lose_turns_is_refused_by_name(
+async def test_consumer_that_would_lose_turns_is_refused_by_name(
     own_server: NatsServer, setting: str, change: dict[str, Any]
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:

@@ -48,7 +48,7 @@ async def delete_event(jetstream: JetStreamClient, event: RecordedEvent) -> None
 
 
 @pytest.mark.parametrize("length", [4, 30])
-async def test_an_event_that_is_gone_is_found_missing(
+async def test_deleted_event_raises_stream_hole_with_its_position(
     damaged: JetStreamClient, fresh_tenant: str, length: int
 ) -> None:
     log = damaged.log
@@ -64,7 +64,7 @@ async def test_an_event_that_is_gone_is_found_missing(
     assert list(tail) == events[3:]
 
 
-async def test_a_log_in_memory_misses_it_as_well(fresh_tenant: str) -> None:
+async def test_memory_log_reports_a_deleted_event_too(fresh_tenant: str) -> None:
     log = MemoryLog()
     events = await append_one_by_one(log, fresh_tenant, "s", 4)
     log.drop_event(2)
@@ -78,7 +78,7 @@ async def test_a_log_in_memory_misses_it_as_well(fresh_tenant: str) -> None:
 
 
 @pytest.mark.parametrize("length", [4, 30])
-async def test_an_event_that_continues_other_bytes_than_those_stored_breaks_the_chain(
+async def test_event_that_continues_other_bytes_breaks_the_chain(
     jetstream: JetStreamClient, fresh_tenant: str, length: int
 ) -> None:
     events = await append_one_by_one(jetstream.log, fresh_tenant, "s", length)
@@ -89,7 +89,7 @@ async def test_an_event_that_continues_other_bytes_than_those_stored_breaks_the_
     assert f"event {length + 1} of session s" in broken.value.where
 
 
-async def test_a_head_one_holds_that_is_not_on_the_log_is_noticed(
+async def test_head_that_is_not_on_the_log_raises_corrupt(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 3)
@@ -98,7 +98,7 @@ async def test_a_head_one_holds_that_is_not_on_the_log_is_noticed(
         await jetstream.log.read_range(fresh_tenant, "s", other[0].head, events[-1])
 
 
-async def test_junk_stops_its_own_session_and_bulk_readers_decide(
+async def test_undecodable_event_stops_its_own_session_and_bulk_readers_receive_it(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     (event,) = await append_texts(jetstream.log, fresh_tenant, "s", "one")
@@ -114,9 +114,7 @@ async def test_junk_stops_its_own_session_and_bulk_readers_decide(
     assert [raw.stored for raw in raws] == [event.stored, b"junk", fine.stored]
 
 
-async def test_readers_live_on_through_kills_of_the_server(
-    own_server: NatsServer, fresh_tenant: str
-) -> None:
+async def test_readers_survive_server_kills(own_server: NatsServer, fresh_tenant: str) -> None:
     async with (
         open_client(own_server.url, StreamOptions()) as client,
         open_client(own_server.url, StreamOptions()) as reader,
@@ -132,7 +130,9 @@ async def test_readers_live_on_through_kills_of_the_server(
             for _ in range(2):
                 os.kill(own_server.pid, signal.SIGKILL)
                 await own_server.restart()
-                events += await append_one_by_one(log, fresh_tenant, "s", 20, events[-1].head)
+                events += await append_one_by_one(
+                    log=log, tenant=fresh_tenant, session="s", count=20, after=events[-1].head
+                )
                 seen += await take_items(watched, 20)
             while len(followed_places) < 60:
                 followed_places += [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
@@ -140,7 +140,7 @@ async def test_readers_live_on_through_kills_of_the_server(
     assert followed_places == [event.stream_sequence for event in events]
 
 
-async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
+async def test_readers_with_a_cut_connection_miss_and_repeat_nothing(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 5)
@@ -154,7 +154,9 @@ async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
         places = [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
         for _ in range(2):
             proxy.drop_server_data()  # what is sent to the readers now is lost
-            events += await append_one_by_one(jetstream.log, fresh_tenant, "s", 10, events[-1].head)
+            events += await append_one_by_one(
+                log=jetstream.log, tenant=fresh_tenant, session="s", count=10, after=events[-1].head
+            )
             proxy.reset_faults()
             seen += await take_items(watched, 10)
             while len(places) < len(events):
@@ -163,7 +165,7 @@ async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
     assert places == [event.stream_sequence for event in events]
 
 
-async def test_a_reader_whose_connection_was_closed_ends_when_it_is_told_to(
+async def test_reader_with_a_closed_connection_can_be_cancelled(
     nats_url: str, fresh_tenant: str
 ) -> None:
     async with open_client(nats_url, StreamOptions()) as client:
@@ -178,7 +180,7 @@ async def test_a_reader_whose_connection_was_closed_ends_when_it_is_told_to(
             assert reading.cancelled()
 
 
-async def test_a_log_that_was_lost_and_made_anew_is_never_followed_on(
+async def test_reader_of_a_recreated_log_raises_corrupt(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:
@@ -196,7 +198,7 @@ async def test_a_log_that_was_lost_and_made_anew_is_never_followed_on(
     assert SESSIONS_STREAM in noticed.value.where
 
 
-async def test_a_log_that_was_rolled_back_is_never_followed_on(
+async def test_reader_of_a_rolled_back_log_raises_corrupt(
     own_server: NatsServer, fresh_tenant: str, tmp_path: Path
 ) -> None:
     folder, copy = tmp_path / "nats", tmp_path / "copy"
@@ -204,7 +206,9 @@ async def test_a_log_that_was_rolled_back_is_never_followed_on(
         events = await append_one_by_one(client.log, fresh_tenant, "s", 2)
         await copy_store(own_server, folder, copy)
         async with aclosing(client.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
-            await append_one_by_one(client.log, fresh_tenant, "s", 2, events[-1].head)
+            await append_one_by_one(
+                log=client.log, tenant=fresh_tenant, session="s", count=2, after=events[-1].head
+            )
             while (await take_items(bulks, 1))[0][-1].stream_sequence < 4:
                 pass
             await restore_store(own_server, folder, copy)
@@ -212,7 +216,7 @@ async def test_a_log_that_was_rolled_back_is_never_followed_on(
                 await take_items(bulks, 1)
 
 
-async def test_a_log_that_was_rolled_back_and_grew_again_is_never_followed_on(
+async def test_reader_of_a_log_that_grew_after_a_rollback_raises_corrupt(
     own_server: NatsServer, fresh_tenant: str, tmp_path: Path
 ) -> None:
     folder, copy = tmp_path / "nats", tmp_path / "copy"
@@ -221,7 +225,9 @@ async def test_a_log_that_was_rolled_back_and_grew_again_is_never_followed_on(
         await copy_store(own_server, folder, copy)
         await extend_store(copy, lambda log: append_one_by_one(log, fresh_tenant, "new", 5))
         async with aclosing(client.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
-            await append_one_by_one(client.log, fresh_tenant, "s", 2, events[-1].head)
+            await append_one_by_one(
+                log=client.log, tenant=fresh_tenant, session="s", count=2, after=events[-1].head
+            )
             while (await take_items(bulks, 1))[0][-1].stream_sequence < 4:
                 pass
             await restore_store(own_server, folder, copy)
@@ -229,7 +235,7 @@ async def test_a_log_that_was_rolled_back_and_grew_again_is_never_followed_on(
                 await take_items(bulks, 1)
 
 
-async def test_a_past_that_cannot_be_read_on_is_told(own_server: NatsServer) -> None:
+async def test_reading_a_deleted_stream_raises_unavailable(own_server: NatsServer) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:
         await client.connection.nc.jetstream().delete_stream(SESSIONS_STREAM)
         with pytest.raises(Unavailable):
@@ -238,7 +244,7 @@ async def test_a_past_that_cannot_be_read_on_is_told(own_server: NatsServer) -> 
             await client.log.read_last_event("t", "s")
 
 
-async def test_events_nobody_told_the_watcher_of_are_found(
+async def test_watcher_finds_events_that_were_not_republished(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as client:
@@ -253,7 +259,7 @@ async def test_events_nobody_told_the_watcher_of_are_found(
 
 
 @pytest.mark.slow("a nats-server stops or starts")
-async def test_a_watcher_who_comes_back_late_in_a_long_session_reads_little(
+async def test_watcher_that_resumes_late_in_a_long_session_reads_few_messages(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 600)
@@ -263,7 +269,7 @@ async def test_a_watcher_who_comes_back_late_in_a_long_session_reads_little(
     assert jetstream.connection.nc.stats["in_msgs"] - received < 200
 
 
-async def test_an_event_that_is_missing_is_never_sought_for_ever(
+async def test_search_for_a_missing_event_ends_with_corrupt(
     damaged: JetStreamClient, fresh_tenant: str
 ) -> None:
     events = await append_one_by_one(damaged.log, fresh_tenant, "s", 40)
@@ -273,13 +279,15 @@ async def test_an_event_that_is_missing_is_never_sought_for_ever(
         await damaged.log.find_event(fresh_tenant, "s", 15, events[-1])
 
 
-async def test_a_reader_of_the_past_is_not_slowed_by_what_is_written_meanwhile(
+async def test_reader_of_the_past_ends_although_events_are_written_meanwhile(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 30)
     async with aclosing(jetstream.log.stream_raw_events(fresh_tenant, 0, live=False)) as bulks:
         places = [raw.stream_sequence for raw in await anext(bulks)]
-        await append_one_by_one(jetstream.log, fresh_tenant, "s", 30, events[-1].head)
+        await append_one_by_one(
+            log=jetstream.log, tenant=fresh_tenant, session="s", count=30, after=events[-1].head
+        )
         places += [raw.stream_sequence async for bulk in bulks for raw in bulk]
     assert places == [event.stream_sequence for event in events]
     assert list_sequences(events) == list(range(1, 31))

@@ -26,7 +26,7 @@ def examples() -> dict[str, Any]:
     return names
 
 
-async def test_the_listener_prints_words_and_events_as_they_come(
+async def test_listener_prints_tokens_and_events_as_they_arrive(
     examples: dict[str, Any],
     jetstream: JetStreamClient,
     nats_url: str,
@@ -50,7 +50,7 @@ async def test_the_listener_prints_words_and_events_as_they_come(
     assert re.search(r"1 TurnSubmitted \(cursor [0-9a-f]{8}\.1\.1\.0\.0\)\na word$", printed)
 
 
-async def test_the_writer_says_what_came_of_it(
+async def test_writer_returns_the_outcome_of_its_append(
     examples: dict[str, Any], jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     await append_texts(jetstream.log, "default", fresh_tenant, "hello")

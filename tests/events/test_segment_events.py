@@ -57,11 +57,17 @@ def build_batch(tenant: str, after: ChainHead | None, *texts: str) -> EventBatch
     first = after.sequence + 1 if after else 1
     drafts = [
         EventDraft(
-            build_added(text, first=number), make_id(number), FIRST_EVENT_TIME, "/test", "ann"
+            event=build_added(text, first=number),
+            id=make_id(number),
+            at=FIRST_EVENT_TIME,
+            source="/test",
+            actor="ann",
         )
         for number, text in enumerate(texts, first)
     ]
-    return encode_batch(tenant, SEGMENT_FAMILY, after, drafts, LIBRARY_HISTORY)
+    return encode_batch(
+        tenant=tenant, session=SEGMENT_FAMILY, after=after, drafts=drafts, kind=LIBRARY_HISTORY
+    )
 
 
 @pytest_asyncio.fixture(params=["memory", "jetstream"])
@@ -73,12 +79,12 @@ async def library(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterato
         yield on.library
 
 
-def test_there_are_golden_bytes_of_every_kind() -> None:
+def test_every_event_type_has_golden_bytes() -> None:
     assert {event.type for event in build_library_samples().values()} == set(LIBRARY_EVENT_TYPES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_golden_bytes_are_read_and_written_as_they_were(name: str) -> None:
+def test_golden_bytes_are_decoded_and_written_unchanged(name: str) -> None:
     event = build_library_samples()[name]
     stored = get_golden_path(name, event).read_bytes()
     assert decode_library_event(decode_event(stored, 42)) == event
@@ -86,7 +92,7 @@ def test_golden_bytes_are_read_and_written_as_they_were(name: str) -> None:
     assert encode_event(event) == stored
 
 
-def test_what_a_later_release_writes_is_unknown_and_what_none_writes_is_corrupt() -> None:
+def test_library_event_of_a_later_release_is_unknown_and_a_broken_one_is_corrupt() -> None:
     wire = json.loads(encode_event(build_added("x")))
     later = wire | {"type": "turnlog.prices-edited.v1"}
     assert isinstance(
@@ -97,14 +103,14 @@ def test_what_a_later_release_writes_is_unknown_and_what_none_writes_is_corrupt(
         decode_library_event(decode_event(json.dumps(broken).encode(), 9))
 
 
-def test_no_tenant_spells_its_way_into_anothers_library() -> None:
+def test_tenant_name_cannot_reach_the_library_of_another_tenant() -> None:
     with pytest.raises(Refused):
         build_batch("a.>", None, "x")
     assert build_batch("acme", None, "x").subjects == "library.acme.segments.>"
     assert build_batch("acme", None, "x").messages[0].subject == "library.acme.segments.added"
 
 
-async def test_a_library_is_one_chained_history(library: EventLog, fresh_tenant: str) -> None:
+async def test_library_is_one_chained_history(library: EventLog, fresh_tenant: str) -> None:
     (first,) = require_appended(await library.append_batch(build_batch(fresh_tenant, None, "one")))
     events = require_appended(
         await library.append_batch(build_batch(fresh_tenant, first.head, "two", "three"))
@@ -120,7 +126,7 @@ async def test_a_library_is_one_chained_history(library: EventLog, fresh_tenant:
     assert (last.session, last.sequence) == (SEGMENT_FAMILY, 3)
 
 
-async def test_a_library_is_read_in_every_way_that_a_session_is(
+async def test_library_supports_every_read_that_a_session_does(
     library: EventLog, fresh_tenant: str
 ) -> None:
     events = require_appended(
@@ -143,14 +149,14 @@ async def test_a_library_is_read_in_every_way_that_a_session_is(
     assert [raw.stored for raw in raws] == [event.stored for event in events]
 
 
-async def test_no_log_is_asked_for_the_library_of_something_that_is_no_tenant(
+async def test_library_of_an_invalid_tenant_is_refused(
     library: EventLog,
 ) -> None:
     with pytest.raises(Refused, match="is not an id"):
         await library.get_identity("a.>")
 
 
-async def test_the_same_bytes_again_are_already_there_and_others_conflict(
+async def test_repeated_batch_is_already_stored_and_another_one_conflicts(
     library: EventLog, fresh_tenant: str
 ) -> None:
     batch = build_batch(fresh_tenant, None, "one", "two")
@@ -159,7 +165,7 @@ async def test_the_same_bytes_again_are_already_there_and_others_conflict(
     assert await library.append_batch(build_batch(fresh_tenant, None, "other")) == BatchConflict(2)
 
 
-async def test_of_twenty_editors_at_one_place_exactly_one_wins(
+async def test_exactly_one_of_twenty_concurrent_editors_wins(
     library: EventLog, fresh_tenant: str
 ) -> None:
     batches = [build_batch(fresh_tenant, None, f"editor {n}") for n in range(20)]
@@ -168,7 +174,7 @@ async def test_of_twenty_editors_at_one_place_exactly_one_wins(
     assert outcomes.count(BatchConflict(1)) == 19
 
 
-async def test_a_session_and_a_library_of_one_tenant_do_not_meet(
+async def test_session_and_library_of_one_tenant_are_separate(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     (event,) = require_appended(

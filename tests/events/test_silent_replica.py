@@ -34,7 +34,7 @@ def silence_reads(jetstream: JetStreamClient, period: int, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("period", [1, 2, 3])
-async def test_every_read_is_answered_although_a_replica_is_silent(
+async def test_every_read_is_answered_despite_a_silent_replica(
     jetstream: JetStreamClient, fresh_tenant: str, period: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = await append_texts(jetstream.log, fresh_tenant, "s", *["text"] * 12)
@@ -48,7 +48,7 @@ async def test_every_read_is_answered_although_a_replica_is_silent(
         assert [*await log.read_range(fresh_tenant, "s", None, events[-1])] == [*events]
 
 
-async def test_a_batch_that_nobody_answers_is_no_empty_one(
+async def test_unanswered_batch_read_raises_unavailable(
     jetstream: JetStreamClient, fresh_tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = await append_texts(jetstream.log, fresh_tenant, "s", *["text"] * 12)

@@ -59,7 +59,7 @@ async def damage_store(
 ) -> None:
     """Write two sessions of two tenants in turn, stop the server, and damage its store."""
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         await append_one_by_one(on.log, "t", "s", LENGTH // 2)
@@ -70,10 +70,10 @@ async def damage_store(
 
 @pytest.mark.slow("a nats-server stops or starts")
 @pytest.mark.parametrize("lost", [1, 4, 9, LENGTH])
-async def test_a_flipped_byte_is_a_hole_that_ends_every_reader(tmp_path: Path, lost: int) -> None:
+async def test_flipped_byte_is_a_hole_that_ends_every_reader(tmp_path: Path, lost: int) -> None:
     await damage_store(tmp_path, lambda stream: stream.flip_byte(lost))
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         for live in (False, True):
@@ -91,12 +91,12 @@ async def read_rest(on: JetStreamClient, after: int) -> list[int]:
         return [raw.stream_sequence async for bulk in bulks for raw in bulk]
 
 
-async def test_a_session_whose_last_event_is_lost_is_no_session_without_events(
+async def test_session_with_a_lost_last_event_raises_corrupt_and_is_not_empty(
     tmp_path: Path,
 ) -> None:
     await damage_store(tmp_path, lambda stream: stream.flip_byte(LENGTH))
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         # The server would take another first event of this session.
@@ -106,10 +106,10 @@ async def test_a_session_whose_last_event_is_lost_is_no_session_without_events(
         assert await on.log.read_last_event("t", "none", leader=True) is None
 
 
-async def test_a_lost_block_is_one_hole_from_the_first_event_to_the_last(tmp_path: Path) -> None:
+async def test_lost_block_is_one_hole_from_the_first_event_to_the_last(tmp_path: Path) -> None:
     await damage_store(tmp_path, lambda stream: stream.block.unlink())
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         for tenant in (None, "t"):
@@ -117,10 +117,12 @@ async def test_a_lost_block_is_one_hole_from_the_first_event_to_the_last(tmp_pat
             assert (places, hole.first, hole.last) == ([], 1, LENGTH)
 
 
-async def test_a_cut_tail_is_a_hole_up_to_where_the_server_knows_it_was(tmp_path: Path) -> None:
+async def test_cut_tail_is_a_hole_up_to_the_last_sequence_that_the_server_knows(
+    tmp_path: Path,
+) -> None:
     await damage_store(tmp_path, lambda stream: stream.cut_tail(3))
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         places, hole = await read_until_hole(on.log, None)
@@ -130,11 +132,11 @@ async def test_a_cut_tail_is_a_hole_up_to_where_the_server_knows_it_was(tmp_path
 
 
 @pytest.mark.parametrize("is_counted", [True, False])
-async def test_a_lost_event_of_a_leaf_is_missing_and_not_one_that_never_was(
+async def test_lost_event_of_a_leaf_is_reported_as_missing(
     tmp_path: Path, *, is_counted: bool
 ) -> None:
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         whole, damaged = [await append_exclusions(on.log, session) for session in "ab"]
@@ -144,7 +146,7 @@ async def test_a_lost_event_of_a_leaf_is_missing_and_not_one_that_never_was(
     else:
         stored.drop_sequence(lost.stream_sequence)
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         leaf = TurnExcluded.leaf
@@ -166,7 +168,7 @@ async def append_exclusions(log: EventLog, session: str) -> list[RecordedEvent]:
     return events
 
 
-async def test_a_log_in_memory_misses_a_lost_event_of_a_leaf_too() -> None:
+async def test_memory_log_reports_a_lost_event_of_a_leaf_too() -> None:
     log = MemoryLog()
     events = await append_exclusions(log, "s")
     log.drop_event(events[2].stream_sequence)
@@ -174,7 +176,7 @@ async def test_a_log_in_memory_misses_a_lost_event_of_a_leaf_too() -> None:
         await log.read_events_by_leaf("t", "s", TurnExcluded.leaf, events[-1].head)
 
 
-async def test_a_log_in_memory_has_the_same_holes() -> None:
+async def test_memory_log_has_the_same_holes() -> None:
     log = MemoryLog()
     await append_one_by_one(log, "t", "s", LENGTH)
     log.drop_event(4)
@@ -183,10 +185,10 @@ async def test_a_log_in_memory_has_the_same_holes() -> None:
     assert (places, hole.first, hole.last) == ([1, 2, 3], 4, 5)
 
 
-async def test_a_lost_blob_is_gone_and_a_hole_of_its_stream(tmp_path: Path) -> None:
+async def test_lost_blob_raises_corrupt_and_is_a_hole_of_its_stream(tmp_path: Path) -> None:
     await damage_store(tmp_path, lambda stream: stream.flip_byte(1), BLOBS_STREAM)
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         with pytest.raises(Corrupt, match="it is gone"):
@@ -195,7 +197,7 @@ async def test_a_lost_blob_is_gone_and_a_hole_of_its_stream(tmp_path: Path) -> N
             await anext(on.blobs.stream_raw_blobs(0))
 
 
-async def test_bytes_stored_later_under_a_blob_do_not_replace_it_and_are_found(
+async def test_later_bytes_under_a_blob_do_not_replace_it_and_are_reported(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     digest = await jetstream.blobs.put_blob(fresh_tenant, TEXT)

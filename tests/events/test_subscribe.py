@@ -91,7 +91,7 @@ def describe_items(items: list[ConsumerItem]) -> list[str]:
     return names
 
 
-async def test_a_session_is_streamed_from_its_beginning_into_the_present(
+async def test_session_is_streamed_from_its_beginning_and_continues_live(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 5)
@@ -101,7 +101,7 @@ async def test_a_session_is_streamed_from_its_beginning_into_the_present(
         assert await take_items(stream, 1) == [new]
 
 
-async def test_a_tenant_is_streamed_with_all_its_sessions_and_no_others(
+async def test_tenant_stream_contains_all_its_sessions_and_no_others(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     events = list(await append_texts(jetstream.log, fresh_tenant, "a", "one"))
@@ -114,7 +114,7 @@ async def test_a_tenant_is_streamed_with_all_its_sessions_and_no_others(
 
 
 @pytest.mark.parametrize("session", ["s", None])
-async def test_the_cursor_within_the_loop_is_that_of_the_item_at_hand(
+async def test_cursor_within_the_loop_belongs_to_the_current_item(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str, session: str | None
 ) -> None:
     events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 3)
@@ -132,7 +132,7 @@ async def test_the_cursor_within_the_loop_is_that_of_the_item_at_hand(
         assert await take_items(again, 3) == events
 
 
-async def test_a_consumer_that_comes_back_again_and_again_misses_and_repeats_nothing(
+async def test_consumer_that_reconnects_repeatedly_misses_and_repeats_nothing(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     growing = asyncio.create_task(append_one_by_one(jetstream.log, fresh_tenant, "s", 61))
@@ -147,7 +147,7 @@ async def test_a_consumer_that_comes_back_again_and_again_misses_and_repeats_not
     assert seen == (await growing)[:60]
 
 
-async def test_only_the_types_asked_for_come_and_the_cursor_passes_over_the_others(
+async def test_only_requested_types_arrive_and_the_cursor_skips_the_others(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await append_events(
@@ -168,7 +168,7 @@ async def test_only_the_types_asked_for_come_and_the_cursor_passes_over_the_othe
         assert stream.cursor.split(".")[1] == "4"
 
 
-async def test_a_reply_is_heard_as_it_is_said_and_then_recorded(
+async def test_reply_arrives_as_tokens_and_then_as_recorded_event(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
@@ -191,7 +191,7 @@ async def test_a_reply_is_heard_as_it_is_said_and_then_recorded(
         assert describe_items(await take_items(stream, 3)) == ["turn-submitted", "aga", "in"]
 
 
-async def test_an_attempt_given_up_is_announced_and_heard_no_more(
+async def test_abandoned_attempt_is_announced_and_its_later_tokens_are_ignored(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     await append_events(jetstream, fresh_tenant, None, build_submitted(1))
@@ -213,7 +213,7 @@ async def test_an_attempt_given_up_is_announced_and_heard_no_more(
         ]  # fmt: skip
 
 
-async def test_an_attempt_is_heard_no_more_once_a_later_one_shows_any_sign_of_life(
+async def test_tokens_of_an_attempt_are_ignored_after_any_event_of_a_later_attempt(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     await append_events(jetstream, fresh_tenant, None, build_submitted(1))
@@ -233,7 +233,7 @@ async def test_an_attempt_is_heard_no_more_once_a_later_one_shows_any_sign_of_li
         ]  # fmt: skip
 
 
-async def test_an_attempt_that_the_log_records_ends_the_one_before(
+async def test_attempt_recorded_on_the_log_ends_the_previous_one(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
@@ -250,7 +250,7 @@ async def test_an_attempt_that_the_log_records_ends_the_one_before(
         assert describe_items(await take_items(stream, 2)) == ["end", "s"]
 
 
-async def test_words_that_were_heard_in_part_go_on_where_they_stopped(
+async def test_partly_received_token_continues_where_it_stopped(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     await append_events(jetstream, fresh_tenant, None, build_submitted(1))
@@ -260,7 +260,7 @@ async def test_words_that_were_heard_in_part_go_on_where_they_stopped(
         assert describe_items(await take_items(stream, 3)) == ["turn-submitted", "one", " two"]
 
 
-async def test_words_of_turns_that_are_over_are_not_said_again(
+async def test_tokens_of_ended_turns_are_not_repeated(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
@@ -275,7 +275,7 @@ async def test_words_of_turns_that_are_over_are_not_said_again(
         ]  # fmt: skip
 
 
-async def test_what_is_heard_over_many_cursors_is_what_was_recorded(
+async def test_tokens_received_over_many_cursors_equal_the_recorded_reply(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     reply = "a reply of some length, heard in pieces by one who keeps leaving " * 4
@@ -304,7 +304,7 @@ async def test_what_is_heard_over_many_cursors_is_what_was_recorded(
     assert "".join(word.text for word in token_events if isinstance(word, Token)) == reply
 
 
-async def test_words_that_came_while_nobody_listened_are_heard_before_the_recorded_reply(
+async def test_tokens_missed_while_disconnected_precede_the_recorded_reply(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
@@ -324,7 +324,7 @@ async def test_words_that_came_while_nobody_listened_are_heard_before_the_record
         ]
 
 
-async def test_words_lost_on_the_way_leave_no_hole_and_the_reply_is_recorded(
+async def test_tokens_behind_a_lost_one_are_skipped_and_the_recorded_reply_follows(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
@@ -339,7 +339,7 @@ async def test_words_lost_on_the_way_leave_no_hole_and_the_reply_is_recorded(
         ]
 
 
-async def test_junk_in_a_tenant_is_handed_on_and_stops_nothing(
+async def test_undecodable_event_of_a_tenant_is_passed_on_and_stops_nothing(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     js = jetstream.connection.nc.jetstream()
@@ -358,7 +358,7 @@ async def test_junk_in_a_tenant_is_handed_on_and_stops_nothing(
     "garbage", ["", "0", "garbage", "12345678", "12345678.1", "{}", "12345678.-1.0.0.0", "x" * 999]
 )
 @pytest.mark.parametrize("session", ["s", None])
-async def test_a_cursor_that_is_none_is_refused(
+async def test_invalid_cursor_is_refused(
     nats_url: str, fresh_tenant: str, garbage: str, session: str | None
 ) -> None:
     with pytest.raises(Refused) as refusal:
@@ -368,7 +368,7 @@ async def test_a_cursor_that_is_none_is_refused(
     assert refusal.value.fix
 
 
-async def test_a_cursor_from_elsewhere_or_from_the_future_is_refused(
+async def test_cursor_of_another_stream_or_the_future_is_refused(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     await append_texts(jetstream.log, fresh_tenant, "s", "one")
@@ -392,7 +392,7 @@ async def test_a_cursor_from_elsewhere_or_from_the_future_is_refused(
                 pass
 
 
-async def test_a_type_nobody_knows_is_refused_with_those_there_are(nats_url: str) -> None:
+async def test_unknown_type_is_refused_with_the_known_ones(nats_url: str) -> None:
     with pytest.raises(Refused, match="turn-complete") as refusal:
         async with subscribe_events(nats_url, types=("turn-complete",)):
             pass

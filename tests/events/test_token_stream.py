@@ -59,7 +59,7 @@ async def publish_tokens(
         await store.tokens.publish_token(tenant, "s", 1, event)
 
 
-async def test_tokens_are_held_in_order_with_the_time_they_came(
+async def test_tokens_are_stored_in_order_with_their_arrival_time(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     await publish_tokens(store, fresh_tenant, build_tokens(5))
@@ -69,7 +69,7 @@ async def test_tokens_are_held_in_order_with_the_time_they_came(
     assert [stamped.at for stamped in stored] == sorted(stamped.at for stamped in stored)
 
 
-async def test_more_tokens_than_fit_one_answer_come_whole(
+async def test_more_tokens_than_fit_one_answer_are_read_completely(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     await publish_tokens(store, fresh_tenant, build_tokens(2_500))
@@ -80,14 +80,12 @@ async def test_more_tokens_than_fit_one_answer_come_whole(
     assert [stamped.event for stamped in stored[:-1]] == build_tokens(2_500)
 
 
-async def test_a_turn_nobody_spoke_in_holds_nothing(
-    store: ContractStore, fresh_tenant: str
-) -> None:
+async def test_turn_without_tokens_is_empty(store: ContractStore, fresh_tenant: str) -> None:
     assert await store.tokens.read_token_events(fresh_tenant, "s", 1) == ()
     assert await store.tokens.measure_silence(fresh_tenant, "s", 1) is None
 
 
-async def test_silence_runs_from_the_last_token_by_the_clock_of_the_store(
+async def test_silence_is_measured_from_the_last_token_by_the_clock_of_the_store(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     await publish_tokens(store, fresh_tenant, build_tokens(1))
@@ -99,7 +97,7 @@ async def test_silence_runs_from_the_last_token_by_the_clock_of_the_store(
     assert 0 <= first <= second < 60
 
 
-async def test_a_watcher_gets_what_is_held_and_what_comes(
+async def test_watcher_receives_stored_and_new_tokens(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     await publish_tokens(store, fresh_tenant, build_tokens(50))
@@ -111,7 +109,7 @@ async def test_a_watcher_gets_what_is_held_and_what_comes(
         await speaking
 
 
-async def test_a_watcher_of_one_turn_hears_no_other(
+async def test_watcher_of_one_turn_receives_no_other_turn(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     async with watch_tokens(store.tokens, fresh_tenant) as watched:
@@ -120,7 +118,7 @@ async def test_a_watcher_of_one_turn_hears_no_other(
         assert await take_items(watched, 1) == [build_closed("")]
 
 
-async def test_a_slow_watcher_misses_nothing(store: ContractStore, fresh_tenant: str) -> None:
+async def test_slow_watcher_misses_nothing(store: ContractStore, fresh_tenant: str) -> None:
     await publish_tokens(store, fresh_tenant, build_tokens(1))
     async with watch_tokens(store.tokens, fresh_tenant) as watched:
         assert await take_items(watched, 1) == build_tokens(1)
@@ -136,7 +134,7 @@ async def test_a_slow_watcher_misses_nothing(store: ContractStore, fresh_tenant:
         ]
 
 
-async def test_a_token_of_a_later_release_is_passed_over(
+async def test_token_of_a_later_release_is_skipped(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     subject = f"tokens.{fresh_tenant}.s.1"
@@ -147,7 +145,7 @@ async def test_a_token_of_a_later_release_is_passed_over(
         assert await take_items(watched, 1) == build_tokens(1)
 
 
-async def test_tokens_lost_in_memory_are_gone_and_the_watcher_hears_what_comes_after() -> None:
+async def test_watcher_continues_after_tokens_are_lost_from_memory() -> None:
     lost = MemoryTokenStream()
     await lost.publish_token("t", "s", 1, build_tokens(1)[0])
     async with watch_tokens(lost, "t") as watched:
@@ -158,7 +156,7 @@ async def test_tokens_lost_in_memory_are_gone_and_the_watcher_hears_what_comes_a
         assert await take_items(watched, 1) == [build_closed("")]
 
 
-async def test_without_a_stream_speaking_fails_quietly_and_closing_says_so(
+async def test_without_a_stream_publishing_fails_silently_and_confirmation_returns_false(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     async with open_connection(own_server.url) as connection:  # there is no stream yet
@@ -169,7 +167,7 @@ async def test_without_a_stream_speaking_fails_quietly_and_closing_says_so(
         assert await on.tokens.measure_silence(fresh_tenant, "s", 1) is None
 
 
-async def test_a_server_that_restarts_forgets_tokens_and_a_watcher_hears_those_that_come_after(
+async def test_server_restart_discards_tokens_and_a_watcher_receives_later_ones(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     made_again = asyncio.Event()

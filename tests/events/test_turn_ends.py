@@ -15,22 +15,22 @@ REDACTED = ReplyRedacted(turn=3, reason="secret", rule="r", replacement=PlainTex
 
 
 @pytest.mark.parametrize("name", build_samples())
-def test_a_turn_ends_with_one_of_four_events_and_with_no_other(name: str) -> None:
+def test_exactly_four_event_types_end_a_turn(name: str) -> None:
     event = build_samples()[name]
     ends = any(event.type == f"turnlog.{kind}.v1" for kind in END_TYPES)
     assert find_turn_end(event) is (event if ends else None)
 
 
-def test_a_redaction_ends_a_turn_that_has_not_ended_and_no_other() -> None:
+def test_redaction_ends_only_a_turn_that_has_not_ended() -> None:
     assert find_turn_end(REDACTED, ended={1, 2}) is REDACTED
     assert find_turn_end(REDACTED, ended={3}) is None
 
 
-def test_a_second_reply_is_an_end_even_of_a_turn_that_has_ended() -> None:
+def test_second_reply_is_an_end_even_of_a_turn_that_has_ended() -> None:
     again = TurnCompleted(turn=3, text=PlainText(text="Again."))
     assert find_turn_end(again, ended={3}) is again
 
 
-def test_an_event_ends_only_its_own_turn() -> None:
+def test_event_ends_only_its_own_turn() -> None:
     assert is_end_of_turn(REDACTED, 3)
     assert not is_end_of_turn(REDACTED, 4)

@@ -43,7 +43,7 @@ async def publish_much(connection: NatsConnection) -> None:
 
 
 @pytest.mark.slow("a nats-server stops or starts")
-async def test_a_connection_leaves_a_vanished_server_whatever_it_had_to_send(nats_url: str) -> None:
+async def test_idle_and_busy_connections_leave_a_vanished_server(nats_url: str) -> None:
     # Twelve seconds, because that is what is shown.
     async with (
         run_fault_proxy(nats_url) as proxy,
@@ -59,7 +59,7 @@ async def test_a_connection_leaves_a_vanished_server_whatever_it_had_to_send(nat
         proxy.reset_faults()
 
 
-async def test_a_server_that_accepts_connections_and_says_nothing_does_not_answer(
+async def test_server_that_accepts_connections_but_sends_nothing_is_not_answering(
     nats_url: str,
 ) -> None:
     async with run_fault_proxy(nats_url) as proxy, open_connection(proxy.url) as connection:

@@ -58,7 +58,7 @@ class RunningRole:
     health: str
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class AttackedService:
     """A running service that tests attack."""
 
@@ -211,7 +211,7 @@ async def run_attacked_service(
     port = find_free_port()
     async with (
         OpenAIServer(AgentAnswer(EchoAnswer(pace=0.002))) as provider,
-        await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder / "nats", monitor=True)) as server,
         connect_service(f"http://127.0.0.1:{port}", server.url) as service,
     ):
         places = {
@@ -224,7 +224,15 @@ async def run_attacked_service(
             run_role_proxies(server.url) as network,
             run_process_host(folder, variables) as host,
         ):
-            attacked = AttackedService(folder, host, server, provider, service, places, network)
+            attacked = AttackedService(
+                folder=folder,
+                machine=host,
+                server=server,
+                provider=provider,
+                service=service,
+                places=places,
+                network=network,
+            )
             for role in STARTED_ROLES:
                 await attacked.start_role(role)
             await attacked.wait_until_ready()

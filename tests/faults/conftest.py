@@ -25,4 +25,4 @@ def history() -> ClientHistory:
 
 @pytest.fixture
 def client(attacked: AttackedService, history: ClientHistory) -> AttackClient:
-    return AttackClient(attacked.service.http, history)
+    return AttackClient(http=attacked.service.http, history=history)

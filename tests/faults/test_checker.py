@@ -38,10 +38,39 @@ TWO_TURNS = given(
     *(KeyedCommand(submit_turn("Two"), "k-2"), claim_turn(), complete_turn("So: Two")),
 )
 TRIES = [
-    CommandTry(SESSION, "open", "open", None, 0, 1, 201, {"sequence": 1}),
-    CommandTry(SESSION, "submit", "k-1", "One", 2, 3, None),
-    CommandTry(SESSION, "submit", "k-1", "One", 3, 4, 202, {"turn": 1, "sequence": 2}),
-    CommandTry(SESSION, "submit", "k-2", "Two", 5, 6, 202, {"turn": 2, "sequence": 5}),
+    CommandTry(
+        session=SESSION,
+        what="open",
+        key="open",
+        text=None,
+        asked_at=0,
+        told_at=1,
+        status=201,
+        body={"sequence": 1},
+    ),
+    CommandTry(
+        session=SESSION, what="submit", key="k-1", text="One", asked_at=2, told_at=3, status=None
+    ),
+    CommandTry(
+        session=SESSION,
+        what="submit",
+        key="k-1",
+        text="One",
+        asked_at=3,
+        told_at=4,
+        status=202,
+        body={"turn": 1, "sequence": 2},
+    ),
+    CommandTry(
+        session=SESSION,
+        what="submit",
+        key="k-2",
+        text="Two",
+        asked_at=5,
+        told_at=6,
+        status=202,
+        body={"turn": 2, "sequence": 5},
+    ),
 ]
 ROW: tuple[object, ...] = (SESSION, 2)
 
@@ -63,7 +92,9 @@ def build_evidence(
     rows = {"turns": [ROW]}
     at = START + timedelta(hours=1)
     log = {SESSION: session.events}
-    return CheckedEvidence(history, log, at, live=rows, rebuilt=rows, reply_to=reply_to)
+    return CheckedEvidence(
+        history=history, log=log, at=at, live=rows, rebuilt=rows, reply_to=reply_to
+    )
 
 
 def replace_try(number: int, **changes: object) -> list[CommandTry]:
@@ -100,7 +131,7 @@ def alter_text() -> SessionScenario:
     return replace(TWO_TURNS, events=(replace(first, stored=b"{}"), *others))
 
 
-def test_nothing_is_found_where_nothing_is_wrong() -> None:
+def test_checker_reports_nothing_for_faultless_evidence() -> None:
     assert check_evidence(build_evidence()) == ()
 
 
@@ -197,5 +228,5 @@ PLANTED = {
 
 
 @pytest.mark.parametrize(("fault", "planted"), PLANTED.values(), ids=PLANTED)
-def test_a_planted_fault_is_found_by_its_name(fault: str, planted: CheckedEvidence) -> None:
+def test_planted_fault_is_reported_by_its_name(fault: str, planted: CheckedEvidence) -> None:
     assert fault in {finding.fault for finding in check_evidence(planted)}

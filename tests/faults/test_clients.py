@@ -32,7 +32,7 @@ async def submit_once(client: AttackClient, key: str, text: str) -> CommandTry:
 @pytest.mark.promise("P3", "P5")
 @pytest.mark.parametrize("count", [2, 50])
 @pytest.mark.parametrize(("blueprint", "winners"), [("rejecting", 1), ("assistant", None)])
-async def test_of_commands_at_once_each_wins_or_is_told_that_it_lost(
+async def test_concurrent_commands_each_succeed_or_return_409(
     attacked: AttackedService,
     client: AttackClient,
     history: ClientHistory,
@@ -55,7 +55,7 @@ async def test_of_commands_at_once_each_wins_or_is_told_that_it_lost(
 
 
 @pytest.mark.promise("P4")
-async def test_a_command_is_known_again_after_every_process_was_started_anew(
+async def test_command_is_recognised_by_its_key_after_restart_of_every_process(
     attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
     await client.open_session()
@@ -75,7 +75,7 @@ async def test_a_command_is_known_again_after_every_process_was_started_anew(
 
 
 @pytest.mark.promise("P7")
-async def test_the_provider_is_left_as_soon_as_a_turn_is_cancelled(
+async def test_cancelled_turn_closes_the_provider_connection_at_once(
     attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
     exchange_count = len(attacked.provider.exchanges)
@@ -98,7 +98,7 @@ async def test_the_provider_is_left_as_soon_as_a_turn_is_cancelled(
 
 
 @pytest.mark.promise("P8", "P14")
-async def test_five_hundred_watchers_come_back_at_once_and_all_hear_the_same(
+async def test_five_hundred_watchers_reconnect_at_once_and_receive_the_same_reply(
     attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
     gate, exchange_count = asyncio.Event(), len(attacked.provider.exchanges)

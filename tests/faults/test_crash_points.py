@@ -30,7 +30,7 @@ PAUSES = (
 
 @pytest.mark.promise("P1", "P4", "P6", "P7", "P8", "P9", "P10")
 @pytest.mark.parametrize("crash", KILLS, ids=str)
-async def test_a_crash_breaks_no_promise(
+async def test_crash_breaks_no_promise(
     attacked: AttackedService, client: AttackClient, history: ClientHistory, crash: CrashPoint
 ) -> None:
     conversation = asyncio.create_task(client.run_conversation(2))
@@ -46,7 +46,7 @@ async def test_a_crash_breaks_no_promise(
 @pytest.mark.parametrize(
     "crash", AGENT_CRASH_POINTS if RUN_EVERYTHING else AGENT_CRASH_POINTS[1:10:4], ids=str
 )
-async def test_u16_a_crash_in_a_turn_of_several_calls_repeats_nothing_that_must_not_be(
+async def test_u16_crash_in_a_turn_of_several_calls_repeats_nothing_that_must_run_once(
     attacked: AttackedService, client: AttackClient, history: ClientHistory, crash: CrashPoint
 ) -> None:
     conversation = asyncio.create_task(client.run_conversation(1, "errand"))
@@ -61,7 +61,7 @@ async def test_u16_a_crash_in_a_turn_of_several_calls_repeats_nothing_that_must_
 
 @pytest.mark.promise("P6", "P7", "P8", "P10")
 @pytest.mark.parametrize("crash", PAUSES, ids=str)
-async def test_a_process_that_stops_at_a_point_and_goes_on_breaks_no_promise(
+async def test_process_that_stops_at_a_point_and_continues_breaks_no_promise(
     attacked: AttackedService, client: AttackClient, history: ClientHistory, crash: CrashPoint
 ) -> None:
     attacked.set_stop_point(crash.role, crash.points[0])

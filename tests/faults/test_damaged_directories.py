@@ -176,7 +176,7 @@ def damaged(
     return directory
 
 
-def test_the_table_has_a_row_for_every_damage() -> None:
+def test_table_has_a_row_for_every_damage() -> None:
     assert read_table().keys() == DAMAGES.keys()
 
 
@@ -186,7 +186,7 @@ ROWS = select_rows(DAMAGES, SUITE)
 @pytest.mark.slow("processes are attacked and have to recover")
 @pytest.mark.parametrize(("damaged", "row"), [(name, name) for name in ROWS], indirect=["damaged"])
 @pytest.mark.promise("P17")
-def test_a_damaged_directory_is_described_as_the_table_says(
+def test_damaged_directory_is_reported_as_the_table_states(
     damaged: DamagedDirectory, row: str, tmp_path: Path
 ) -> None:
     verify, readiness, start = read_table()[row]

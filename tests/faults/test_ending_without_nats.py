@@ -22,11 +22,11 @@ pytestmark = [
 
 
 @pytest.mark.promise("P20")
-async def test_every_role_ends_in_good_order_while_nats_is_gone(
+async def test_every_role_exits_cleanly_while_nats_is_unreachable(
     tmp_path: Path, history: ClientHistory
 ) -> None:
     async with run_attacked_service(tmp_path) as attacked:
-        client = AttackClient(attacked.service.http, history)
+        client = AttackClient(http=attacked.service.http, history=history)
         attacked.provider.queue_behaviours(EchoAnswer(gates={1: asyncio.Event()}))
         await client.open_session()
         turn = await client.submit_turn()

@@ -21,7 +21,7 @@ STEPS = 40 if RUN_EVERYTHING else 20
 
 @pytest.mark.promise("P1", "P3", "P4", "P6", "P7", "P8", "P9", "P10")
 @pytest.mark.timeout(7200 if RUN_EVERYTHING else 900)
-def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_path: Path) -> None:
+def test_service_matches_its_model_in_any_order_of_actions(tmp_path: Path) -> None:
     lived: list[ClientHistory] = []
     with run_background_service(tmp_path) as stage:
         run_state_machine_as_test(

@@ -61,10 +61,10 @@ async def read_system_prompt(at: AttackedService, client: AttackClient) -> str:
 
 
 @pytest.mark.promise("P18")
-async def test_a_session_keeps_the_prompts_it_began_with_also_in_processes_started_anew(
+async def test_session_keeps_its_pinned_prompts_after_edits_and_restarts(
     attacked: AttackedService, history: ClientHistory
 ) -> None:
-    old, new = (AttackClient(attacked.service.http, history) for _ in range(2))
+    old, new = (AttackClient(http=attacked.service.http, history=history) for _ in range(2))
     await old.open_session("edited")
     first = await read_system_prompt(attacked, old)
     assert "Persona of version 1." in first

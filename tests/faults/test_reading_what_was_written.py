@@ -29,7 +29,7 @@ async def write_turn(attacked: AttackedService, client: AttackClient) -> int:
 
 
 @pytest.mark.promise("P12")
-async def test_while_the_projector_stands_still_nobody_is_shown_old_rows_as_new(
+async def test_stopped_projector_never_serves_old_rows_as_current(
     attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
     await client.run_conversation(1)

@@ -42,7 +42,7 @@ async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[At
 @pytest.mark.parametrize(
     "attack", select_rows(ATTACKS, SUITE).values(), ids=select_rows(ATTACKS, SUITE)
 )
-async def test_an_attack_breaks_no_promise(
+async def test_attack_breaks_no_promise(
     attacked: AttackedService, history: ClientHistory, attack: Attack
 ) -> None:
     async with run_load(attacked, history) as load:
@@ -53,7 +53,7 @@ async def test_an_attack_breaks_no_promise(
 
 
 @pytest.mark.promise("P1")
-async def test_everything_is_killed_again_and_again(
+async def test_repeated_kills_of_every_process_break_no_promise(
     attacked: AttackedService, history: ClientHistory
 ) -> None:
     async with run_load(attacked, history) as load:

@@ -72,7 +72,7 @@ async def find_submitted_place(at: AttackedService, session: str) -> int:
 @pytest.mark.parametrize(
     ("point", "known"), select_rows(POINTS, SUITE).items(), ids=select_rows(POINTS, SUITE)
 )
-async def test_a_zombie_is_heard_of_its_cost_and_of_nothing_else(
+async def test_superseded_worker_records_its_cost_and_nothing_else(
     attacked: AttackedService,
     client: AttackClient,
     history: ClientHistory,

@@ -78,12 +78,12 @@ class CrashingSession:
     async def open_session(self) -> None:
         blueprint = self.material.blueprint
         command = OpenSession(
-            await self.house.blueprints.store_blueprint(TENANT, blueprint),
-            blueprint.default_profile,
-            compute_history_reach(blueprint),
-            {"task": "lucky-draw", "locale": "lt"},
-            await self.house.blueprints.store_cartridge(TENANT, self.material.cartridge),
-            require_phase_graph(self.material),
+            blueprint=await self.house.blueprints.store_blueprint(TENANT, blueprint),
+            profile=blueprint.default_profile,
+            reach=compute_history_reach(blueprint),
+            attributes={"task": "lucky-draw", "locale": "lt"},
+            cartridge=await self.house.blueprints.store_cartridge(TENANT, self.material.cartridge),
+            phases=require_phase_graph(self.material),
         )
         await self.send_command(command)
 
@@ -93,7 +93,9 @@ class CrashingSession:
 
     async def submit_text(self, text: str) -> None:
         policies = self.material.blueprint.policies
-        await self.send_command(SubmitTurn(text, policies, require_phase_graph(self.material)))
+        await self.send_command(
+            SubmitTurn(text=text, policies=policies, phases=require_phase_graph(self.material))
+        )
 
     def start_worker(self) -> TurnRunner:
         """Start a worker that takes over whatever another one has left."""

@@ -78,7 +78,7 @@ class UserRequest:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerAction:
     """A worker answers the open turn; after some steps another request comes or the worker dies.
 
@@ -143,7 +143,7 @@ def shrink_budget(blueprint: Blueprint) -> Blueprint:
 
 
 TIGHT_MATERIAL: Final = SessionMaterial(
-    shrink_budget(load_shipped_material("lucky-draw").blueprint), CARTRIDGE
+    blueprint=shrink_budget(load_shipped_material("lucky-draw").blueprint), cartridge=CARTRIDGE
 )
 
 

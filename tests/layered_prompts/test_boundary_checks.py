@@ -56,7 +56,7 @@ async def tutor_service(
         *("self harm", "selfharm", "SELF-HARM", "self-harming", "suicidal"),
     ],
 )
-async def test_t4_words_of_the_boundaries_are_withheld_with_and_without_accents_and_spaces(
+async def test_t4_boundary_terms_are_withheld_with_and_without_accents_and_spaces(
     tutor_service: TutorService, words: str
 ) -> None:
     session = await tutor_service.open_session(DRAW)
@@ -78,7 +78,7 @@ async def test_t4_words_of_the_boundaries_are_withheld_with_and_without_accents_
     ("words", "rule"),
     [("self harm", "boundaries"), ("selfharm", "boundaries"), ("savizalos", "boundary-terms")],
 )
-async def test_t4_each_task_has_its_boundaries_and_their_words(
+async def test_t4_each_task_has_its_own_boundaries_and_terms(
     tutor_service: TutorService, words: str, rule: str
 ) -> None:
     session = await tutor_service.open_dialogue(SHARE)
@@ -87,7 +87,7 @@ async def test_t4_each_task_has_its_boundaries_and_their_words(
     assert redacted.rule == rule
 
 
-async def test_t4_words_that_only_resemble_those_of_the_boundaries_pass(
+async def test_t4_texts_that_only_resemble_boundary_terms_pass(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session(DRAW)
@@ -110,7 +110,7 @@ def judged_blueprint(tutor_service: TutorService) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("judged_blueprint")
-async def test_t4_a_model_that_judges_withholds_what_no_word_gives_away(
+async def test_t4_judging_model_withholds_replies_that_no_term_reveals(
     tutor_service: TutorService, provider: OpenAIServer
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -139,7 +139,7 @@ async def test_t4_a_model_that_judges_withholds_what_no_word_gives_away(
 
 
 @pytest.mark.usefixtures("judged_blueprint")
-async def test_t4_a_reply_that_the_judge_could_not_read_is_never_shown(
+async def test_t4_reply_with_an_unreadable_verdict_is_never_shown(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()

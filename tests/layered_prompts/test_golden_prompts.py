@@ -63,7 +63,7 @@ def build_full_session() -> TutorSession:
 
 def build_sparse_session() -> TutorSession:
     """One file, one filled field, no choices."""
-    material = SessionMaterial(load_shipped_material(SHARE).blueprint, SPARSE)
+    material = SessionMaterial(blueprint=load_shipped_material(SHARE).blueprint, cartridge=SPARSE)
     return (
         open_tutor_session(material, {"persona": PERSONA}, locale="fr")
         .submit_text("Why?")
@@ -74,7 +74,9 @@ def build_sparse_session() -> TutorSession:
 def build_empty_session() -> TutorSession:
     """No file, no field, and nothing is said."""
     return (
-        open_tutor_session(SessionMaterial(load_shipped_material(SHARE).blueprint, LEAST), {})
+        open_tutor_session(
+            SessionMaterial(blueprint=load_shipped_material(SHARE).blueprint, cartridge=LEAST), {}
+        )
         .submit_text("")
         .answer_turn("")
     )
@@ -109,7 +111,7 @@ VARIANTS: dict[str, Callable[[], TutorSession]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_prompt_is_as_it_was(variant: str) -> None:
+def test_prompt_matches_its_golden_file(variant: str) -> None:
     file = GOLDEN / f"{variant.replace(' ', '-')}.txt"
     found = format_prompt(VARIANTS[variant]().assembled)
     if not file.exists():
@@ -118,13 +120,13 @@ def test_a_prompt_is_as_it_was(variant: str) -> None:
     assert found == file.read_text()
 
 
-def test_no_golden_file_is_left_that_nobody_draws() -> None:
+def test_every_golden_file_belongs_to_a_test_case() -> None:
     drawn_files = {f"{variant.replace(' ', '-')}.txt" for variant in VARIANTS}
     assert {file.name for file in GOLDEN.iterdir()} == drawn_files
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_layer_that_is_absent_leaves_no_gap(variant: str) -> None:
+def test_absent_layer_leaves_no_blank_lines(variant: str) -> None:
     system = VARIANTS[variant]().assembled.request.messages[0].content
     assert system == system.strip("\n")
     assert "\n\n\n" not in system

@@ -35,7 +35,7 @@ async def hold_debrief(room: TutorService, session: str) -> str:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_t8_a_debrief_that_was_cancelled_or_withheld_is_held_again_until_it_was_shown(
+async def test_t8_cancelled_or_withheld_debrief_is_repeated_until_it_is_shown(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session(DRAW)
@@ -72,7 +72,7 @@ async def test_t8_a_debrief_that_was_cancelled_or_withheld_is_held_again_until_i
     assert (told.status_code, told.json()["code"]) == (409, "phase-takes-no-turns")
 
 
-def test_t8_what_forbids_to_name_a_pattern_holds_while_the_dialogue_lasts() -> None:
+def test_t8_ban_on_naming_a_pattern_applies_only_during_the_dialogue() -> None:
     forbidding = [
         (file.name, sentence)
         for file in (SHIPPED_BLUEPRINTS / "trickster").rglob("*.md")
@@ -84,7 +84,7 @@ def test_t8_what_forbids_to_name_a_pattern_holds_while_the_dialogue_lasts() -> N
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_t9_a_later_call_with_another_provider_uses_the_snapshot_after_a_restart(
+async def test_t9_later_call_with_another_provider_uses_the_snapshot_after_a_restart(
     provider: OpenAIServer, tmp_path: Path
 ) -> None:
     """One session begins with a provider without files of its own, one with a provider that has."""

@@ -126,7 +126,7 @@ def build_share_prompt(
     return "\n\n".join([*files, TASK, LIMITS, language, PATH, *([note] if note else [])])
 
 
-async def test_what_is_driven_is_the_shipped_blueprint_with_its_cartridge_and_files(
+async def test_tested_blueprint_cartridge_and_files_are_the_shipped_ones(
     tutor_service: TutorService,
 ) -> None:
     """The folder is a copy, so that a test may edit a file; the record has the shipped digests."""
@@ -145,7 +145,7 @@ async def test_what_is_driven_is_the_shipped_blueprint_with_its_cartridge_and_fi
     }
 
 
-async def test_t1_layers_stand_in_order_joined_by_a_blank_line_and_absent_ones_leave_no_trace(
+async def test_t1_layers_are_in_order_joined_by_a_blank_line_and_absent_ones_leave_no_trace(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -158,7 +158,7 @@ async def test_t1_layers_stand_in_order_joined_by_a_blank_line_and_absent_ones_l
     assert absent == {"provider": "nothing to say", "redaction_note": "when reply_redacted"}
 
 
-async def test_t2_a_file_is_the_tasks_own_else_the_default_else_none_and_the_provider_a_tasks_only(
+async def test_t2_prompt_file_is_that_of_the_task_or_the_default_and_provider_file_task_only(
     tutor_service: TutorService,
 ) -> None:
     with edit_file(tutor_service.trickster / "default/behaviour.md", None):
@@ -184,7 +184,7 @@ async def test_t2_a_file_is_the_tasks_own_else_the_default_else_none_and_the_pro
     }
 
 
-async def test_t3_the_task_stands_under_its_heading_and_an_empty_field_leaves_no_line(
+async def test_t3_task_is_under_its_heading_and_an_empty_field_leaves_no_line(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session(tutor_service.write_task("bare", BARE))
@@ -195,7 +195,7 @@ async def test_t3_the_task_stands_under_its_heading_and_an_empty_field_leaves_no
 
 
 @pytest.mark.parametrize("levels", ["[]", "[full_history]", "[learning_profile, what_not]"])
-async def test_t13_to_the_shipped_blueprint_every_level_is_session_only(
+async def test_t13_shipped_blueprint_treats_every_context_level_as_session_only(
     tutor_service: TutorService, levels: str
 ) -> None:
     plain, asking = ("session_only", levels.strip("[]").replace(", ", "-") or "none")
@@ -211,7 +211,7 @@ async def test_t13_to_the_shipped_blueprint_every_level_is_session_only(
     assert prompts[0].endswith(LANGUAGE)
 
 
-async def test_t4_a_cartridge_without_safety_limits_is_refused_at_opening_with_file_and_line(
+async def test_t4_cartridge_without_safety_limits_is_refused_at_opening_with_file_and_line(
     tutor_service: TutorService,
 ) -> None:
     unsafe = BARE.replace("intensity_ceiling: low", "intensity_ceiling: ''")
@@ -231,7 +231,7 @@ async def test_t4_a_cartridge_without_safety_limits_is_refused_at_opening_with_f
     assert (await tutor_service.service.http.get("/v1/sessions/never")).status_code == 404
 
 
-async def test_t4_the_safety_limits_stand_in_every_prompt(tutor_service: TutorService) -> None:
+async def test_t4_safety_limits_are_in_every_prompt(tutor_service: TutorService) -> None:
     session = await tutor_service.open_session("bare")
     await tutor_service.submit_and_watch(session, "Labas")
     limits = "## Safety limits\nStay away from: weapons\nIntensity at most: low"
@@ -248,7 +248,7 @@ async def test_t4_the_safety_limits_stand_in_every_prompt(tutor_service: TutorSe
         ({"locale": "tlh"}, "tlh"),
     ],
 )
-async def test_t5_the_language_is_always_named(
+async def test_t5_language_is_always_named(
     tutor_service: TutorService, attributes: dict[str, str], language: str
 ) -> None:
     session = await tutor_service.open_dialogue(**attributes)
@@ -264,7 +264,7 @@ async def test_t5_the_language_is_always_named(
         ("read", "Student selected 'Read it first'"),
     ],
 )
-async def test_t6_what_the_student_chose_stands_after_the_language(
+async def test_t6_choice_of_the_student_follows_the_language(
     tutor_service: TutorService, choice: str, label: str
 ) -> None:
     session = await tutor_service.open_dialogue(choice=choice)
@@ -273,7 +273,7 @@ async def test_t6_what_the_student_chose_stands_after_the_language(
     assert await tutor_service.fetch_system_prompt(session, "1.1") == expected
 
 
-async def test_t6_a_task_without_choices_ends_with_the_language(
+async def test_t6_task_without_choices_ends_with_the_language(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session(DRAW)
@@ -310,7 +310,7 @@ phases:
         (("right", "on"), ["Went right", "Went on"]),
     ],
 )
-async def test_t6_choices_with_a_label_are_told_in_order_and_without_any_nothing_is(
+async def test_t6_choices_with_a_label_are_listed_in_order_and_others_leave_no_line(
     tutor_service: TutorService, choices: tuple[str, ...], path: list[str] | None
 ) -> None:
     if not (tutor_service.trickster / "tasks/silent").exists():
@@ -326,7 +326,7 @@ async def test_t6_choices_with_a_label_are_told_in_order_and_without_any_nothing
     assert last == (expected if path else LANGUAGE)
 
 
-async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too_and_no_later_one(
+async def test_t7_redaction_note_is_in_the_next_call_and_its_retry_and_in_no_later_one(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -334,7 +334,7 @@ async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too
     await tutor_service.submit_and_watch(
         session, "Who are you?", answer_with_text("Hm. ", FORBIDDEN, "Soon.")
     )
-    tutor_service.provider.queue_behaviours(ModelRefusal(500))
+    tutor_service.provider.queue_behaviours(ModelRefusal(status=500))
     await tutor_service.submit_and_watch(session, "Pardon?", answer_with_text("A friend."))
     await tutor_service.submit_and_watch(session, "Really?", answer_with_text("Of course."))
     sent: list[Any] = [
@@ -352,7 +352,7 @@ async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too
     assert (first["text"], first["reply"], first["redacted"]) == ("Who are you?", REPLACEMENT, True)
 
 
-async def test_t8_a_debrief_starts_itself_reveals_the_same_data_and_sees_the_whole_history(
+async def test_t8_debrief_starts_itself_reveals_the_same_data_and_sees_the_whole_history(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -392,7 +392,7 @@ async def test_t8_a_debrief_starts_itself_reveals_the_same_data_and_sees_the_who
     assert (await tutor_service.fetch_session(session))["phase"] == "end"
 
 
-async def test_t8_a_debrief_that_failed_is_held_again_when_asked_for_without_a_text(
+async def test_t8_failed_debrief_is_repeated_when_requested_without_a_text(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -401,7 +401,7 @@ async def test_t8_a_debrief_that_failed_is_held_again_when_asked_for_without_a_t
             session, f"Why {n}?", answer_with_text(f"Because {n}.")
         )
     tutor_service.provider.queue_behaviours(
-        answer_with_signal("understood", "Well done."), ModelRefusal(401)
+        answer_with_signal("understood", "Well done."), ModelRefusal(status=401)
     )
     await tutor_service.watch_turn(
         session, await tutor_service.service.submit_turn(session, "I see it now.")
@@ -417,7 +417,7 @@ async def test_t8_a_debrief_that_failed_is_held_again_when_asked_for_without_a_t
 
 
 @pytest.mark.slow("whole sessions run on a service of their own")
-async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restarting_everything(
+async def test_t9_prompt_files_are_pinned_at_the_first_call_also_across_restarts(
     provider: OpenAIServer, tmp_path: Path
 ) -> None:
     async with prepare_tutor_host(tmp_path, provider) as host:
@@ -449,7 +449,7 @@ async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restar
             assert "\n\nNor here.\n\n" in system
 
 
-async def test_t9_a_file_that_was_not_there_at_the_first_call_is_never_seen_either(
+async def test_t9_file_missing_at_the_first_call_is_ignored_later(
     tutor_service: TutorService,
 ) -> None:
     persona, behaviour, safety = (
@@ -468,7 +468,7 @@ async def test_t9_a_file_that_was_not_there_at_the_first_call_is_never_seen_eith
     ) == await tutor_service.fetch_system_prompt(session, "1.1")
 
 
-async def test_t10_over_budget_the_oldest_pairs_go_first_and_the_system_prompt_stays(
+async def test_t10_over_budget_oldest_pairs_are_dropped_first_and_the_system_prompt_stays(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -509,7 +509,7 @@ async def list_phases(
     return [(event.phase, event.signal, event.forced) for event in entered]
 
 
-async def test_t11_the_tool_is_offered_from_min_exchanges_on_with_the_signals_of_the_phase(
+async def test_t11_tool_is_offered_from_min_exchanges_on_with_the_signals_of_the_phase(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -530,7 +530,7 @@ async def test_t11_the_tool_is_offered_from_min_exchanges_on_with_the_signals_of
     assert tutor_service.sent["tools"] == [tool]
 
 
-async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_and_changes_nothing(
+async def test_t11_early_or_unknown_signal_is_refused_and_recorded_without_effect(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -538,7 +538,7 @@ async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_an
         session, "One", answer_with_signal("understood", "Too early.")
     )
     invented = ModelAnswer(
-        ("Too clever.",),
+        tokens=("Too clever.",),
         tool_calls=(
             ("transition_phase", '{"signal": "victory"}'),
             ("transition_phase", "not JSON"),
@@ -561,7 +561,7 @@ async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_an
     ]  # fmt: skip
 
 
-async def test_t11_signals_follow_the_cartridge_and_most_exchanges_force_the_transition(
+async def test_t11_signals_follow_the_cartridge_and_max_exchanges_forces_the_transition(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session(DRAW)
@@ -595,12 +595,14 @@ async def test_t11_signals_follow_the_cartridge_and_most_exchanges_force_the_tra
     ]
 
 
-async def test_t11_an_answer_that_is_a_signal_and_no_word_ends_the_phase_too(
+async def test_t11_answer_with_a_signal_and_no_text_ends_the_phase(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session(DRAW)
     await tutor_service.submit_and_watch(session, "One")
-    wordless = ModelAnswer((), tool_calls=(("transition_phase", '{"signal": "understood"}'),))
+    wordless = ModelAnswer(
+        tokens=(), tool_calls=(("transition_phase", '{"signal": "understood"}'),)
+    )
     received = await tutor_service.submit_and_watch(
         session, "Two", wordless, answer_with_text("Now look.")
     )
@@ -608,7 +610,9 @@ async def test_t11_an_answer_that_is_a_signal_and_no_word_ends_the_phase_too(
     assert (await tutor_service.watch_turn(session, 3))[-1].json == {"debrief_complete": True}
 
 
-async def test_t11_a_phase_takes_only_what_it_offers(tutor_service: TutorService) -> None:
+async def test_t11_phase_accepts_only_turns_choices_and_signals_that_it_offers(
+    tutor_service: TutorService,
+) -> None:
     session = await tutor_service.open_session()
     taken = [
         await tutor_service.post_command(session, "turns", text="Labas"),
@@ -633,7 +637,7 @@ async def test_t11_a_phase_takes_only_what_it_offers(tutor_service: TutorService
     ]
 
 
-async def test_t11_a_closed_session_takes_no_choice_and_no_signal(
+async def test_t11_closed_session_refuses_choices_and_signals(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session()
@@ -645,14 +649,16 @@ async def test_t11_a_closed_session_takes_no_choice_and_no_signal(
     assert [each.json()["code"] for each in taken] == ["session-closed", "session-closed"]
 
 
-async def test_t11_a_teacher_may_send_a_signal_that_the_phase_offers(
+async def test_t11_teacher_can_send_a_signal_that_the_phase_offers(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
     for n in range(2):
         await tutor_service.submit_and_watch(session, f"Why {n}?")
     gate = asyncio.Event()
-    tutor_service.provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    tutor_service.provider.queue_behaviours(
+        ModelAnswer(tokens=("Never ", "heard."), gates={1: gate})
+    )
     turn = await tutor_service.service.submit_turn(session, "And?")
     busy = await tutor_service.post_command(session, "phase", signal="understood")
     assert (busy.status_code, busy.json()["code"]) == (409, "turn-open")
@@ -668,7 +674,7 @@ async def test_t11_a_teacher_may_send_a_signal_that_the_phase_offers(
     assert (over.status_code, over.json()["code"]) == (409, "phase-takes-no-turns")
 
 
-async def test_t12_a_dialogue_streams_its_tokens_and_then_where_it_stands(
+async def test_t12_dialogue_streams_its_tokens_and_ends_with_the_phase_state(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -682,7 +688,7 @@ async def test_t12_a_dialogue_streams_its_tokens_and_then_where_it_stands(
     ]
 
 
-async def test_t12_a_redacted_reply_ends_with_the_reason_and_the_replacement(
+async def test_t12_redacted_reply_ends_the_stream_with_reason_and_replacement(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -698,16 +704,18 @@ async def test_t12_a_redacted_reply_ends_with_the_reason_and_the_replacement(
     assert topic[-1].json == {"reason": "it names self-harm", "replacement": REPLACEMENT}
 
 
-async def test_t12_a_turn_that_fails_or_is_cancelled_says_so(tutor_service: TutorService) -> None:
+async def test_t12_failed_or_cancelled_turn_ends_the_stream_with_its_event(
+    tutor_service: TutorService,
+) -> None:
     session = await tutor_service.open_dialogue()
-    tutor_service.provider.queue_behaviours(ModelRefusal(401))
+    tutor_service.provider.queue_behaviours(ModelRefusal(status=401))
     failed = await tutor_service.watch_turn(
         session, await tutor_service.service.submit_turn(session, "One")
     )
     assert list_event_names(failed) == ["failed"]
     assert failed[-1].json == {"code": "unauthorised", "retryable": False, "partial": ""}
     tutor_service.provider.queue_behaviours(
-        ModelAnswer(("Never. ", "Heard."), gates={1: asyncio.Event()})
+        ModelAnswer(tokens=("Never. ", "Heard."), gates={1: asyncio.Event()})
     )
     exchange_count = len(tutor_service.provider.exchanges)
     turn = await tutor_service.service.submit_turn(session, "Two")
@@ -718,13 +726,13 @@ async def test_t12_a_turn_that_fails_or_is_cancelled_says_so(tutor_service: Tuto
     assert (await tutor_service.watch_turn(session, turn))[-1].name == "cancelled"
 
 
-async def test_t12_an_attempt_that_is_given_up_is_announced_and_every_call_has_its_usage(
+async def test_t12_abandoned_attempt_is_announced_and_every_call_records_its_usage(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
-    broken = ModelAnswer(("Half. ", "An ans"), breaks=AnswerBreak(2, "disconnect"))
+    broken = ModelAnswer(tokens=("Half. ", "An ans"), breaks=AnswerBreak(2, "disconnect"))
     usage = {"prompt_tokens": 300, "completion_tokens": 20}
-    tutor_service.provider.queue_behaviours(broken, ModelAnswer(("Whole.",), usage=usage))
+    tutor_service.provider.queue_behaviours(broken, ModelAnswer(tokens=("Whole.",), usage=usage))
     turn = await tutor_service.service.submit_turn(session, "Labas")
     received = await tutor_service.watch_turn(session, turn)
     reset = list_event_names(received).index("attempt-reset")

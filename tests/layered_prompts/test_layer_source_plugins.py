@@ -81,7 +81,7 @@ def write_task(tutor_service: TutorService, name: str, levels: str) -> str:
     return tutor_service.write_task(name, CARTRIDGE.replace("TASK", name).replace("LEVELS", levels))
 
 
-async def test_t13_a_level_is_answered_by_a_layer_whose_source_a_package_brings(
+async def test_t13_context_level_is_supplied_by_a_layer_source_of_a_package(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session(
@@ -105,7 +105,7 @@ async def test_t13_a_level_is_answered_by_a_layer_whose_source_a_package_brings(
     ("name", "levels"),
     [("silent", "[]"), ("only", "[session_only]"), ("unknown", "[full_history]")],
 )
-async def test_t13_a_level_that_is_not_asked_for_or_not_known_is_session_only(
+async def test_t13_unrequested_or_unknown_level_is_session_only(
     tutor_service: TutorService, name: str, levels: str
 ) -> None:
     session = await tutor_service.open_session(write_task(tutor_service, name, levels))
@@ -117,10 +117,10 @@ async def test_t13_a_level_that_is_not_asked_for_or_not_known_is_session_only(
     (profile,) = [part for part in parts if part["layer"] == "profile"]
     assert (profile["treatment"], profile["rule"]) == ("absent", "when context learning_profile")
     logged = (tutor_service.trickster.parents[1] / "said").read_text()
-    assert ("context-unknown" in logged and "full_history" in logged) == (name == "unknown")
+    assert ("context-level-unknown" in logged and "full_history" in logged) == (name == "unknown")
 
 
-async def test_t13_a_source_that_no_package_registers_is_refused_at_opening(
+async def test_t13_unregistered_layer_source_is_refused_at_opening(
     tutor_service: TutorService,
 ) -> None:
     file = tutor_service.trickster / "blueprint.yaml"

@@ -51,7 +51,7 @@ def build_material(hold_back: HoldBack) -> SessionMaterial:
     blueprint = remove_retry_delays(DRAW.blueprint)
     written = blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["hold_back"] = hold_back
-    return SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
+    return SessionMaterial(blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge)
 
 
 MATERIALS: Final = {hold: build_material(hold) for hold in HOLDS}
@@ -98,7 +98,7 @@ async def feed_running_guard(
 
 @pytest.mark.parametrize("hold_back", HOLDS)
 @given(pieces=draw_chunks())
-def test_nothing_forbidden_is_ever_shown_and_a_reply_that_holds_it_never_ends_well(
+def test_forbidden_text_is_never_shown_and_a_reply_that_contains_it_is_a_violation(
     hold_back: HoldBack, pieces: tuple[str, ...]
 ) -> None:
     reply = "".join(pieces)
@@ -115,7 +115,7 @@ def test_nothing_forbidden_is_ever_shown_and_a_reply_that_holds_it_never_ends_we
 
 
 @given(draw_chunks())
-def test_a_held_back_sentence_is_shown_whole_or_not_at_all(pieces: tuple[str, ...]) -> None:
+def test_held_back_sentence_is_shown_whole_or_not_at_all(pieces: tuple[str, ...]) -> None:
     reply = "".join(pieces)
     texts, _ = feed_guard(build_guard(MATERIALS["sentence"]), pieces)
     for token in texts:
@@ -123,7 +123,7 @@ def test_a_held_back_sentence_is_shown_whole_or_not_at_all(pieces: tuple[str, ..
 
 
 @given(draw_chunks())
-def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[str, ...]) -> None:
+def test_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[str, ...]) -> None:
     texts, violation = feed_guard(build_guard(MATERIALS["reply"]), pieces)
     assert texts == ([] if violation else ["".join(pieces)])
 
@@ -132,7 +132,7 @@ def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[st
 @pytest.mark.parametrize("hold_back", HOLDS)
 @pytest.mark.parametrize("before", [0, 1, MATCH_REACH - 20, MATCH_REACH, 3 * MATCH_REACH])
 @pytest.mark.parametrize("size", [1, 7, 5_000])
-def test_what_is_forbidden_is_found_wherever_it_lies(
+def test_forbidden_text_is_found_at_any_position(
     hold_back: HoldBack, before: int, size: int
 ) -> None:
     reply = "so " * (before // 3) + f"Write to {SECRET} today. " + "so " * 1_000
@@ -143,7 +143,7 @@ def test_what_is_forbidden_is_found_wherever_it_lies(
 
 
 @pytest.mark.parametrize("hold_back", HOLDS)
-def test_a_reply_of_one_character_does_not_stop_the_guard_of_the_shipped_tutor(
+def test_reply_of_one_repeated_character_does_not_block_the_guard_of_the_shipped_tutor(
     hold_back: HoldBack,
 ) -> None:
     """A pattern that backtracks is busy for half a minute with the first 3,000 of them."""
@@ -154,7 +154,7 @@ def test_a_reply_of_one_character_does_not_stop_the_guard_of_the_shipped_tutor(
 
 @pytest.mark.parametrize("hold_back", HOLDS)
 @pytest.mark.parametrize("unit", ["@", "x", ". ", "\n", "a@"])
-def test_the_work_for_a_reply_grows_with_its_length_only(hold_back: HoldBack, unit: str) -> None:
+def test_work_of_the_guard_grows_linearly_with_the_reply(hold_back: HoldBack, unit: str) -> None:
     """With a search of the whole text at each release this reads 24 times a gigabyte and more."""
     searched = 0
 
@@ -163,7 +163,7 @@ def test_the_work_for_a_reply_grows_with_its_length_only(hold_back: HoldBack, un
         searched += len(text)
 
     pieces = [unit * 40] * 5_000
-    guard = OutputGuard(hold_back, (("count", count_characters),))
+    guard = OutputGuard(hold_back=hold_back, rules=(("count", count_characters),))
     texts, violation = feed_guard(guard, pieces)
     assert (violation, "".join(texts)) == (None, "".join(pieces))
     length = len("".join(pieces))
@@ -171,7 +171,7 @@ def test_the_work_for_a_reply_grows_with_its_length_only(hold_back: HoldBack, un
 
 
 @pytest.mark.parametrize("hold_back", ["none", "sentence"])
-def test_a_rule_about_the_beginning_of_a_reply_does_not_end_it_in_the_middle(
+def test_rule_about_the_beginning_of_a_reply_does_not_end_it_in_the_middle(
     hold_back: HoldBack,
 ) -> None:
     searched = 0
@@ -182,7 +182,7 @@ def test_a_rule_about_the_beginning_of_a_reply_does_not_end_it_in_the_middle(
         return None if text.startswith("Begin") else "it does not begin so"
 
     pieces = ["Begin. ", *["And on. "] * 5_000]
-    guard = OutputGuard(hold_back, (("beginning", find_late_beginning),))
+    guard = OutputGuard(hold_back=hold_back, rules=(("beginning", find_late_beginning),))
     texts, violation = feed_guard(guard, pieces)
     assert (violation, "".join(texts)) == (None, "".join(pieces))
     assert len(texts) > MATCH_REACH // 8, "no more is held back than it must"
@@ -192,7 +192,9 @@ def test_a_rule_about_the_beginning_of_a_reply_does_not_end_it_in_the_middle(
 async def test_patterns_are_compiled_once_when_a_session_is_loaded() -> None:
     written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["rules"] = [{"name": "rare", "pattern": "a rare secret"}]
-    play = CrashingSession(SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge))
+    play = CrashingSession(
+        SessionMaterial(blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge)
+    )
     await play.open_session()
     state = await play.house.sessions.load_state(TENANT, SESSION)
     assert state
@@ -212,7 +214,7 @@ def note_thread(text, options):
 """
 
 
-async def test_a_registered_check_runs_in_a_thread_because_it_may_take_any_time(
+async def test_registered_check_runs_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "noted_check.py").write_text(NOTED_CHECK)
@@ -226,16 +228,18 @@ async def test_a_registered_check_runs_in_a_thread_because_it_may_take_any_time(
     written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["rules"] = [{"name": "noted", "check": "noted"}]
     written["policies"]["safety"]["hold_back"] = "none"
-    material = SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
+    material = SessionMaterial(
+        blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge
+    )
     assert await build_guard(material).add_text("Hello.") == "Hello."
     (thread,) = import_module("noted_check").threads
     assert thread != threading.get_ident()
 
 
-async def test_a_session_that_pinned_another_pattern_is_refused_with_what_to_do() -> None:
+async def test_session_with_an_unusable_pinned_pattern_is_refused_with_a_fix() -> None:
     written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["rules"] = [{"name": "old", "pattern": "(?=a)b"}]
-    pinned = SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
+    pinned = SessionMaterial(blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge)
     with pytest.raises(Refused) as refused:
         build_guard(pinned)
     assert "the pattern of the rule `old` cannot be used: look-ahead" in refused.value.detail
@@ -257,7 +261,7 @@ async def publish_reply(hold_back: HoldBack, *pieces: str) -> tuple[CrashingSess
     ("hold_back", "published_count", "withheld_count"),
     [("none", 3, 4), ("sentence", 1, 5), ("reply", 0, 5)],
 )
-async def test_what_is_withheld_lies_in_a_blob_that_the_record_names_and_nowhere_else(
+async def test_withheld_text_is_stored_only_in_the_blob_that_its_event_names(
     hold_back: HoldBack, published_count: int, withheld_count: int
 ) -> None:
     pieces = ("Ask me. ", "At trick", "@exa", "mple.org.", " Soon.")
@@ -287,11 +291,11 @@ TERMS: JsonValue = {"en": ["self-harm*"], "lt": ["savižal*", "žaloti save"]}
         "Apie SAVIZALOS temą.", "Kam žaloti  save?", "Kam zaloti save?", "sa\u200bvižala",
     ],
 )  # fmt: skip
-def test_a_term_is_found_whatever_its_case_accents_spacing_and_ending(text: str) -> None:
+def test_term_is_found_regardless_of_case_accents_spacing_and_ending(text: str) -> None:
     assert asyncio.run(find_listed_topic(text, TERMS))
 
 
-def test_of_a_long_list_the_first_term_is_named_and_few_patterns_are_compiled() -> None:
+def test_first_term_of_a_long_list_is_named_and_few_patterns_are_compiled() -> None:
     terms: list[JsonValue] = ["", "?!", *(f"forbidden word {number:03}*" for number in range(300))]
     compiled = compile_pattern.cache_info().misses
     assert asyncio.run(find_listed_topic("Nothing of it: word 299, forbidden.", terms)) is None
@@ -301,7 +305,7 @@ def test_of_a_long_list_the_first_term_is_named_and_few_patterns_are_compiled() 
 
 
 @pytest.mark.parametrize("text", ["Myself, harmless as I am.", "Savaitė be žalos.", "Save it."])
-def test_a_term_is_not_found_within_other_words(text: str) -> None:
+def test_term_is_not_found_within_other_words(text: str) -> None:
     assert asyncio.run(find_listed_topic(text, TERMS)) is None
 
 
@@ -320,7 +324,7 @@ def test_a_term_is_not_found_within_other_words(text: str) -> None:
         ("Half the town, 8 of 10, shared it.", False),
     ],
 )
-async def test_the_shipped_rule_finds_contact_details_and_leaves_other_numbers(
+async def test_shipped_rule_finds_contact_details_and_ignores_other_numbers(
     text: str, *, withheld: bool
 ) -> None:
     guard = build_guard(DRAW)
@@ -342,9 +346,9 @@ async def judge_slowly(text: str) -> str | None:
 
 
 @pytest.mark.parametrize("length", [1, 3 * LONG_TEXT])
-async def test_a_check_that_waits_is_awaited_after_those_before_it(length: int) -> None:
+async def test_asynchronous_check_is_awaited_after_the_checks_before_it(length: int) -> None:
     rules = (("words", find_no), ("judge", judge_slowly))
-    guard, filling = OutputGuard("reply", rules), "so " * length
+    guard, filling = OutputGuard(hold_back="reply", rules=rules), "so " * length
     assert await guard.check_text(f"{filling} well") is None
     assert await guard.check_text(f"{filling} a sword") == GuardViolation(
         "judge", "it touches weapons"
@@ -354,8 +358,8 @@ async def test_a_check_that_waits_is_awaited_after_those_before_it(length: int) 
     )
 
 
-async def test_a_check_that_raises_fails_its_attempt_and_withholds_a_result_that_is_there() -> None:
-    guard = OutputGuard("reply", (("judge", judge_slowly),))
+async def test_check_that_raises_fails_its_attempt_and_withholds_an_existing_result() -> None:
+    guard = OutputGuard(hold_back="reply", rules=(("judge", judge_slowly),))
     await guard.add_text("It is unclear.")
     with pytest.raises(SafetyCheckFailure) as failed:
         await guard.release_rest()

@@ -42,7 +42,9 @@ BLUEPRINT: Final = remove_retry_delays(DRAW.blueprint)
 
 
 async def open_crashing_session(cartridge: dict[str, JsonValue] | None = None) -> CrashingSession:
-    play = CrashingSession(SessionMaterial(BLUEPRINT, cartridge or DRAW.cartridge))
+    play = CrashingSession(
+        SessionMaterial(blueprint=BLUEPRINT, cartridge=cartridge or DRAW.cartridge)
+    )
     await play.open_session()
     await play.submit_text("One")
     return play
@@ -65,7 +67,7 @@ def assert_noted_requests(play: CrashingSession, text: str) -> None:
         assert has_note(request) == (request.messages[-1]["content"] == text)
 
 
-async def test_the_next_turn_carries_the_note_all_its_tries_do_and_no_other_turn() -> None:
+async def test_next_turn_includes_the_note_in_all_its_attempts_and_no_other_turn_does() -> None:
     play = await open_crashing_session()
     await play.answer_turn(FORBIDDEN)
     await play.submit_text("Two")
@@ -96,7 +98,7 @@ async def iterate_worker_deaths(*, tries: int) -> AsyncGenerator[tuple[int, Cras
 
 @pytest.mark.slow("whole sessions run on a service of their own")
 @pytest.mark.parametrize("tries", [1, 2])
-async def test_a_worker_that_dies_anywhere_before_the_next_answer_neither_repeats_nor_loses_it(
+async def test_worker_crash_before_the_next_answer_neither_repeats_nor_loses_the_note(
     tries: int,
 ) -> None:
     steps = 0
@@ -110,7 +112,7 @@ async def test_a_worker_that_dies_anywhere_before_the_next_answer_neither_repeat
 
 
 @pytest.mark.slow("whole sessions run on a service of their own")
-async def test_a_worker_that_dies_anywhere_while_it_withholds_the_reply_changes_nothing() -> None:
+async def test_worker_crash_during_a_redaction_does_not_change_the_note() -> None:
     ended, step = False, 0
     while not ended:
         play = await open_crashing_session()
@@ -125,7 +127,7 @@ async def test_a_worker_that_dies_anywhere_while_it_withholds_the_reply_changes_
         step += 1
 
 
-async def test_a_debrief_after_a_withheld_reply_carries_it_wherever_its_worker_dies() -> None:
+async def test_debrief_after_a_withheld_reply_includes_the_note_despite_worker_crashes() -> None:
     ended, step = False, 0
     while not ended:
         play = await open_crashing_session(FORCED)
@@ -139,7 +141,7 @@ async def test_a_debrief_after_a_withheld_reply_carries_it_wherever_its_worker_d
         step += 1
 
 
-async def test_a_turn_that_fails_before_its_prompt_is_fixed_leaves_the_note_to_the_next() -> None:
+async def test_turn_that_fails_before_its_prompt_leaves_the_note_to_the_next_turn() -> None:
     play = await open_crashing_session()
     await play.answer_turn(FORBIDDEN)
     await play.submit_text("x" * 400_000)
@@ -150,7 +152,7 @@ async def test_a_turn_that_fails_before_its_prompt_is_fixed_leaves_the_note_to_t
     assert list_noted_turns(play) == {3}
 
 
-async def test_a_reply_withheld_by_a_person_is_noted_though_a_later_turn_has_failed() -> None:
+async def test_reply_redacted_by_a_person_is_noted_even_after_a_later_failed_turn() -> None:
     play = await open_crashing_session()
     await play.answer_turn("fine")
     await play.submit_text("Two")
@@ -162,7 +164,7 @@ async def test_a_reply_withheld_by_a_person_is_noted_though_a_later_turn_has_fai
     assert list_noted_turns(play) == {3}
 
 
-async def test_an_older_reply_withheld_by_a_person_is_no_previous_response() -> None:
+async def test_redaction_of_an_older_reply_adds_no_note() -> None:
     play = await open_crashing_session()
     await play.answer_turn("fine")
     await play.submit_text("Two")
@@ -173,7 +175,7 @@ async def test_an_older_reply_withheld_by_a_person_is_no_previous_response() -> 
     assert list_noted_turns(play) == set()
 
 
-async def test_a_call_that_stands_in_for_another_carries_the_note_as_the_other_did() -> None:
+async def test_superseding_call_includes_the_note_of_the_call_it_replaces() -> None:
     play = await open_crashing_session()
     await play.answer_turn("Hm.")
     await play.submit_text("Two")

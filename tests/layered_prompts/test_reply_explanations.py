@@ -36,7 +36,7 @@ def list_events(causes: list[dict[str, Any]]) -> list[str]:
     return [cause["event"] for cause in causes]
 
 
-async def test_t14_why_names_each_layer_of_the_exact_prompt_and_the_events_behind_it(
+async def test_t14_why_names_each_layer_of_the_exact_prompt_and_its_events(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
@@ -72,7 +72,9 @@ async def test_t14_why_names_each_layer_of_the_exact_prompt_and_the_events_behin
     assert (withheld["rule"], withheld["reason"]) == ("contact-details", "it matches a pattern")
 
 
-async def test_t14_why_names_what_was_cut_and_by_which_rule(tutor_service: TutorService) -> None:
+async def test_t14_why_names_the_cut_turns_and_the_rule_that_cut_them(
+    tutor_service: TutorService,
+) -> None:
     session = await tutor_service.open_dialogue()
     for letter in "abcd":
         await tutor_service.submit_and_watch(
@@ -90,7 +92,7 @@ async def test_t14_why_names_what_was_cut_and_by_which_rule(tutor_service: Tutor
     assert [each["content"][:1] for each in sent[1:]] == ["c", "c", "d"]
 
 
-async def test_t14_why_of_a_debrief_names_what_started_it_and_what_it_reveals(
+async def test_t14_why_of_a_debrief_names_its_trigger_and_the_data_it_reveals(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session(DRAW)

@@ -110,7 +110,7 @@ def play_session(actions: list[Action]) -> FinishedSession:
 
 @lessons
 @given(ACTIONS)
-def test_a_session_moves_only_along_the_edges_of_its_cartridge(actions: list[Action]) -> None:
+def test_session_moves_only_along_the_edges_of_its_cartridge(actions: list[Action]) -> None:
     phase, exchanges = None, 0
     for recorded in play_session(actions).events:
         match recorded.event:
@@ -148,7 +148,7 @@ def is_edge_open(entered: PhaseEntered, exchanges: int) -> bool:
 
 @lessons
 @given(ACTIONS)
-def test_every_call_reads_back_and_is_assembled_again_to_what_was_recorded_and_sent(
+def test_every_call_reads_back_and_reassembles_to_the_recorded_and_sent_prompt(
     actions: list[Action],
 ) -> None:
     session = play_session(actions)
@@ -172,7 +172,7 @@ def rebuild_digest(made: ReadBackCall, blobs: dict[str, str]) -> str:
     assert state is not None
     assert made.call.manifest.sequence == state.head.sequence
     manifest = made.call.manifest
-    call = PromptCall(manifest.kind, made.call.model, manifest.at)
+    call = PromptCall(kind=manifest.kind, model=made.call.model, at=manifest.at)
     places = {event.stream_sequence: event.event for event in made.before}
     plan = plan_prompt(TIGHT_MATERIAL, state, call)
     texts = {each: getattr(places[each.place], each.field).text for each in plan.needs.text_refs}
@@ -264,7 +264,7 @@ def _format_messages(messages: tuple[ChatMessage, ...]) -> str:
 
 @lessons
 @given(ACTIONS)
-def test_a_note_stands_in_all_calls_of_the_turn_after_a_withheld_reply_and_in_no_other(
+def test_note_is_in_all_calls_of_the_turn_after_a_withheld_reply_and_in_no_other(
     actions: list[Action],
 ) -> None:
     latest, note_due, noted_turn = 0, False, 0
@@ -285,7 +285,7 @@ def test_a_note_stands_in_all_calls_of_the_turn_after_a_withheld_reply_and_in_no
 
 @lessons
 @given(ACTIONS)
-def test_every_tool_that_is_called_returns_and_none_is_accepted_that_was_not_offered(
+def test_every_called_tool_returns_and_only_offered_signals_are_accepted(
     actions: list[Action],
 ) -> None:
     session = play_session(actions)

@@ -58,7 +58,7 @@ async def session(tutor_service: TutorService) -> AsyncIterator[str]:
         "/verify",
     ],
 )
-async def test_the_withheld_text_is_nowhere_that_people_and_programs_read(
+async def test_withheld_text_is_in_no_answer_of_the_service(
     tutor_service: TutorService, session: str, place: str
 ) -> None:
     answer = await tutor_service.service.http.get(f"/v1/sessions/{session}{place}")
@@ -66,7 +66,7 @@ async def test_the_withheld_text_is_nowhere_that_people_and_programs_read(
     assert SECRET not in answer.text
 
 
-async def test_the_withheld_text_is_in_no_event_and_in_the_blob_that_one_of_them_names(
+async def test_withheld_text_is_in_no_event_but_in_the_blob_that_one_names(
     tutor_service: TutorService, session: str
 ) -> None:
     events = await tutor_service.load_events(session)
@@ -82,7 +82,7 @@ async def test_the_withheld_text_is_in_no_event_and_in_the_blob_that_one_of_them
     assert [each.usage.known for each in ended] == ["reported", "estimated", "reported"]
 
 
-async def test_who_watches_later_gets_the_replacement_and_no_token(
+async def test_later_watcher_receives_the_replacement_and_no_token(
     tutor_service: TutorService, session: str
 ) -> None:
     received = await tutor_service.watch_turn(session, 2)
@@ -90,12 +90,12 @@ async def test_who_watches_later_gets_the_replacement_and_no_token(
     assert received[0].json["replacement"] == REPLACEMENT
 
 
-async def test_a_client_that_comes_back_in_between_ends_with_the_replacement_only(
+async def test_reconnecting_client_ends_with_the_replacement_only(
     tutor_service: TutorService,
 ) -> None:
     gate = asyncio.Event()
     tutor_service.provider.queue_behaviours(
-        ModelAnswer(("Well. ", "So. ", FORBIDDEN, "Soon."), gates={2: gate})
+        ModelAnswer(tokens=("Well. ", "So. ", FORBIDDEN, "Soon."), gates={2: gate})
     )
     session = await tutor_service.open_session(DRAW)
     turn = await tutor_service.service.submit_turn(session, "Who are you?")
@@ -104,7 +104,7 @@ async def test_a_client_that_comes_back_in_between_ends_with_the_replacement_onl
     async with tutor_service.service.watch_turn(session, turn) as answer:
         first = await anext(answer.iterate_events())
     path = f"/v1/sessions/{session}/turns/{turn}/stream"
-    watcher = ResumingWatcher(port, path, text=first.json["text"], last_id=first.id)
+    watcher = ResumingWatcher(port=port, path=path, text=first.json["text"], last_id=first.id)
     gate.set()
     await tutor_service.service.wait_for_event(session, ReplyRedacted, turn=turn)
     await watcher.watch_connection()
@@ -117,7 +117,7 @@ async def test_a_client_that_comes_back_in_between_ends_with_the_replacement_onl
     assert watcher.text == "Well. "
 
 
-async def test_a_rule_that_holds_nothing_back_is_followed_by_a_redaction_of_what_was_shown(
+async def test_rule_without_hold_back_redacts_text_that_was_already_shown(
     provider: OpenAIServer, tutor_service: TutorService
 ) -> None:
     file = tutor_service.trickster / "blueprint.yaml"
@@ -125,7 +125,7 @@ async def test_a_rule_that_holds_nothing_back_is_followed_by_a_redaction_of_what
     with edit_file(file, shy):
         session = await tutor_service.open_session(DRAW)
     pieces = ("Write to trick", "@exa", "mple", ".org or so.")
-    provider.queue_behaviours(ModelAnswer(pieces))
+    provider.queue_behaviours(ModelAnswer(tokens=pieces))
     received = await tutor_service.watch_turn(
         session, await tutor_service.service.submit_turn(session, "Who are you?")
     )
@@ -135,7 +135,7 @@ async def test_a_rule_that_holds_nothing_back_is_followed_by_a_redaction_of_what
     assert turn["reply"] == REPLACEMENT
 
 
-async def test_a_reply_that_a_person_withholds_is_replaced_for_whoever_watched_it_to_its_end(
+async def test_reply_redacted_by_a_person_is_replaced_for_a_watcher_that_saw_its_end(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_session(DRAW)
@@ -146,7 +146,7 @@ async def test_a_reply_that_a_person_withholds_is_replaced_for_whoever_watched_i
     port = tutor_service.service.http.base_url.port
     assert port is not None
     path = f"/v1/sessions/{session}/turns/1/stream"
-    watcher = ResumingWatcher(port, path, text="Hello.", last_id=received[-1].id)
+    watcher = ResumingWatcher(port=port, path=path, text="Hello.", last_id=received[-1].id)
     await watcher.watch_connection()
     assert watcher.names == ["redact"]
     assert watcher.end_event
@@ -188,7 +188,7 @@ async def read_stream_until_redaction(room: TutorService, path: str, session: st
 
 @pytest.mark.parametrize("form", ["application/json", "application/x-ndjson", "text/event-stream"])
 @pytest.mark.parametrize("place", ["/v1/events", "/v1/sessions/{session}/events"])
-async def test_a_reply_redacted_later_is_on_no_event_route_and_neither_is_its_digest(
+async def test_reply_redacted_later_is_on_no_event_route_nor_is_its_digest(
     tutor_service: TutorService, redacted_session: str, form: str, place: str
 ) -> None:
     path = place.format(session=redacted_session)
@@ -206,7 +206,7 @@ async def test_a_reply_redacted_later_is_on_no_event_route_and_neither_is_its_di
 @pytest.mark.parametrize(
     "place", ["/history", "/history?at={at}", "/export", "/export?format=chat"]
 )
-async def test_a_reply_redacted_later_is_in_no_history_and_no_export(
+async def test_reply_redacted_later_is_in_no_history_or_export(
     tutor_service: TutorService, redacted_session: str, place: str
 ) -> None:
     events = await tutor_service.load_events(redacted_session)
@@ -218,7 +218,7 @@ async def test_a_reply_redacted_later_is_in_no_history_and_no_export(
     assert REPLACEMENT in answer.text
 
 
-async def test_a_reader_is_told_by_which_event_a_text_is_withheld_and_where_its_bytes_are(
+async def test_event_names_its_redaction_and_the_route_to_its_stored_bytes(
     tutor_service: TutorService, redacted_session: str
 ) -> None:
     events = await tutor_service.load_events(redacted_session)
@@ -233,7 +233,7 @@ async def test_a_reader_is_told_by_which_event_a_text_is_withheld_and_where_its_
     assert (stored["sequence"], stored["data"]["text"]) == (shown[0]["sequence"], {"text": SHORT})
 
 
-async def test_an_audit_gets_the_very_bytes_of_the_log_and_can_check_its_chain(
+async def test_audit_route_returns_the_stored_bytes_with_a_valid_hash_chain(
     tutor_service: TutorService, redacted_session: str
 ) -> None:
     path = f"/v1/sessions/{redacted_session}/events"

@@ -181,11 +181,11 @@ def _write_or_remove(file: Path, text: str | None) -> None:
 def answer_with_signal(name: str, *words: str) -> ModelAnswer:
     """Return an answer that requests the end of the phase by a signal."""
     wish = ("transition_phase", f'{{"signal": "{name}"}}')
-    return ModelAnswer(words or ("Enough.",), tool_calls=(wish,), finish="tool_calls")
+    return ModelAnswer(tokens=words or ("Enough.",), tool_calls=(wish,), finish="tool_calls")
 
 
 def answer_with_text(*words: str) -> ModelAnswer:
-    return ModelAnswer(words)
+    return ModelAnswer(tokens=words)
 
 
 def list_event_names(received: Sequence[ReceivedEvent]) -> list[str]:

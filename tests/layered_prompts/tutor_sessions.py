@@ -45,7 +45,9 @@ MODEL: Final = "openai/test"
 def load_shipped_material(task: str) -> SessionMaterial:
     """Give the shipped blueprint with one of its cartridges."""
     blueprint = LIBRARY.load_blueprint("trickster")
-    return SessionMaterial(blueprint, LIBRARY.read_cartridge(blueprint, {"task": task}) or {})
+    return SessionMaterial(
+        blueprint=blueprint, cartridge=LIBRARY.read_cartridge(blueprint, {"task": task}) or {}
+    )
 
 
 def read_shipped_files(task: str) -> dict[str, str]:
@@ -83,7 +85,9 @@ class TutorSession:
     def submit_text(self, text: str) -> TutorSession:
         policies = self.material.blueprint.policies
         return self.with_session(
-            self.session.apply_steps(SubmitTurn(text, policies, require_phase_graph(self.material)))
+            self.session.apply_steps(
+                SubmitTurn(text=text, policies=policies, phases=require_phase_graph(self.material))
+            )
         )
 
     def claim_turn(self) -> TutorSession:
@@ -94,7 +98,9 @@ class TutorSession:
         found = self.with_session(claimed).assembled
         attempt = get_attempt(claimed.opened_state)
         return self.with_session(
-            claimed.apply_steps(FixContext(attempt, MODEL, {}, found.manifest))
+            claimed.apply_steps(
+                FixContext(attempt=attempt, model=MODEL, parameters={}, manifest=found.manifest)
+            )
         )
 
     def answer_turn(
@@ -108,13 +114,13 @@ class TutorSession:
         )
         called = self.claim_turn()
         completed = CompleteTurn(
-            get_attempt(called.session.opened_state),
-            text,
-            "safety" if unsafe else "stop",
-            SAMPLE_SPENT,
-            require_phase_graph(self.material),
-            (wish,) if signal else (),
-            withheld if unsafe else None,
+            attempt=get_attempt(called.session.opened_state),
+            text=text,
+            finish="safety" if unsafe else "stop",
+            spent=SAMPLE_SPENT,
+            phases=require_phase_graph(self.material),
+            tools=(wish,) if signal else (),
+            withheld=withheld if unsafe else None,
         )
         return self.with_session(called.session.apply_steps(completed))
 
@@ -122,7 +128,9 @@ class TutorSession:
     def assembled(self) -> AssembledPrompt:
         """The prompt of the call that the session makes now."""
         state: SessionState = self.session.opened_state
-        call = PromptCall(self.material.find_call_kind(state), MODEL, "2026-01-01T00:00:00Z")
+        call = PromptCall(
+            kind=self.material.find_call_kind(state), model=MODEL, at="2026-01-01T00:00:00Z"
+        )
         plan = plan_prompt(self.material, state, call)
         return assemble(plan, fetch_prompt_texts(plan.needs, self.session.events, self.files))
 
@@ -134,10 +142,10 @@ def open_tutor_session(
     ref = open_session().blueprint
     values = {"task": "any", "locale": "lt", **attributes}
     command = OpenSession(
-        ref,
-        "tutor",
-        compute_history_reach(material.blueprint),
-        values,
+        blueprint=ref,
+        profile="tutor",
+        reach=compute_history_reach(material.blueprint),
+        attributes=values,
         phases=require_phase_graph(material),
     )
     layers = {

@@ -29,13 +29,13 @@ UNCOUNTED = AttemptCost(price="unknown", table="none")
         ((), CostTotal(None, guessed=False, unpriced_calls=0)),
     ],
 )
-def test_a_call_is_guessed_when_one_attempt_is_and_unpriced_when_one_has_no_price(
+def test_call_cost_is_guessed_or_unpriced_if_one_attempt_is(
     costs: tuple[AttemptCost, ...], expected: CostTotal
 ) -> None:
     assert sum_call_cost(costs) == expected
 
 
-def test_a_sum_is_guessed_when_one_part_is_and_counts_the_calls_without_a_price() -> None:
+def test_cost_sum_is_guessed_if_one_call_is_and_counts_unpriced_calls() -> None:
     calls = [sum_call_cost(each) for each in ([KNOWN], [FLAT], [UNCOUNTED, KNOWN], [UNCOUNTED])]
     assert add_costs(calls) == CostTotal(43, guessed=True, unpriced_calls=2)
     assert add_costs([calls[3]]) == CostTotal(None, guessed=False, unpriced_calls=1)

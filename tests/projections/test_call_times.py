@@ -34,20 +34,20 @@ def build_time(seconds: float) -> str:
     return format_rfc3339(NOON + timedelta(seconds=seconds))
 
 
-def test_a_call_of_one_attempt_lasts_from_its_request_to_its_end() -> None:
+def test_call_with_one_attempt_lasts_from_its_request_to_its_end() -> None:
     # It was claimed four seconds before its tools had run and its request was sent.
     attempts = [build_attempt(0, 6, 2_000)]
     assert compute_call_times(attempts) == CallDurations(2_000, 2_000, 0)
 
 
-def test_the_delay_before_a_retry_is_waiting_and_belongs_to_the_call() -> None:
+def test_retry_delay_counts_as_waiting_time_of_the_call() -> None:
     # The second attempt begins on the log when the first one ends, and then waits.
     attempts = [build_attempt(0, 1, 500), build_attempt(1, 5, 1_200)]
     assert compute_call_times(attempts) == CallDurations(4_500, 1_700, 2_800)
     assert list(compute_waiting_times(attempts)) == [0, 2_800]
 
 
-def test_an_attempt_whose_worker_was_lost_is_waiting_as_nobody_measured_it() -> None:
+def test_unmeasured_attempt_of_a_lost_worker_counts_as_waiting_time() -> None:
     attempts = [build_attempt(0, 30, None), build_attempt(30, 33, 2_500)]
     assert list(compute_waiting_times(attempts)) == [30_000, 500]
     assert compute_call_times(attempts) == CallDurations(33_000, 2_500, 30_500)
@@ -55,14 +55,14 @@ def test_an_attempt_whose_worker_was_lost_is_waiting_as_nobody_measured_it() -> 
     assert compute_call_times(lost_last) == CallDurations(8_500, 500, 8_000)
 
 
-def test_a_call_that_runs_or_that_nobody_measured_has_no_times() -> None:
+def test_running_or_unmeasured_call_has_no_times() -> None:
     running = [build_attempt(0, 1, 500), build_attempt(1, None, None)]
     assert list(compute_waiting_times(running)) == [0, None]
     for attempts in (running, [build_attempt(0, 30, None)], []):
         assert compute_call_times(attempts) == CallDurations(None, None, None)
 
 
-def test_clocks_that_disagree_make_no_time_negative() -> None:
+def test_clock_skew_yields_no_negative_times() -> None:
     behind = [build_attempt(0, 1, 500), build_attempt(-3_600, -3_598, 1_500)]
     assert compute_call_times(behind) == CallDurations(2_000, 2_000, 0)
 
@@ -75,7 +75,7 @@ SECONDS = st.floats(-100, 100)
         st.builds(build_attempt, SECONDS, SECONDS, st.none() | st.integers(0, 90_000)), max_size=4
     )
 )
-def test_times_add_up_and_are_never_negative_whatever_the_clocks_say(
+def test_times_add_up_and_are_never_negative_under_any_clock_skew(
     attempts: list[Attempt],
 ) -> None:
     times, waits = compute_call_times(attempts), list(compute_waiting_times(attempts))

@@ -47,7 +47,12 @@ REPAIRED: tuple[ScenarioStep, ...] = (
     submit_turn("How many?"),
     claim_turn(),
     lambda state: CompleteTurn(
-        get_attempt(state), '{"answer": 7}', "stop", SAMPLE_SPENT, raw=RAW, repairs=("a comma",)
+        attempt=get_attempt(state),
+        text='{"answer": 7}',
+        finish="stop",
+        spent=SAMPLE_SPENT,
+        raw=RAW,
+        repairs=("a comma",),
     ),
 )
 
@@ -63,10 +68,10 @@ TOOL_CALLED: tuple[ScenarioStep, ...] = (
     submit_turn("Look"),
     claim_turn(),
     lambda state: AnswerCall(
-        get_attempt(state),
-        "I look.",
-        "tool_calls",
-        SAMPLE_SPENT,
+        attempt=get_attempt(state),
+        text="I look.",
+        finish="tool_calls",
+        spent=SAMPLE_SPENT,
         tools=(ToolRequest(id="t1", tool="look", arguments="{}"),),
         offered_tools=("look",),
         max_tools=1,
@@ -89,10 +94,10 @@ WITHHELD: tuple[ScenarioStep, ...] = (
     submit_turn("Tell me"),
     claim_turn(),
     lambda state: CompleteTurn(
-        get_attempt(state),
-        "a secret",
-        "safety",
-        SAMPLE_SPENT,
+        attempt=get_attempt(state),
+        text="a secret",
+        finish="safety",
+        spent=SAMPLE_SPENT,
         withheld=WithheldAnswer("a secret", "secrets", "(Withheld.)", DIGEST),
     ),
 )
@@ -157,7 +162,7 @@ def build_attempt_end(turn: int, call: str, attempt: int) -> AttemptEnded:
 
 
 @pytest.mark.parametrize(("steps", "names"), TURNS.values(), ids=list(TURNS))
-def test_an_answer_is_recorded_by_as_few_events_as_say_it(
+def test_answer_is_recorded_in_the_fewest_possible_events(
     steps: tuple[ScenarioStep, ...], names: tuple[str, ...]
 ) -> None:
     *before, last = steps[:-1] if steps is QUEUED else steps
@@ -166,7 +171,9 @@ def test_an_answer_is_recorded_by_as_few_events_as_say_it(
 
 
 @PARAMETERS
-def test_the_state_is_that_of_a_log_whose_ends_are_apart(steps: tuple[ScenarioStep, ...]) -> None:
+def test_state_equals_that_of_a_log_with_separate_end_events(
+    steps: tuple[ScenarioStep, ...],
+) -> None:
     session = given(open_session(), *steps)
     apart = write_ends_apart(session)
     assert len(apart.events) > len(session.events)
@@ -191,7 +198,7 @@ def describe_turns(session: SessionScenario) -> list[object]:
 
 
 @PARAMETERS
-def test_the_rows_and_totals_are_those_of_a_log_whose_ends_are_apart(
+def test_rows_and_totals_equal_those_of_a_log_with_separate_end_events(
     steps: tuple[ScenarioStep, ...],
 ) -> None:
     session = given(open_session(), *steps)
@@ -215,7 +222,7 @@ def collect_figures(session: SessionScenario) -> dict[object, object]:
     return found
 
 
-def test_the_parts_of_a_reply_say_all_of_what_was_written_and_spent() -> None:
+def test_reply_event_carries_the_raw_answer_and_the_complete_usage() -> None:
     rating = SafetyRating(category="hate", probability="low", blocked=False)
     spent = SAMPLE_SPENT.model_copy(update={"response_id": "r-1", "ratings": (rating,)})
     raw, repairs = PlainText(text=RAW), ("a comma",)
@@ -233,7 +240,7 @@ def test_the_parts_of_a_reply_say_all_of_what_was_written_and_spent() -> None:
 
 
 @PARAMETERS
-def test_readers_of_the_reply_and_of_its_time_see_the_same(
+def test_transcript_and_spans_equal_those_of_a_log_with_separate_end_events(
     steps: tuple[ScenarioStep, ...],
 ) -> None:
     session = given(open_session(), *steps)
@@ -243,7 +250,7 @@ def test_readers_of_the_reply_and_of_its_time_see_the_same(
 
 
 def describe_record(session: SessionScenario) -> object:
-    record = apply_log_events(ReplyRecord(1), session.events)
+    record = apply_log_events(ReplyRecord(turn=1), session.events)
     answered = (record.attempt, record.call, record.is_answered, record.abandoned_attempt)
     return answered, type(record.end_event)
 
@@ -258,7 +265,7 @@ def list_attempt_spans(session: SessionScenario) -> list[object]:
     ]
 
 
-def test_what_the_model_wrote_is_withheld_with_the_reply() -> None:
+def test_redaction_also_withholds_the_raw_answer_of_the_model() -> None:
     session = given(open_session(), *REPAIRED).append_events(
         ReplyRedacted(
             turn=1, reason="wrong", rule="operator", replacement=PlainText(text="(Withheld.)")

@@ -17,7 +17,7 @@ def enter_phase(phase: str) -> PhaseEntered:
     return PhaseEntered(phase=phase)
 
 
-def test_a_reply_redacted_later_stays_in_the_phase_in_which_it_was_given() -> None:
+def test_reply_redacted_later_stays_in_the_phase_of_its_turn() -> None:
     events = record_events(
         enter_phase("first"),
         SUBMITTED,
@@ -28,6 +28,6 @@ def test_a_reply_redacted_later_stays_in_the_phase_in_which_it_was_given() -> No
     assert [visit.turns for visit in list_phase_visits(events)] == [(1,), ()]
 
 
-def test_a_turn_that_ends_with_a_withheld_reply_belongs_to_the_phase_of_its_end() -> None:
+def test_turn_completed_by_a_redaction_belongs_to_the_phase_in_which_it_ends() -> None:
     events = record_events(enter_phase("first"), SUBMITTED, enter_phase("second"), REDACTED)
     assert [visit.turns for visit in list_phase_visits(events)] == [(), (1,)]

@@ -38,7 +38,7 @@ def test_a_session_without_turns_has_no_history() -> None:
     assert read_history() == ()
 
 
-def test_an_answered_turn_stands_with_its_text_its_reply_and_its_times() -> None:
+def test_completed_turn_is_listed_with_its_text_reply_and_times() -> None:
     assert read_single_turn(*build_exchange("Hi", "Hello")) == HistoryTurn(
         turn=1,
         status="completed",
@@ -59,14 +59,14 @@ def test_a_turn_is_queued_then_open_then_completed() -> None:
     assert [turn.status for turn in read_history(*released)] == ["cancelled", "open"]
 
 
-def test_a_failed_turn_stands_with_its_reason() -> None:
+def test_failed_turn_is_listed_with_its_reason() -> None:
     failed = TurnFailed(turn=1, code="deadline", detail="late", retryable=True)
     turn = read_single_turn(submit_turn("Hi"), failed)
     assert (turn.status, turn.reason, turn.reply) == ("failed", "deadline", None)
     assert turn.settled_at == "2026-01-01T00:00:02.000000Z"
 
 
-def test_a_turn_that_was_given_up_says_for_what() -> None:
+def test_cancelled_turn_is_listed_with_its_reason() -> None:
     stop = submit_turn("Stop", Policies(second_submit="interrupt"))
     assert [
         turn.reason for turn in read_history(submit_turn("Hi"), stop, CloseSession("done"))
@@ -76,26 +76,26 @@ def test_a_turn_that_was_given_up_says_for_what() -> None:
     ]
 
 
-def test_an_excluded_turn_stands_marked_and_a_restored_one_as_before() -> None:
+def test_excluded_turn_is_marked_and_restored_turn_is_unchanged() -> None:
     talked = build_exchange("Hi", "Hello")
     excluded = read_single_turn(*talked, ExcludeTurn(1))
     assert (excluded.excluded, excluded.reply) == (True, PlainText(text="Hello"))
     assert read_single_turn(*talked, ExcludeTurn(1), RestoreTurn(1)) == read_single_turn(*talked)
 
 
-def test_a_withheld_reply_is_not_in_the_history_and_its_replacement_is() -> None:
+def test_history_shows_the_replacement_instead_of_a_redacted_reply() -> None:
     turn = read_single_turn(*build_exchange("Hi", "The key is 7."), REDACT)
     assert (turn.status, turn.redacted, turn.reason) == ("completed", True, "a secret")
     assert turn.reply == PlainText(text="(Withheld.)")
     assert "key" not in repr(turn)
 
 
-def test_a_reply_withheld_later_was_settled_when_it_was_said() -> None:
+def test_later_redaction_does_not_change_the_settling_time() -> None:
     talked = build_exchange("Hi", "Hello")
     assert read_single_turn(*talked, REDACT).settled_at == read_single_turn(*talked).settled_at
 
 
-def test_turns_stand_in_the_order_they_were_submitted() -> None:
+def test_turns_are_listed_in_submission_order() -> None:
     steps = (
         submit_turn("One"),
         submit_turn("Two"),

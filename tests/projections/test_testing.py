@@ -20,7 +20,7 @@ from turnlog.projections.testing import (
 SUBMITTED = TurnSubmitted(turn=1, text=PlainText(text="Hi"))
 
 
-def test_what_is_given_is_recorded_as_on_a_real_log() -> None:
+def test_given_steps_are_recorded_as_in_a_real_log() -> None:
     session = given(open_session(), *build_exchange("Hi", "Hello"))
     assert [event.sequence for event in session.events] == [1, 2, 3, 4]
     assert [event.stream_sequence for event in session.events] == [*range(1_001, 1_005)]
@@ -34,13 +34,13 @@ def test_every_run_records_the_same_bytes() -> None:
     assert [event.stored for event in first.events] == [event.stored for event in second.events]
 
 
-def test_a_key_travels_with_its_command() -> None:
+def test_idempotency_key_is_recorded_with_its_command() -> None:
     session = given(open_session(), KeyedCommand(submit_turn("Hi"), "k1", "body"))
     envelope = session.events[-1].envelope
     assert (envelope.commandkey, envelope.commandhash) == ("k1", compute_digest("body"))
 
 
-def test_asking_records_nothing_and_expecting_goes_on() -> None:
+def test_when_records_nothing_and_then_continues_with_the_new_events() -> None:
     session = given(open_session())
     outcome = session.when(submit_turn("Hi"))
     assert session.apply_projection(build_history) == ()
@@ -48,7 +48,7 @@ def test_asking_records_nothing_and_expecting_goes_on() -> None:
     assert [turn.turn for turn in after.apply_projection(build_history)] == [1]
 
 
-def test_an_expectation_that_does_not_hold_shows_both_sides() -> None:
+def test_failed_expectation_shows_expected_and_actual_events() -> None:
     outcome = given(open_session()).when(submit_turn("Hi"))
     with pytest.raises(AssertionError, match=r"what came:\n  turn-submitted(.|\n)*nothing"):
         outcome.then()
@@ -56,7 +56,7 @@ def test_an_expectation_that_does_not_hold_shows_both_sides() -> None:
         outcome.then_names("turn-queued")
 
 
-def test_an_expected_refusal_must_be_that_refusal() -> None:
+def test_then_refused_requires_the_same_code_and_field() -> None:
     refused = given(open_session()).when(CancelTurn())
     assert refused.then_refused("nothing-to-cancel").field == "turn"
     with pytest.raises(AssertionError, match="nothing-to-cancel"):
@@ -67,14 +67,14 @@ def test_an_expected_refusal_must_be_that_refusal() -> None:
         given(open_session()).when(submit_turn("Hi")).then_refused("turn-open")
 
 
-def test_a_refusal_that_was_not_expected_is_raised_as_it_is() -> None:
+def test_unexpected_refusal_is_raised_unchanged() -> None:
     with pytest.raises(Refused, match="nothing-to-cancel"):
         given(open_session()).when(CancelTurn()).then()
     with pytest.raises(Refused, match="nothing-to-cancel"):
         given(open_session(), CancelTurn())
 
 
-def test_what_depends_on_a_session_needs_one() -> None:
+def test_step_that_needs_an_open_turn_fails_without_one() -> None:
     with pytest.raises(AssertionError, match="never opened"):
         given(complete_turn("Hello"))
     with pytest.raises(AssertionError, match="no turn is open"):

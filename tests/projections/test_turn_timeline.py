@@ -115,7 +115,7 @@ def describe(found: TurnSpans) -> list[tuple[str, str, int, int | None]]:
     return [(span.kind, span.name, span.offset_ms, span.length_ms) for span in found.spans]
 
 
-def test_a_turn_is_explained_from_its_submission_to_its_end() -> None:
+def test_spans_cover_a_turn_from_its_submission_to_its_end() -> None:
     found = read_spans(submit(), claim(0.2, 1), end(3, 1, 2_000), complete(3.01))
     assert (found.begun_at, found.length_ms) == (format_time(0), 3_010)
     assert describe(found) == [
@@ -126,7 +126,7 @@ def test_a_turn_is_explained_from_its_submission_to_its_end() -> None:
     ]
 
 
-def test_a_retried_call_has_the_times_that_calls_have_everywhere() -> None:
+def test_spans_of_a_retried_call_agree_with_its_call_times() -> None:
     moments = [
         *(submit(), claim(0, 1), end(1, 1, 500, "failed")),
         *(claim(1, 2), end(5, 2, None, "lost"), claim(5, 3), end(8, 3, 2_500), complete(8)),
@@ -146,7 +146,7 @@ def test_a_retried_call_has_the_times_that_calls_have_everywhere() -> None:
     assert call.length_ms == parts
 
 
-def test_tools_and_approvals_belong_to_the_call_that_asked_for_them() -> None:
+def test_tool_and_approval_spans_belong_to_the_call_that_requested_them() -> None:
     look: dict[str, Any] = {"turn": 1, "call": "1.1", "id": "t1", "tool": "look"}
     pay: dict[str, Any] = {"turn": 1, "call": "1.1", "id": "t2", "tool": "pay"}
     found = read_spans(
@@ -161,17 +161,42 @@ def test_tools_and_approvals_belong_to_the_call_that_asked_for_them() -> None:
         *(end(66, 2, 1_000, call="1.2"), complete(66)),
     )
     (approval,) = (span for span in found.spans if span.kind == "approval")
-    assert approval == TurnSpan("approval", 7, 1_000, 60_000, "1.1", "1", "approved")
+    assert approval == TurnSpan(
+        kind="approval",
+        sequence=7,
+        offset_ms=1_000,
+        length_ms=60_000,
+        call="1.1",
+        name="1",
+        outcome="approved",
+    )
     tools = [span for span in found.spans if span.kind == "tool"]
     assert tools == [
-        TurnSpan("tool", 10, 62_100, 1_900, "1.1", "look", "answered", step=2),
-        TurnSpan("tool", 11, 64_500, None, "1.1", "pay", "refused"),
+        TurnSpan(
+            kind="tool",
+            sequence=10,
+            offset_ms=62_100,
+            length_ms=1_900,
+            call="1.1",
+            name="look",
+            outcome="answered",
+            step=2,
+        ),
+        TurnSpan(
+            kind="tool",
+            sequence=11,
+            offset_ms=64_500,
+            length_ms=None,
+            call="1.1",
+            name="pay",
+            outcome="refused",
+        ),
     ]
     # The next call was prepared once the last tool had returned.
     assert ("preparing", "", 64_500, 500) in describe(found)
 
 
-def test_what_still_lasts_has_no_length() -> None:
+def test_unfinished_span_has_no_length() -> None:
     pay: dict[str, Any] = {"turn": 1, "call": "1.1", "id": "t2", "tool": "pay"}
     waiting = [
         *(submit(), claim(0, 1), end(1, 1, 1_000)),
@@ -201,7 +226,7 @@ def test_a_queued_turn_waits_for_the_turn_before_it() -> None:
     assert describe(cancelled) == [("queued", "", 0, 4_000)]
 
 
-def test_clocks_that_disagree_make_no_span_negative() -> None:
+def test_clock_skew_yields_no_negative_spans() -> None:
     found = read_spans(submit(10), claim(2, 1), end(4, 1, 3_000), complete(4))
     assert all(span.offset_ms >= 0 and (span.length_ms or 0) >= 0 for span in found.spans)
     assert found.length_ms == 0

@@ -39,14 +39,14 @@ def parse_or_fault(text: str) -> tuple[Blueprint | None, tuple[BlueprintFault, .
 
 
 @given(st.integers(0, len(GOOD)), st.integers(0, 12), st.lists(PIECES, max_size=4).map(" ".join))
-def test_whatever_is_mistyped_is_answered_with_faults(
+def test_mistyped_blueprint_is_parsed_or_reported_with_faults(
     at: int, removed_length: int, typed: str
 ) -> None:
     assert_parsed_or_faulted(GOOD[:at] + typed + GOOD[at + removed_length :])
 
 
 @given(st.text(max_size=60))
-def test_whatever_is_written_is_answered_with_faults(text: str) -> None:
+def test_any_text_is_parsed_as_a_blueprint_or_reported_with_faults(text: str) -> None:
     assert_parsed_or_faulted(text)
 
 
@@ -59,5 +59,7 @@ ANYTHING: st.SearchStrategy[JsonValue] = st.recursive(
 
 @pytest.mark.slow("many generated cases are tried")
 @given(st.dictionaries(st.sampled_from(sorted(Blueprint.model_fields)), ANYTHING))
-def test_whatever_shape_it_has_is_answered_with_faults(shape: dict[str, JsonValue]) -> None:
+def test_any_json_document_is_parsed_as_a_blueprint_or_reported_with_faults(
+    shape: dict[str, JsonValue],
+) -> None:
     assert_parsed_or_faulted(json.dumps(shape))

@@ -69,14 +69,14 @@ def encode_tolerantly(text: str) -> bytes:
 @pytest.mark.slow("many generated cases are tried")
 @many
 @given(JSON_VALUES)
-def test_every_value_is_read_as_it_was_written(value: JsonValue) -> None:
+def test_every_json_value_is_parsed_unchanged(value: JsonValue) -> None:
     assert parse_json(json.dumps(value)) == value
 
 
 @many
 @given(st.one_of(TEXTS, TEXTS.map(encode_tolerantly), st.binary()))
 @example("[" * MAX_JSON_NESTING + "]" * MAX_JSON_NESTING)
-def test_any_text_is_a_bounded_value_or_the_one_error(raw: str | bytes) -> None:
+def test_any_text_is_a_bounded_value_or_raises_invalid_json(raw: str | bytes) -> None:
     try:
         value = parse_json(raw)
     except InvalidJson:
@@ -103,7 +103,7 @@ ANYTHING: dict[str, JsonValue] = {"type": "object", "additionalProperties": {"$r
 
 @many
 @given(TEXTS)
-def test_every_reader_of_strangers_takes_a_text_or_refuses_it(text: str) -> None:
+def test_every_reader_of_untrusted_json_accepts_or_refuses_any_text(text: str) -> None:
     """Bodies, structured answers and results of tools: whatever comes, no other error does."""
     try:
         check_strict_json(encode_tolerantly(text))

@@ -54,7 +54,7 @@ FEW = st.integers(1, 60)
     fixed=FEW,
     some=FEW,
 )
-def test_a_component_keeps_to_its_limit(
+def test_component_stays_within_its_limit(
     base: str, notes: str, talk: list[tuple[str, str]], text: str, fixed: int, some: int
 ) -> None:
     blueprint = parse_blueprint(TEXT.format(notes=notes or "none", fixed=fixed, some=some))

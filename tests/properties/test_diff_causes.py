@@ -38,7 +38,7 @@ DEEDS = st.sampled_from(
 
 @st.composite
 def draw_session(draw: st.DrawFn) -> TrackedSession:
-    led = TrackedSession(build_tracked_blueprint())
+    led = TrackedSession(blueprint=build_tracked_blueprint())
     led.add_segment(1, "The sea is near.")
     led.add_segment(2, "She hums.", "npc.a", 0)
     led.add_segment(3, "She lies.", "npc.a", 2)
@@ -141,7 +141,7 @@ def merge_shared_reasons(expected: ExpectedDiff, found: CallDiff) -> ExpectedDif
 
 @few
 @given(draw_session(), st.data())
-def test_every_difference_of_two_calls_has_the_cause_that_the_generator_knows(
+def test_every_difference_of_two_calls_has_the_cause_that_the_generator_recorded(
     led: TrackedSession, data: st.DataObject
 ) -> None:
     calls = sorted(led.calls, key=lambda call: int(call.split(".")[0]))
@@ -155,7 +155,7 @@ def test_every_difference_of_two_calls_has_the_cause_that_the_generator_knows(
 
 @few
 @given(draw_session())
-def test_where_prompts_agree_is_what_the_later_call_recorded_of_it(led: TrackedSession) -> None:
+def test_common_prefix_of_two_prompts_equals_the_recorded_cache_prefix(led: TrackedSession) -> None:
     calls = sorted(led.calls, key=lambda call: int(call.split(".")[0]))
     for before, after in pairwise(calls):
         found, recorded = (

@@ -18,10 +18,10 @@ few = settings(max_examples=30)
     st.lists(st.sampled_from(["talk", "talk", "talk", "mark", "redact"]), max_size=14),
     st.data(),
 )
-def test_every_turn_that_is_not_as_it_was_said_has_the_event_that_did_it(
+def test_every_excluded_turn_has_the_event_that_excluded_it(
     most: int, actions: list[str], data: st.DataObject
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(history={"recent": {"max_turns": most}}))
+    led = TrackedSession(blueprint=build_tracked_blueprint(history={"recent": {"max_turns": most}}))
     call = ""
     for action in ("talk", *actions, "talk"):
         if action == "talk":

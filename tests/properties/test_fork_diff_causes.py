@@ -68,7 +68,7 @@ def run_turn(draw: st.DrawFn, led: TrackedSession) -> str:
 @st.composite
 def draw_fork(draw: st.DrawFn) -> tuple[TrackedSession, TrackedSession, int]:
     """Draw a session and a fork of it that both continued, and the sequence of the fork."""
-    origin = TrackedSession(build_tracked_blueprint())
+    origin = TrackedSession(blueprint=build_tracked_blueprint())
     run_turn(draw, origin)
     apply_actions(draw, origin, draw(DEEDS))
     fork, at = deepcopy(origin), origin.last_sequence
@@ -180,7 +180,7 @@ def merge_shared_reasons(
 
 @few
 @given(draw_fork())
-def test_what_they_differ_in_is_what_either_went_through_alone(
+def test_differences_of_a_fork_are_caused_by_events_after_the_fork(
     drawn: tuple[TrackedSession, TrackedSession, int],
 ) -> None:
     origin, fork, at = drawn

@@ -54,10 +54,10 @@ def collect_turns(changes: list[PromptChange]) -> set[int]:
 
 @few
 @given(st.integers(1, 4), st.integers(2, 9), st.data())
-def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
+def test_turn_over_the_limit_is_attributed_to_the_later_turns_that_displaced_it(
     most: int, talks: int, data: st.DataObject
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(history={"recent": {"max_turns": most}}))
+    led = TrackedSession(blueprint=build_tracked_blueprint(history={"recent": {"max_turns": most}}))
     calls = [run_turn(led, f"text {n}", f"reply {n}") for n in range(talks)]
     before, after = sorted(data.draw(st.integers(0, talks - 1)) for _ in "ab")
     pushed = list_removed(diff_calls(led, calls[before], calls[after]), "max_turns")
@@ -72,10 +72,10 @@ def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
 
 @few
 @given(st.integers(2, 5))
-def test_turns_that_were_excluded_went_for_that_whatever_the_limit(
+def test_excluded_turn_is_attributed_to_its_exclusion_not_to_the_limit(
     most: int,
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(history={"recent": {"max_turns": most}}))
+    led = TrackedSession(blueprint=build_tracked_blueprint(history={"recent": {"max_turns": most}}))
     calls = [run_turn(led, f"text {n}", f"reply {n}") for n in range(most + 1)]
     led.toggle_exclusion(most + 1)
     led.toggle_exclusion(most)
@@ -95,10 +95,10 @@ def run_turn(led: TrackedSession, text: str, reply: str, **inputs: JsonValue) ->
 
 @few
 @given(st.lists(LENGTHS, min_size=3, max_size=7), st.lists(LENGTHS, min_size=7, max_size=7))
-def test_a_turn_that_found_no_room_went_because_of_all_that_took_more(
+def test_turn_that_does_not_fit_is_attributed_to_the_events_that_grew_the_prompt(
     question_lengths: list[int], reply_lengths: list[int]
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(calls=PLAIN, budget=ROOM))
+    led = TrackedSession(blueprint=build_tracked_blueprint(calls=PLAIN, budget=ROOM))
     calls = [
         run_turn(led, "x" * length, "y" * reply_lengths[n])
         for n, length in enumerate(question_lengths)
@@ -131,10 +131,10 @@ def compute_fitting_turns(
 
 @few
 @given(st.integers(20, 39))
-def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it(
+def test_parts_cut_by_a_smaller_budget_are_attributed_to_the_turn_that_set_it(
     tokens: int,
 ) -> None:
-    led = TrackedSession(build_tracked_blueprint(calls=PLAIN, budget=ROOM))
+    led = TrackedSession(blueprint=build_tracked_blueprint(calls=PLAIN, budget=ROOM))
     run_turn(led, "x" * 10, "y" * 10)
     before = run_turn(led, "x" * 20, "y", mood="m" * 20)
     after = run_turn(led, "x", "y", mood="m" * 20, room=tokens)
@@ -151,10 +151,10 @@ def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it
 
 @few
 @given(st.integers(3, 20), st.integers(2, 6))
-def test_a_turn_that_was_too_old_went_by_the_clock_of_the_call(seconds: int, talks: int) -> None:
+def test_expired_turn_is_attributed_to_the_time_of_the_call(seconds: int, talks: int) -> None:
     policy = MemoryPolicy(enabled=True, max_turns=0, max_chars=0, ttl_seconds=seconds)
     led = TrackedSession(
-        build_tracked_blueprint(history={"recent": {"memory": "narrator"}}), memory=policy
+        blueprint=build_tracked_blueprint(history={"recent": {"memory": "narrator"}}), memory=policy
     )
     calls = [run_turn(led, "text", "reply") for _ in range(talks)]
     found = diff_calls(led, calls[-2], calls[-1])

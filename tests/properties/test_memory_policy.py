@@ -55,13 +55,15 @@ def draw_conversation(draw: st.DrawFn) -> tuple[SettledTurnRef, ...]:
         reply = (
             None if reply_length is None else _build_text_ref(number, "reply", reply_length, age)
         )
-        turns.append(SettledTurnRef(number, "completed", text, reply))
+        turns.append(SettledTurnRef(turn=number, status="completed", text=text, reply=reply))
     return tuple(turns)
 
 
 def _build_text_ref(turn: int, field: str, characters: int, age: int) -> TextRef:
     at = format_rfc3339(NOW - timedelta(seconds=age))
-    return TextRef(turn, turn, field, "sha256:x", characters, at)
+    return TextRef(
+        sequence=turn, place=turn, field=field, digest="sha256:x", characters=characters, at=at
+    )
 
 
 def compute_allowed_turns(
@@ -90,9 +92,9 @@ def compute_allowed_turns(
 
 
 @given(POLICIES, draw_conversation(), st.sampled_from(["funds", "shares"]))
-def test_what_is_told_is_the_longest_end_of_the_conversation_that_no_limit_forbids(
+def test_memory_includes_the_longest_recent_history_that_all_limits_allow(
     policy: MemoryPolicy, turns: tuple[SettledTurnRef, ...], entity: str
 ) -> None:
-    recall = MemoryAccess(policy, "narrator", format_rfc3339(NOW), entity)
+    recall = MemoryAccess(policy=policy, reader="narrator", at=format_rfc3339(NOW), entity=entity)
     included = {ref.turn for ref in turns} - find_memory_exclusions(recall, turns).keys()
     assert included == compute_allowed_turns(policy, policy.narrator, entity, [*turns])

@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 def draw_session(draw: st.DrawFn) -> TrackedSession:
     """Draw a session whose views hold all turns or two."""
     views: list[dict[str, JsonValue]] = [{"recent": {}}, {"recent": {"max_turns": 2}}]
-    led = TrackedSession(build_tracked_blueprint(history=draw(st.sampled_from(views))))
+    led = TrackedSession(blueprint=build_tracked_blueprint(history=draw(st.sampled_from(views))))
     led.add_segment(1, "The sea is near.")
     for action in ("talk", *draw(st.lists(DEEDS, min_size=4, max_size=14)), "talk"):
         apply_action(draw, led, action)
@@ -61,7 +61,7 @@ def answer_from_partial_log(
     """Give an answer to whoever has only what is rare, some calls, and then what it asks for."""
     rare, last = [*filter(is_lasting, events)], events[-1:]
     known = (
-        PartialLog(events[0].session, rare, (), len(events))
+        PartialLog(session=events[0].session, events=rare, stretches=(), end=len(events))
         .add_events(last)
         .add_state(fold_until(events, len(events)))
     )
@@ -87,7 +87,7 @@ def list_events(led: TrackedSession) -> list[RecordedEvent]:
 
 @few
 @given(draw_session(), st.data())
-def test_what_differs_is_told_from_part_of_a_session_as_from_all_of_it(
+def test_diff_from_a_partial_log_equals_the_diff_from_the_complete_log(
     led: TrackedSession, data: st.DataObject
 ) -> None:
     events, calls = list_events(led), st.sampled_from(sorted(led.calls))
@@ -106,7 +106,7 @@ def test_what_differs_is_told_from_part_of_a_session_as_from_all_of_it(
 
 @few
 @given(draw_session(), st.data())
-def test_why_is_told_from_part_of_a_session_as_from_all_of_it(
+def test_explanation_from_a_partial_log_equals_that_from_the_complete_log(
     led: TrackedSession, data: st.DataObject
 ) -> None:
     events = list_events(led)

@@ -106,7 +106,7 @@ def draw_case(draw: st.DrawFn) -> PromptCase:
 
 @pytest.mark.slow("many generated cases are tried")
 @given(draw_case())
-def test_a_prompt_is_what_a_plain_reading_of_the_history_gives(case: PromptCase) -> None:
+def test_prompt_equals_that_of_a_naive_reference_assembler(case: PromptCase) -> None:
     expected = assemble_reference_prompt(case.variant, case.session)
     if isinstance(case.found, Refused):
         assert expected is None
@@ -116,7 +116,7 @@ def test_a_prompt_is_what_a_plain_reading_of_the_history_gives(case: PromptCase)
 
 @few
 @given(draw_case())
-def test_a_prompt_is_within_its_budget_or_says_what_does_not_fit(case: PromptCase) -> None:
+def test_prompt_is_within_its_budget_or_refused_as_over_budget(case: PromptCase) -> None:
     budget = case.variant.budget
     if isinstance(case.found, Refused):
         assert (case.found.code, case.found.field) == ("over-budget", "budget")
@@ -129,7 +129,7 @@ def test_a_prompt_is_within_its_budget_or_says_what_does_not_fit(case: PromptCas
 
 @few
 @given(draw_case())
-def test_a_layer_that_is_always_kept_is_there(case: PromptCase) -> None:
+def test_required_layer_is_always_included(case: PromptCase) -> None:
     layers = case.variant.blueprint.layers
     for part in case.assembled.manifest.parts:
         if part.layer in layers and layers[part.layer].keep and part.source:
@@ -152,7 +152,7 @@ def list_shown_turns(runs: list[tuple[PromptPart, HistorySource]]) -> set[int]:
 
 @few
 @given(draw_case())
-def test_the_manifest_accounts_for_every_settled_turn_once_and_in_order(case: PromptCase) -> None:
+def test_manifest_lists_every_settled_turn_once_and_in_order(case: PromptCase) -> None:
     named = [t for _, source in case.runs for t in range(source.first, source.last + 1)]
     settled = [turn.turn for turn in build_history(case.session.events) if turn.settled_at]
     assert named in ([], settled)
@@ -161,7 +161,9 @@ def test_the_manifest_accounts_for_every_settled_turn_once_and_in_order(case: Pr
 
 @few
 @given(draw_case())
-def test_a_turn_stands_word_for_word_a_withheld_reply_as_its_replacement(case: PromptCase) -> None:
+def test_turn_is_included_verbatim_and_a_redacted_reply_as_its_replacement(
+    case: PromptCase,
+) -> None:
     turns = {turn.turn: turn for turn in build_history(case.session.events)}
     for part, source in case.runs:
         if part.message is not None:
@@ -182,7 +184,7 @@ def test_a_prompt_reads_back_from_the_log_byte_for_byte(case: PromptCase) -> Non
 
 @few
 @given(draw_case(), draw_requests(most=10))
-def test_a_prompt_reads_back_the_same_whatever_happened_after_it(
+def test_prompt_reads_back_unchanged_after_any_later_events(
     case: PromptCase, requests: list[SessionRequest]
 ) -> None:
     later = continue_session(case.session, requests)
@@ -192,7 +194,9 @@ def test_a_prompt_reads_back_the_same_whatever_happened_after_it(
 
 @few
 @given(draw_case())
-def test_a_prompt_is_had_again_from_any_way_to_the_same_state(case: PromptCase) -> None:
+def test_prompt_is_reassembled_from_a_fold_an_unbounded_fold_or_a_snapshot(
+    case: PromptCase,
+) -> None:
     digest = case.assembled.request.digest
     events = case.session.events
     snapshot = STATE_ADAPTER.validate_json(STATE_ADAPTER.dump_json(case.session.opened_state))
@@ -204,7 +208,7 @@ def test_a_prompt_is_had_again_from_any_way_to_the_same_state(case: PromptCase) 
 
 @few
 @given(draw_case())
-def test_a_layer_that_is_absent_leaves_no_gap(case: PromptCase) -> None:
+def test_absent_layer_leaves_no_blank_lines(case: PromptCase) -> None:
     for message in case.messages:
         if message.role == "system":
             assert message.content.strip("\n") == message.content
@@ -213,7 +217,7 @@ def test_a_layer_that_is_absent_leaves_no_gap(case: PromptCase) -> None:
 
 @few
 @given(draw_case())
-def test_the_parts_of_a_message_share_its_tokens_and_its_characters(case: PromptCase) -> None:
+def test_parts_of_a_message_add_up_to_its_tokens_and_characters(case: PromptCase) -> None:
     shares: dict[int, list[PromptPart]] = {}
     for part in case.assembled.manifest.parts:
         if part.message is None:
@@ -233,7 +237,7 @@ ROOMY = draw_variants(budgets=st.none() | st.just(10_000), max_turns=st.none())
 
 @few
 @given(ROOMY, TALK)
-def test_the_manifest_of_an_unbroken_run_is_as_small_after_many_turns_as_after_two(
+def test_manifest_of_an_uninterrupted_history_does_not_grow_with_its_turns(
     variant: BlueprintVariant, talk: list[tuple[str, str]]
 ) -> None:
     session = open_session(variant).apply_steps(*build_exchange("Hi", "Hello"))
@@ -246,7 +250,7 @@ def test_the_manifest_of_an_unbroken_run_is_as_small_after_many_turns_as_after_t
 
 @few
 @given(draw_variants(), TALK)
-def test_what_was_sent_before_is_sent_again_up_to_the_first_part_that_changed(
+def test_messages_before_the_first_changed_part_equal_those_of_the_previous_prompt(
     variant: BlueprintVariant, talk: list[tuple[str, str]]
 ) -> None:
     for before, after in pairwise(iterate_windows(variant, talk)):
@@ -263,7 +267,7 @@ TIGHT = draw_variants(budgets=st.integers(200, 260), max_turns=st.none())
 @pytest.mark.slow("many generated cases are tried")
 @few
 @given(TIGHT, LONG_TALK)
-def test_a_cut_takes_the_oldest_turns_and_no_more_than_it_must(
+def test_only_the_oldest_turns_are_dropped_and_only_as_many_as_needed(
     variant: BlueprintVariant, talk: list[tuple[str, str]]
 ) -> None:
     case = list(iterate_windows(variant, talk))[-1]

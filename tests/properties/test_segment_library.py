@@ -77,15 +77,20 @@ def record_events(library: SegmentLibrary, events: tuple[LibraryEvent, ...]) -> 
     """Record events, and fold what was stored."""
     if not events:
         return library
-    drafts = [EventDraft(event, make_id(1), FIRST_EVENT_TIME, "/test", "ann") for event in events]
-    batch = encode_batch("t", SEGMENT_FAMILY, library.head, drafts, LIBRARY_HISTORY)
+    drafts = [
+        EventDraft(event=event, id=make_id(1), at=FIRST_EVENT_TIME, source="/test", actor="ann")
+        for event in events
+    ]
+    batch = encode_batch(
+        tenant="t", session=SEGMENT_FAMILY, after=library.head, drafts=drafts, kind=LIBRARY_HISTORY
+    )
     stored = enumerate((message.payload for message in batch.messages), library.sequence + 1)
     return fold([decode_event(payload, place) for place, payload in stored], library)
 
 
 def run_commands(commands: list[LibraryCommand]) -> SegmentLibrary:
     """Give the library these commands lead to; what is refused leads nowhere."""
-    library = SegmentLibrary("t")
+    library = SegmentLibrary(tenant="t")
     for command in commands:
         try:
             library = record_events(library, decide(library, command))
@@ -107,7 +112,7 @@ def matches_input(segment: LibrarySegment, row: SegmentInput) -> bool:
 
 
 @given(commands=COMMANDS, rows=ROWS)
-def test_what_was_imported_is_there_and_importing_again_changes_nothing(
+def test_import_is_applied_completely_and_is_idempotent(
     commands: list[LibraryCommand], rows: tuple[SegmentInput, ...]
 ) -> None:
     before = run_commands(commands)
@@ -128,10 +133,10 @@ def test_what_was_imported_is_there_and_importing_again_changes_nothing(
 
 
 @given(commands=COMMANDS)
-def test_versions_count_up_and_nothing_that_was_said_is_lost(
+def test_segment_versions_increase_and_no_earlier_version_is_lost(
     commands: list[LibraryCommand],
 ) -> None:
-    library = SegmentLibrary("t")
+    library = SegmentLibrary(tenant="t")
     for command in commands:
         before = library
         try:
@@ -151,7 +156,7 @@ def test_versions_count_up_and_nothing_that_was_said_is_lost(
     session=st.text(max_size=8),
     locales=st.lists(st.sampled_from(["en", "lt-LT"])),
 )
-def test_what_is_chosen_is_on_of_one_locale_and_the_same_however_it_was_folded(
+def test_selected_segments_are_active_of_one_locale_and_deterministic(
     commands: list[LibraryCommand], session: str, locales: list[str]
 ) -> None:
     library = run_commands(commands)

@@ -117,7 +117,10 @@ def draw_case(draw: st.DrawFn, budgets: st.SearchStrategy[int] = BUDGETS) -> Gam
     if draw(st.booleans()):
         inputs["first_turn"] = draw(st.booleans())
     return GameMasterTurn(
-        draw(draw_segments()), draw(TEXTS), inputs, build_limited_blueprint(LADDER)
+        segments=draw(draw_segments()),
+        text=draw(TEXTS),
+        inputs=inputs,
+        blueprint=build_limited_blueprint(LADDER),
     )
 
 
@@ -146,7 +149,9 @@ def assemble_or_skip(game_turn: GameMasterTurn) -> AssembledPrompt:
 
 
 @given(draw_case())
-def test_what_does_not_fit_is_refused_with_figures_that_say_so(game_turn: GameMasterTurn) -> None:
+def test_over_budget_refusal_has_the_token_figures_and_required_layers(
+    game_turn: GameMasterTurn,
+) -> None:
     over = assemble_or_refuse(game_turn)
     if isinstance(over, BudgetExceeded):
         assert over.tokens > over.limit == game_turn.inputs["token_budget"]
@@ -166,7 +171,7 @@ def list_shown_segments(block: str) -> list[int]:
 
 
 @given(draw_case())
-def test_layers_stand_in_order_and_what_is_always_kept_is_there(game_turn: GameMasterTurn) -> None:
+def test_layers_are_in_order_and_required_layers_are_complete(game_turn: GameMasterTurn) -> None:
     read = parse_blocks(assemble_prompt_text(game_turn))
     names = [name.lower() for name in read]
     assert names == [layer for layer in ORDER if layer in names]
@@ -178,7 +183,7 @@ def test_layers_stand_in_order_and_what_is_always_kept_is_there(game_turn: GameM
 
 @pytest.mark.slow("many generated cases are tried")
 @given(draw_case())
-def test_a_prompt_and_its_section_are_within_their_budgets(game_turn: GameMasterTurn) -> None:
+def test_prompt_and_npc_section_are_within_their_budgets(game_turn: GameMasterTurn) -> None:
     prompt = assemble_prompt_text(game_turn)
     assert -(-len(prompt) // 4) <= int(str(game_turn.inputs["token_budget"]))
     people = parse_blocks(prompt).get("NPC", "")
@@ -186,7 +191,7 @@ def test_a_prompt_and_its_section_are_within_their_budgets(game_turn: GameMaster
 
 
 @given(draw_case())
-def test_the_account_is_what_a_reader_of_the_prompt_finds(game_turn: GameMasterTurn) -> None:
+def test_layer_reports_match_the_parsed_prompt(game_turn: GameMasterTurn) -> None:
     found = assemble_or_skip(game_turn)
     prompt = found.request.messages[0].content
     read = {name.lower(): content for name, content in parse_blocks(prompt).items()}
@@ -252,7 +257,9 @@ def assert_npc_segments(game_turn: GameMasterTurn, account: LayerReport) -> None
 
 @few
 @given(draw_case(st.integers(80, 200)))
-def test_no_step_is_taken_before_the_one_above_it_is_exhausted(game_turn: GameMasterTurn) -> None:
+def test_step_is_applied_only_after_the_previous_one_is_exhausted(
+    game_turn: GameMasterTurn,
+) -> None:
     """Without the last step that was taken, the same ladder does not get there."""
     found = assemble_or_refuse(game_turn)
     if isinstance(found, BudgetExceeded):
@@ -278,7 +285,7 @@ def test_no_step_is_taken_before_the_one_above_it_is_exhausted(game_turn: GameMa
 
 @few
 @given(draw_case())
-def test_every_step_says_what_it_saved(game_turn: GameMasterTurn) -> None:
+def test_every_applied_step_records_its_savings(game_turn: GameMasterTurn) -> None:
     found = assemble_or_skip(game_turn)
     for section in ("npc", None):
         steps = [step for step in found.manifest.steps if step.section == section]
@@ -289,7 +296,7 @@ def test_every_step_says_what_it_saved(game_turn: GameMasterTurn) -> None:
 
 
 @given(draw_case())
-def test_a_prompt_is_had_again_from_its_record_by_reference_and_by_assembling(
+def test_prompt_is_reproduced_from_its_record_by_reference_and_by_assembly(
     game_turn: GameMasterTurn,
 ) -> None:
     found = assemble_or_skip(game_turn)
@@ -302,7 +309,7 @@ def test_a_prompt_is_had_again_from_its_record_by_reference_and_by_assembling(
 
 
 @given(draw_case())
-def test_every_segment_that_was_given_is_on_the_record_with_its_digest(
+def test_manifest_records_every_selected_segment_with_its_digest(
     game_turn: GameMasterTurn,
 ) -> None:
     found = assemble_or_skip(game_turn)

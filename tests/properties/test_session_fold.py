@@ -21,12 +21,12 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import STATE_ADAPTER, SessionScenario
 
 
-def test_any_event_means_every_kind_there_is() -> None:
+def test_event_strategies_cover_every_event_type() -> None:
     assert set(EVENT_STRATEGIES) == set(get_args(KnownEvent))
 
 
 @given(st.lists(ANY_EVENT, max_size=30))
-def test_folding_never_fails_whatever_was_recorded(events: list[KnownEvent]) -> None:
+def test_fold_never_raises_on_any_recorded_events(events: list[KnownEvent]) -> None:
     session = SessionScenario().append_events(*events)
     assert fold(session.events) == session.state
     build_history(session.events)
@@ -34,7 +34,7 @@ def test_folding_never_fails_whatever_was_recorded(events: list[KnownEvent]) -> 
 
 @fewer_examples
 @given(draw_requests(closing=True))
-def test_an_event_of_a_later_release_changes_nothing_but_the_head(
+def test_event_of_a_later_release_only_advances_the_head(
     requests: list[SessionRequest],
 ) -> None:
     session = run_requests(requests)
@@ -47,7 +47,7 @@ def test_an_event_of_a_later_release_changes_nothing_but_the_head(
 
 @fewer_examples
 @given(draw_requests(closing=True), st.sampled_from([0, 1, 50, 300]), st.integers(0, 200))
-def test_a_snapshot_and_the_tail_behind_it_give_the_state_folded_from_nothing(
+def test_snapshot_with_the_events_after_it_folds_to_the_complete_state(
     requests: list[SessionRequest], reach: int, cut: int
 ) -> None:
     events = run_requests(requests, reach=reach).events
@@ -60,7 +60,7 @@ def test_a_snapshot_and_the_tail_behind_it_give_the_state_folded_from_nothing(
 
 
 @given(st.lists(ANY_EVENT, min_size=1, max_size=20))
-def test_every_state_survives_its_json(events: list[KnownEvent]) -> None:
+def test_every_state_survives_a_json_round_trip(events: list[KnownEvent]) -> None:
     state = SessionScenario().append_events(*events).state
     if state is not None:
         assert STATE_ADAPTER.validate_json(STATE_ADAPTER.dump_json(state)) == state
@@ -68,7 +68,7 @@ def test_every_state_survives_its_json(events: list[KnownEvent]) -> None:
 
 @fewer_examples
 @given(draw_requests(closing=True))
-def test_a_session_folded_whole_keeps_every_turn_one_by_one(requests: list[SessionRequest]) -> None:
+def test_unbounded_fold_keeps_every_turn_individually(requests: list[SessionRequest]) -> None:
     events = run_requests(requests, reach=1).events
     state = require_state(fold_unbounded(events))
     assert state.earlier == ()

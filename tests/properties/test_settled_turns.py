@@ -53,7 +53,7 @@ REACHES = st.sampled_from([0, 1, 50, 200])
 
 @fewer_examples
 @given(ASKED, REACHES)
-def test_every_settled_turn_is_kept_once_as_what_became_of_it(
+def test_every_settled_turn_is_stored_once_with_its_outcome(
     requests: list[SessionRequest], reach: int
 ) -> None:
     session = run_requests(requests, reach=reach)
@@ -64,7 +64,9 @@ def test_every_settled_turn_is_kept_once_as_what_became_of_it(
 
 @fewer_examples
 @given(ASKED, REACHES)
-def test_a_turn_is_found_wherever_it_is_kept(requests: list[SessionRequest], reach: int) -> None:
+def test_settled_turn_is_found_individually_or_within_a_run(
+    requests: list[SessionRequest], reach: int
+) -> None:
     state = run_requests(requests, reach=reach).opened_state
     settled = {turn for turn, _ in read_state_marks(state)}
     for turn in range(-1, state.submitted + 2):
@@ -73,7 +75,7 @@ def test_a_turn_is_found_wherever_it_is_kept(requests: list[SessionRequest], rea
 
 @fewer_examples
 @given(ASKED, REACHES)
-def test_older_turns_take_as_few_runs_as_they_can(
+def test_older_turns_are_stored_in_as_few_runs_as_possible(
     requests: list[SessionRequest], reach: int
 ) -> None:
     runs = run_requests(requests, reach=reach).opened_state.earlier
@@ -90,7 +92,7 @@ def test_older_turns_take_as_few_runs_as_they_can(
 
 @fewer_examples
 @given(ASKED, st.sampled_from([1, 50, 200]))
-def test_a_turn_is_let_go_only_when_those_behind_it_fill_the_window(
+def test_turn_moves_into_a_run_only_if_later_turns_fill_the_window(
     requests: list[SessionRequest], reach: int
 ) -> None:
     session = run_requests(
@@ -103,7 +105,7 @@ def test_a_turn_is_let_go_only_when_those_behind_it_fill_the_window(
 
 @fewer_examples
 @given(ASKED, st.sampled_from([1, 50, 200]))
-def test_what_is_kept_one_by_one_is_bounded_by_the_window(
+def test_turns_stored_individually_are_bounded_by_the_window(
     requests: list[SessionRequest], reach: int
 ) -> None:
     session = run_requests(
@@ -126,7 +128,7 @@ def measure_turn(turn: HistoryTurn) -> int:
     )
 
 
-def test_no_session_keeps_more_turns_one_by_one_than_the_most() -> None:
+def test_number_of_turns_stored_individually_is_bounded() -> None:
     session = given_session(open_session())
     for _ in range(MAX_RECENT_TURNS + 3):
         session = session.apply_steps(*build_exchange("a", "b"))
@@ -136,7 +138,7 @@ def test_no_session_keeps_more_turns_one_by_one_than_the_most() -> None:
     assert state == fold(session.events)
 
 
-def test_the_state_of_a_long_session_is_no_larger_than_that_of_a_short_one() -> None:
+def test_state_of_a_long_session_is_no_larger_than_that_of_a_short_one() -> None:
     def state_after(turns: int) -> SessionState:
         session: SessionScenario = given_session(open_session(reach=40))
         for _ in range(turns):

@@ -81,14 +81,16 @@ def draw_case(draw: st.DrawFn) -> ShippedCallCase:
     session = continue_session(shipped.open_session(), draw(draw_requests(most=12)))
     if session.opened_state.open is None:
         text = draw(st.text("ab. ", max_size=60))
-        session = session.apply_steps(SubmitTurn(text, DEFAULT_POLICIES, inputs={**shipped.inputs}))
+        session = session.apply_steps(
+            SubmitTurn(text=text, policies=DEFAULT_POLICIES, inputs={**shipped.inputs})
+        )
     kind = draw(st.sampled_from(sorted(shipped.material.blueprint.calls)))
     return ShippedCallCase(shipped, session, shipped.build_call(session.opened_state, kind))
 
 
 @fewer_examples
 @given(draw_case())
-def test_a_window_is_within_its_budget_or_a_typed_error_says_what_is_in_the_way(
+def test_window_is_within_its_budget_or_budget_exceeded_lists_the_sizes(
     case: ShippedCallCase,
 ) -> None:
     found = case.found
@@ -104,7 +106,9 @@ def test_a_window_is_within_its_budget_or_a_typed_error_says_what_is_in_the_way(
 
 @fewer_examples
 @given(draw_case())
-def test_what_is_always_kept_is_there_and_all_else_is_accounted_for(case: ShippedCallCase) -> None:
+def test_required_layers_are_included_and_every_omitted_part_has_a_rule(
+    case: ShippedCallCase,
+) -> None:
     blueprint = case.shipped.material.blueprint
     parts = case.assembled.manifest.parts
     for layer in blueprint.calls[case.call.kind].layers:
@@ -117,7 +121,7 @@ def test_what_is_always_kept_is_there_and_all_else_is_accounted_for(case: Shippe
 
 @fewer_examples
 @given(draw_case())
-def test_a_message_is_what_its_parts_say_one_behind_the_other(case: ShippedCallCase) -> None:
+def test_characters_of_the_parts_add_up_to_each_message(case: ShippedCallCase) -> None:
     found = case.assembled
     lengths: dict[int, int] = {}
     for part in found.manifest.parts:
@@ -129,7 +133,7 @@ def test_a_message_is_what_its_parts_say_one_behind_the_other(case: ShippedCallC
 
 @fewer_examples
 @given(draw_case())
-def test_excluded_failed_and_cancelled_turns_stand_in_no_window(case: ShippedCallCase) -> None:
+def test_excluded_failed_and_cancelled_turns_are_in_no_window(case: ShippedCallCase) -> None:
     turns = build_history(case.session.events)
     usable = {turn.turn for turn in turns if turn.status == "completed" and not turn.excluded}
     assert list_kept_turns(case.assembled.manifest.parts) <= usable
@@ -145,7 +149,7 @@ def list_kept_turns(parts: tuple[PromptPart, ...]) -> set[int]:
 
 @fewer_examples
 @given(draw_case())
-def test_a_window_reads_back_byte_for_byte_and_is_had_again_from_any_way_to_its_state(
+def test_window_reads_back_byte_for_byte_and_is_reassembled_from_any_fold_or_snapshot(
     case: ShippedCallCase,
 ) -> None:
     found, events = case.assembled, case.session.events
@@ -158,7 +162,7 @@ def test_a_window_reads_back_byte_for_byte_and_is_had_again_from_any_way_to_its_
 
 @fewer_examples
 @given(draw_case(), draw_requests(most=8))
-def test_a_window_reads_back_the_same_whatever_happened_after_it(
+def test_window_reads_back_unchanged_after_any_later_events(
     case: ShippedCallCase, requests: list[SessionRequest]
 ) -> None:
     found = case.assembled

@@ -59,7 +59,9 @@ def build_session(different: set[str]) -> TrackedSession:
         layers=layers, calls={"reply": {"messages": slots}}, history={"recent": recent}
     )
     persona = "Be strict." if "persona" in different else "Be kind."
-    return TrackedSession(blueprint, persona, "Bob" if "name" in different else "Ann")
+    return TrackedSession(
+        blueprint=blueprint, persona=persona, name="Bob" if "name" in different else "Ann"
+    )
 
 
 def run_session(different: set[str]) -> TrackedSession:
@@ -98,7 +100,7 @@ def map_changes(changes: Sequence[PromptChange]) -> dict[str, tuple[str, str]]:
 
 @few
 @given(st.sets(st.sampled_from(DIFFERENT)))
-def test_two_sessions_differ_in_what_they_were_made_from(different: set[str]) -> None:
+def test_differences_of_two_sessions_are_attributed_to_events_of_both(different: set[str]) -> None:
     one, other = run_session(set()), run_session(different)
     edits = [*one.library, *other.library[1:]]
     left = build_call_snapshot(build_complete_log(one.session.events), "3.1", edits)

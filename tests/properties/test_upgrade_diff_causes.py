@@ -25,7 +25,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 few = settings(max_examples=25)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlueprintVersion:
     """The properties of a blueprint version that differ in this test."""
 
@@ -57,7 +57,7 @@ VERSIONS = st.builds(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
     """A call and the session's properties at that time."""
 
@@ -90,7 +90,7 @@ class RecordedCall:
         return self.made.limit if len(self.list_usable_turns) > len(self.list_shown_turns) else None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class UpgradedSession:
     """A session that is upgraded now and then."""
 
@@ -126,7 +126,10 @@ class UpgradedSession:
 @st.composite
 def draw_session(draw: st.DrawFn) -> UpgradedSession:
     made = draw(VERSIONS)
-    moved = UpgradedSession(TrackedSession(made.blueprint, made.persona, made.name), made)
+    moved = UpgradedSession(
+        led=TrackedSession(blueprint=made.blueprint, persona=made.persona, name=made.name),
+        made=made,
+    )
     moved.run_turn()
     for action in draw(
         st.lists(st.sampled_from(["talk", "talk", "move", "mark"]), min_size=3, max_size=9)
@@ -216,7 +219,9 @@ def find_deciding_event(turn: int, own_call: RecordedCall, other_call: RecordedC
 
 @few
 @given(draw_session(), st.data())
-def test_what_a_move_changed_leads_to_the_move(moved: UpgradedSession, data: st.DataObject) -> None:
+def test_differences_after_a_blueprint_move_are_attributed_to_the_move(
+    moved: UpgradedSession, data: st.DataObject
+) -> None:
     places = st.integers(0, len(moved.calls) - 1)
     for drawn in ([0, len(moved.calls) - 1], [data.draw(places), data.draw(places)]):
         was, now = (moved.calls[place] for place in sorted(drawn))

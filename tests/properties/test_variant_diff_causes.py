@@ -57,7 +57,7 @@ Said = tuple[int, str, str]
 NOTHING: Said = (0, "", "")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class VariantSessions:
     """Sessions of several names that run the same turns on one segment library."""
 
@@ -97,13 +97,13 @@ class VariantSessions:
 
     def map_given_versions(self, name: str, upto: int) -> dict[int, Said]:
         """Say which version of each segment a name is given."""
-        library = fold(self.library[:upto], SegmentLibrary(TENANT))
+        library = fold(self.library[:upto], SegmentLibrary(tenant=TENANT))
         choices = select_segments(library, LORE, (), name).choices
         return {each.segment.id: self._describe_version(each.version) for each in choices}
 
     def get_variant_version(self, number: int, variant: str, upto: int) -> Said:
         """Say what a variant says, whether it is switched on or not."""
-        library = fold(self.library[:upto], SegmentLibrary(TENANT))
+        library = fold(self.library[:upto], SegmentLibrary(tenant=TENANT))
         return self._describe_version(library.segments[number].latest_versions[variant])
 
     def _describe_version(self, version: SegmentVersion) -> Said:
@@ -117,7 +117,7 @@ class VariantSessions:
     def _select_segments(self, name: str, want: SegmentRequest) -> tuple[SelectedSegment, ...]:
         if want.scope != "lore":
             return ()
-        library = fold(self.library, SegmentLibrary(TENANT))
+        library = fold(self.library, SegmentLibrary(tenant=TENANT))
         return tuple(
             SelectedSegment(each.build_source(), self.texts[each.version.text.digest])
             for each in select_segments(library, want, (), name).choices
@@ -137,7 +137,10 @@ class VariantSessions:
 def draw_sessions(draw: st.DrawFn) -> VariantSessions:
     """Draw changes of a library while sessions run."""
     made = VariantSessions(
-        {name: TrackedSession(build_tracked_blueprint(layers=TRACKED_LAYERS)) for name in NAMES}
+        sessions={
+            name: TrackedSession(blueprint=build_tracked_blueprint(layers=TRACKED_LAYERS))
+            for name in NAMES
+        }
     )
     made.add_segment("x", "a")
     for action in draw(st.lists(DEEDS, min_size=3, max_size=8)):
@@ -201,7 +204,7 @@ def compute_expected(
 
 @few
 @given(draw_sessions(), st.data())
-def test_a_segment_differs_by_the_name_that_drew_it_and_by_what_was_done_to_it(
+def test_segment_differences_are_attributed_to_the_session_name_and_library_edits(
     made: VariantSessions, data: st.DataObject
 ) -> None:
     turn = st.integers(1, len(made.seen))

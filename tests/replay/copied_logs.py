@@ -112,19 +112,23 @@ async def list_findings(
     """Verify all of a log, and give what is wrong with it."""
     ids = count(1)
     sessions = CommandHandler(
-        log,
-        CheckedSnapshotStore(log, MemorySnapshotStore()),
-        TextReader(log, blobs),
-        EmptyCommandIndex(),
-        SteppingClock(),
-        lambda: f"id-{next(ids)}",
-        "/test",
+        log=log,
+        snapshots=CheckedSnapshotStore(log, MemorySnapshotStore()),
+        texts=TextReader(log=log, blobs=blobs),
+        older_commands=EmptyCommandIndex(),
+        clock=SteppingClock(),
+        create_id=lambda: f"id-{next(ids)}",
+        source="/test",
     )
     store = open_store(f"sqlite:///{folder / 'rows.db'}")
     try:
         await prepare_schema(store)
         auditing = VerifyService(
-            tenant, sessions, MemoryLog(kind=LIBRARY_HISTORY), store, get_verification_means()
+            tenant=tenant,
+            command_handler=sessions,
+            library_log=MemoryLog(kind=LIBRARY_HISTORY),
+            store=store,
+            means=get_verification_means(),
         )
         return [
             step async for step in auditing.verify_log(witness) if isinstance(step, LocatedFinding)

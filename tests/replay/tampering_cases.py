@@ -24,7 +24,7 @@ TUTOR = "drawing"
 """The two sessions that are tampered with."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TamperingCase:
     """One way to tamper with a record."""
 
@@ -152,24 +152,32 @@ LAST = len(BundleCopy.read_bundle(get_version_folder()).sessions[TUTOR])
 """The sequence of the tutor's last event."""
 
 TAMPERINGS = {
-    "a byte of an event": TamperingCase(change_event_byte, TUTOR, 3),
-    "a byte that makes an event unreadable": TamperingCase(insert_null_byte, TUTOR, 3),
-    "a name that is no text": TamperingCase(insert_invalid_byte, TUTOR, 3),
-    "a name with half a character": TamperingCase(insert_surrogate, TUTOR, 3),
-    "a number without end": TamperingCase(insert_long_number, TUTOR, 3),
-    "a byte of a blob": TamperingCase(change_blob_byte, TUTOR, 5, bundle_event=6),
-    "a blob gone": TamperingCase(remove_blob, TUTOR, 5, bundle_event=6),
-    "an event dropped": TamperingCase(drop_event, TUTOR, 6),
-    "events swapped": TamperingCase(swap_events, TUTOR, 6),
-    "an event inserted": TamperingCase(insert_event, TUTOR, 6),
-    "the tail cut": TamperingCase(cut_tail, TUTOR, LAST),
-    "two logs spliced": TamperingCase(merge_histories, TUTOR, 10),
-    "events of two sessions exchanged": TamperingCase(swap_session_events, TUTOR, 5),
-    "a manifest edited": TamperingCase(edit_manifest, TUTOR, 6),
+    "a byte of an event": TamperingCase(apply_to=change_event_byte, session=TUTOR, event=3),
+    "a byte that makes an event unreadable": TamperingCase(
+        apply_to=insert_null_byte, session=TUTOR, event=3
+    ),
+    "a name that is no text": TamperingCase(apply_to=insert_invalid_byte, session=TUTOR, event=3),
+    "a name with half a character": TamperingCase(
+        apply_to=insert_surrogate, session=TUTOR, event=3
+    ),
+    "a number without end": TamperingCase(apply_to=insert_long_number, session=TUTOR, event=3),
+    "a byte of a blob": TamperingCase(
+        apply_to=change_blob_byte, session=TUTOR, event=5, bundle_event=6
+    ),
+    "a blob gone": TamperingCase(apply_to=remove_blob, session=TUTOR, event=5, bundle_event=6),
+    "an event dropped": TamperingCase(apply_to=drop_event, session=TUTOR, event=6),
+    "events swapped": TamperingCase(apply_to=swap_events, session=TUTOR, event=6),
+    "an event inserted": TamperingCase(apply_to=insert_event, session=TUTOR, event=6),
+    "the tail cut": TamperingCase(apply_to=cut_tail, session=TUTOR, event=LAST),
+    "two logs spliced": TamperingCase(apply_to=merge_histories, session=TUTOR, event=10),
+    "events of two sessions exchanged": TamperingCase(
+        apply_to=swap_session_events, session=TUTOR, event=5
+    ),
+    "a manifest edited": TamperingCase(apply_to=edit_manifest, session=TUTOR, event=6),
     "everything written anew": TamperingCase(
-        rewrite_everything, TUTOR, 6, bundle_event=LAST, is_consistent=True
+        apply_to=rewrite_everything, session=TUTOR, event=6, bundle_event=LAST, is_consistent=True
     ),
     "the tail cut, and the list with it": TamperingCase(
-        cut_tail_and_manifest, TUTOR, LAST, is_consistent=True
+        apply_to=cut_tail_and_manifest, session=TUTOR, event=LAST, is_consistent=True
     ),
 }

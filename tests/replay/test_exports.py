@@ -71,7 +71,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
-async def test_every_call_of_every_blueprint_that_is_shipped_is_had_again_both_ways(
+async def test_every_call_of_every_shipped_blueprint_is_reproduced_in_both_ways(
     house: RecordedService,
 ) -> None:
     copy = BundleCopy.read_bundle(house.bundle)
@@ -91,7 +91,7 @@ async def test_every_call_of_every_blueprint_that_is_shipped_is_had_again_both_w
     assert find_unreproducible_calls(house.held.log.stored, house.held.blobs.blobs) == []
 
 
-async def test_the_verifier_needs_nothing_but_the_folder_it_lies_in(house: RecordedService) -> None:
+async def test_bundle_verifier_needs_only_its_own_folder(house: RecordedService) -> None:
     done = run_verifier(house.bundle, "--prompt", "drawing", "2.1")
     assert done.returncode == 0
     head, _, prompt = done.stdout.partition("verified\n")
@@ -100,7 +100,7 @@ async def test_the_verifier_needs_nothing_but_the_folder_it_lies_in(house: Recor
     assert json.loads(prompt) == prompt_view["messages"]
 
 
-async def test_a_bundle_that_was_touched_ends_the_verifier_with_five(
+async def test_verifier_exits_with_5_for_an_altered_bundle(
     house: RecordedService, tmp_path: Path
 ) -> None:
     copy = BundleCopy.read_bundle(house.bundle)
@@ -111,7 +111,7 @@ async def test_a_bundle_that_was_touched_ends_the_verifier_with_five(
     assert "FAILED  session game: event 4:" in done.stdout
 
 
-async def test_what_the_stranger_reads_back_is_what_the_house_reads_back(
+async def test_bundle_verifier_and_gateway_read_back_the_same_prompts(
     house: RecordedService,
 ) -> None:
     copy = BundleCopy.read_bundle(house.bundle)
@@ -125,7 +125,7 @@ async def test_what_the_stranger_reads_back_is_what_the_house_reads_back(
             assert call["manifest"]["digest"] == prompt_view["digest"]
 
 
-async def test_a_bundle_is_a_zip_as_well_and_holds_what_the_folder_holds(
+async def test_zip_bundle_contains_the_same_files_as_a_folder_bundle(
     house: RecordedService, tmp_path: Path
 ) -> None:
     await export_bundle(house.reader, house.sessions, tmp_path / "all.zip", None)
@@ -138,7 +138,7 @@ async def test_a_bundle_is_a_zip_as_well_and_holds_what_the_folder_holds(
     assert set(read_files(tmp_path)) == {"all.zip"}
 
 
-async def test_a_text_that_was_withheld_is_in_no_export(
+async def test_text_withheld_before_its_reply_is_in_no_export(
     house: RecordedService, tmp_path: Path
 ) -> None:
     for form in ("ndjson", "chat", "parquet"):
@@ -147,7 +147,7 @@ async def test_a_text_that_was_withheld_is_in_no_export(
         assert b"trick@example.org" not in content
 
 
-async def test_a_reply_redacted_after_it_was_said_is_in_stored_events_only_and_that_is_told(
+async def test_reply_redacted_later_is_exported_only_in_stored_events_with_a_notice(
     house: RecordedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for form in ("ndjson", "parquet"):
@@ -169,7 +169,7 @@ async def test_a_reply_redacted_after_it_was_said_is_in_stored_events_only_and_t
     assert "redacted" not in capsys.readouterr().err
 
 
-async def test_what_is_no_session_writes_nothing_and_one_named_twice_is_taken_once(
+async def test_export_refuses_invalid_session_ids_and_exports_a_repeated_one_once(
     house: RecordedService, tmp_path: Path
 ) -> None:
     for name in ("../../escaped", "/escaped", "a b"):
@@ -186,7 +186,9 @@ async def test_what_is_no_session_writes_nothing_and_one_named_twice_is_taken_on
     ] == ["game"]
 
 
-async def test_lines_are_the_very_bytes_of_the_log(house: RecordedService, tmp_path: Path) -> None:
+async def test_ndjson_lines_are_the_exact_bytes_of_the_log(
+    house: RecordedService, tmp_path: Path
+) -> None:
     await export_files(
         house.reader, house.sessions, ExportForm("ndjson", stored=True), tmp_path / "all"
     )
@@ -195,7 +197,7 @@ async def test_lines_are_the_very_bytes_of_the_log(house: RecordedService, tmp_p
         assert kept == b"".join(line + b"\n" for line in house.list_stored_lines(session))
 
 
-async def test_a_table_has_a_row_for_each_event_with_its_very_bytes(
+async def test_parquet_table_has_a_row_per_event_with_its_exact_bytes(
     house: RecordedService, tmp_path: Path
 ) -> None:
     form = ExportForm("parquet", stored=True)
@@ -206,7 +208,7 @@ async def test_a_table_has_a_row_for_each_event_with_its_very_bytes(
     assert table["name"][0] == "session-opened"
 
 
-async def test_talk_tells_what_users_saw_and_what_became_of_it(
+async def test_chat_export_shows_what_users_saw_with_the_status_of_each_turn(
     house: RecordedService, tmp_path: Path
 ) -> None:
     await export_files(house.reader, ["assistant"], ExportForm("chat"), tmp_path / "talk.md")
@@ -219,7 +221,7 @@ async def test_talk_tells_what_users_saw_and_what_became_of_it(
         assert mark in talk
 
 
-async def test_nothing_that_is_there_is_overwritten_and_nothing_half_done_is_left(
+async def test_export_overwrites_nothing_and_leaves_no_partial_output(
     house: RecordedService, tmp_path: Path
 ) -> None:
     with pytest.raises(Refused, match="folder-exists"):

@@ -51,7 +51,7 @@ def count_prompts(copy: BundleCopy) -> int:
 
 
 @pytest.mark.parametrize("log", list_golden_logs(), ids=lambda log: log.name)
-def test_a_golden_log_reproduces_by_the_rules_it_was_recorded_by(log: Path) -> None:
+def test_golden_log_is_reproduced_by_the_rules_of_its_version(log: Path) -> None:
     copy = BundleCopy.read_bundle(log)
     assert list_findings(copy) == [], RAISE
     reproduced = [report.prompts for _, report in iterate_reports(copy)]
@@ -60,13 +60,13 @@ def test_a_golden_log_reproduces_by_the_rules_it_was_recorded_by(log: Path) -> N
 
 
 @pytest.mark.parametrize("log", list_golden_logs(), ids=lambda log: log.name)
-def test_a_golden_log_is_read_back_by_the_strangers_verifier(log: Path) -> None:
+def test_golden_log_is_verified_by_the_bundle_verifier(log: Path) -> None:
     copy = BundleCopy.read_bundle(log)
     for session in copy.sessions:
         assert list(verify_with_bundle_verifier(list(copy.read_events(session)), copy.blobs)) == []
 
 
-def test_this_version_has_a_log_of_its_own_and_all_of_it_is_had_again(golden: BundleCopy) -> None:
+def test_current_version_has_a_golden_log_that_is_completely_reproduced(golden: BundleCopy) -> None:
     events = [event.event for session in golden.sessions for event in golden.read_events(session)]
     made = [event.manifest.assembler for event in events if isinstance(event, ContextAssembled)]
     assert set(made) == {ASSEMBLER_VERSION}, ANEW
@@ -82,7 +82,7 @@ UNPLAYED = {
 """Events of sessions that no golden log has."""
 
 
-def test_golden_logs_have_every_other_event_of_sessions() -> None:
+def test_golden_logs_contain_every_session_event_type_except_the_listed_ones() -> None:
     copies = [BundleCopy.read_bundle(folder) for folder in list_golden_logs()]
     events = [each for copy in copies for name in copy.sessions for each in copy.read_events(name)]
     found = {format_event_name(each.envelope.type) for each in events}
@@ -90,7 +90,9 @@ def test_golden_logs_have_every_other_event_of_sessions() -> None:
     assert kinds - found == UNPLAYED, ANEW
 
 
-def test_this_version_ends_an_attempt_that_answers_within_the_answer(golden: BundleCopy) -> None:
+def test_current_version_records_the_end_of_an_answering_attempt_in_its_answer(
+    golden: BundleCopy,
+) -> None:
     events = [event.event for session in golden.sessions for event in golden.read_events(session)]
     ended = {event.outcome for event in events if isinstance(event, AttemptEnded)}
     assert ended == {"failed", "lost", "unasked"}, ANEW
@@ -108,7 +110,7 @@ def name_unknown_assembler(event: dict[str, Any]) -> None:
     event["data"]["manifest"]["assembler"] = ASSEMBLER_VERSION + 1
 
 
-def test_a_change_in_assembly_that_nobody_announced_fails(golden: BundleCopy) -> None:
+def test_changed_assembly_without_a_new_version_fails_reproduction(golden: BundleCopy) -> None:
     for session in golden.sessions:
         last = list_context_sequences(golden, session)[-1]
         golden.change_event(session, last, change_token_count)
@@ -121,7 +123,7 @@ def test_a_change_in_assembly_that_nobody_announced_fails(golden: BundleCopy) ->
         assert "its tokens is" in found[0].detail
 
 
-def test_what_an_unknown_assembler_made_is_not_reproducible_and_never_failed(
+def test_prompt_of_an_unknown_assembler_version_is_unreproducible_but_no_failure(
     golden: BundleCopy,
 ) -> None:
     for session in golden.sessions:

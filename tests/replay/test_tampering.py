@@ -81,7 +81,7 @@ def find_first_fault(found: Sequence[LocatedFinding], session: str) -> int:
 
 
 @every
-def test_the_strangers_verifier_finds_it_and_names_the_first_bad_event(
+def test_bundle_verifier_finds_tampering_and_names_the_first_bad_event(
     tampering: TamperingCase,
     copy: BundleCopy,
     checkpoint: SignedCheckpoint,
@@ -100,19 +100,21 @@ def test_the_strangers_verifier_finds_it_and_names_the_first_bad_event(
 @every
 @pytest.mark.tampers
 @pytest.mark.promise("P17")
-async def test_verifying_the_log_finds_it_and_names_the_first_bad_event(
+async def test_log_verification_finds_tampering_and_names_the_first_bad_event(
     tampering: TamperingCase, copy: BundleCopy, checkpoint: SignedCheckpoint, tmp_path: Path
 ) -> None:
     tampering.apply_to(copy)
     log = build_memory_log(copy, SOUND, (TUTOR, GAME))
     witness = select_two_sessions(checkpoint)
-    found = await list_findings(TENANT, log, build_memory_blobs(copy), witness, tmp_path)
+    found = await list_findings(
+        tenant=TENANT, log=log, blobs=build_memory_blobs(copy), witness=witness, folder=tmp_path
+    )
     assert find_first_fault(found, tampering.session) == tampering.event, found
 
 
 @pytest.mark.slow("whole logs are verified")
 @pytest.mark.promise("P17")
-async def test_streams_of_a_server_that_were_made_anew_are_found_out_like_a_log_in_memory(
+async def test_tampering_in_recreated_server_streams_is_found_as_in_a_memory_log(
     checkpoint: SignedCheckpoint, tmp_path: Path
 ) -> None:
     done = {"nothing at all": SOUND.copy_bundle()}
@@ -120,20 +122,24 @@ async def test_streams_of_a_server_that_were_made_anew_are_found_out_like_a_log_
         tampering.apply_to(done.setdefault(name, SOUND.copy_bundle()))
     faults: dict[str, int] = {}
     async with (
-        await NatsServer.start(NatsConfig(tmp_path / "nats")) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path / "nats")) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         for name, copy in done.items():
             await replace_streams(on, copy, SOUND, (TUTOR, GAME))
             found = await list_findings(
-                TENANT, on.log, on.blobs, select_two_sessions(checkpoint), tmp_path
+                tenant=TENANT,
+                log=on.log,
+                blobs=on.blobs,
+                witness=select_two_sessions(checkpoint),
+                folder=tmp_path,
             )
             if found:
                 faults[name] = find_first_fault(found, TUTOR)
     assert faults == {name: tampering.event for name, tampering in TAMPERINGS.items()}
 
 
-def test_nothing_is_found_where_nothing_was_done(
+def test_unaltered_bundle_is_verified(
     copy: BundleCopy,
     checkpoint: SignedCheckpoint,
     tmp_path: Path,
@@ -144,18 +150,24 @@ def test_nothing_is_found_where_nothing_was_done(
 
 
 @pytest.mark.tampers
-async def test_a_log_is_sound_where_nothing_was_done(
+async def test_unaltered_log_has_no_findings(
     copy: BundleCopy, checkpoint: SignedCheckpoint, tmp_path: Path
 ) -> None:
     log = build_memory_log(copy, SOUND, tuple(copy.sessions))
     assert (
-        await list_findings(TENANT, log, build_memory_blobs(copy), checkpoint.checkpoint, tmp_path)
+        await list_findings(
+            tenant=TENANT,
+            log=log,
+            blobs=build_memory_blobs(copy),
+            witness=checkpoint.checkpoint,
+            folder=tmp_path,
+        )
         == []
     )
 
 
 @pytest.mark.parametrize("tampering", [each for each in TAMPERINGS.values() if each.is_consistent])
-def test_what_was_written_anew_is_told_by_what_somebody_else_holds_and_by_nothing_less(
+def test_completely_rewritten_bundle_passes_without_an_external_checkpoint(
     tampering: TamperingCase, copy: BundleCopy, tmp_path: Path
 ) -> None:
     tampering.apply_to(copy)
@@ -163,7 +175,7 @@ def test_what_was_written_anew_is_told_by_what_somebody_else_holds_and_by_nothin
 
 
 @pytest.mark.tampers
-async def test_a_manifest_that_reads_back_well_is_found_by_assembling_it_again(
+async def test_rewritten_manifest_that_reads_back_is_found_by_reassembly(
     copy: BundleCopy, tmp_path: Path
 ) -> None:
     TAMPERINGS["everything written anew"].apply_to(copy)
@@ -171,11 +183,13 @@ async def test_a_manifest_that_reads_back_well_is_found_by_assembling_it_again(
     assert [each.check for each in report.findings] == ["assembly"]
     assert "part safety" in report.findings[0].detail
     log = build_memory_log(copy, SOUND, (TUTOR,))
-    found = await list_findings(TENANT, log, build_memory_blobs(copy), None, tmp_path)
+    found = await list_findings(
+        tenant=TENANT, log=log, blobs=build_memory_blobs(copy), witness=None, folder=tmp_path
+    )
     assert {each.finding.sequence for each in found} == {6}
 
 
-def test_a_checkpoint_that_was_edited_or_signed_by_somebody_else_is_found(
+def test_edited_or_foreign_signed_checkpoint_is_found(
     copy: BundleCopy,
     checkpoint: SignedCheckpoint,
     tmp_path: Path,
@@ -195,7 +209,5 @@ def test_a_checkpoint_that_was_edited_or_signed_by_somebody_else_is_found(
     assert "it is not signed by anybody" in capsys.readouterr().out
 
 
-def test_a_checkpoint_that_is_asked_for_and_is_not_there_is_missed(
-    copy: BundleCopy, tmp_path: Path
-) -> None:
+def test_missing_checkpoint_fails_verification_with_a_key(copy: BundleCopy, tmp_path: Path) -> None:
     assert main(copy.write_bundle(tmp_path), ["--key", "AAAA"]) == EXIT_FAILED

@@ -49,7 +49,7 @@ UNRESOLVED_QUESTION = "Sing me a song."
 POLICY = "policies/context.yaml"
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class QuestionService:
     """A running service; requests go to its gateways in turn."""
 
@@ -133,7 +133,7 @@ class QuestionService:
 
 
 def answer_with_text(*words: str) -> ModelAnswer:
-    return ModelAnswer(words)
+    return ModelAnswer(tokens=words)
 
 
 def compute_conversation_session(conversation: str, client: str) -> str:
@@ -158,7 +158,7 @@ async def prepare_question_host(
 ) -> AsyncGenerator[QuestionHost]:
     """Give a town whose araquem is read from a copy under `folder`."""
     shutil.copytree(SHIPPED_BLUEPRINTS / "araquem", folder / "blueprints/araquem")
-    async with await NatsServer.start(NatsConfig(folder / "nats")) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=folder / "nats")) as server:
         places = {
             "TURNLOG_NATS_URL": server.url,
             "TURNLOG_DATABASE_URL": f"sqlite+aiosqlite:///{folder}/turnlog.db",
@@ -188,7 +188,7 @@ async def start_question_service(
     """
     host, url = place.host, place.host.variables["TURNLOG_NATS_URL"]
     async with AsyncExitStack() as open_:
-        running = QuestionService(host, provider, [], client)
+        running = QuestionService(host=host, provider=provider, services=[], client=client)
         for _ in range(gateways):
             port = find_free_port()
             variables = {"TURNLOG_HTTP": f"127.0.0.1:{port}"}

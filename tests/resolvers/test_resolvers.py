@@ -59,7 +59,7 @@ async def a_bank(
             yield running
 
 
-async def test_a_resolver_by_its_address_is_asked_with_what_the_planner_may_be_told(
+async def test_resolver_request_has_the_question_and_the_history_visible_to_the_planner(
     a_bank: QuestionService, answerer: ResolverServer
 ) -> None:
     answerer.set_behaviours(FOUND, {**FOUND, "identifiers": {}}, FOUND)
@@ -98,7 +98,7 @@ async def test_a_resolver_by_its_address_is_asked_with_what_the_planner_may_be_t
         ([b'{"entity": "\\ud800"}'], "resolver_malformed"),
     ],
 )
-async def test_a_resolver_that_fails_fails_the_turn_with_a_code(
+async def test_failing_resolver_fails_the_turn_with_a_code(
     a_bank: QuestionService, answerer: ResolverServer, behaviours: list[Behaviour], code: str
 ) -> None:
     conversation = str(behaviours)[:60]
@@ -116,24 +116,24 @@ async def test_a_resolver_that_fails_fails_the_turn_with_a_code(
     assert len(ends) == len(behaviours)
 
 
-async def test_a_turn_that_was_resolved_is_not_resolved_again_by_a_later_attempt(
+async def test_later_attempt_does_not_resolve_a_turn_again(
     a_bank: QuestionService, answerer: ResolverServer
 ) -> None:
     request_count = len(answerer.requests)
     answerer.set_behaviours(FOUND)
     a_bank.provider.queue_behaviours(
-        ModelAnswer(("It ", "costs"), breaks=AnswerBreak(1, "disconnect")),
+        ModelAnswer(tokens=("It ", "costs"), breaks=AnswerBreak(1, "disconnect")),
         answer_with_text("It costs."),
     )
     assert (await a_bank.submit_question(RISK, "again"))["answer"] == "It costs."
     assert len(answerer.requests) - request_count == 1
 
 
-async def test_who_watches_is_shown_the_answer_that_stands_for_a_broken_one(
+async def test_watcher_receives_the_fallback_answer_after_an_aborted_one(
     a_bank: QuestionService, answerer: ResolverServer
 ) -> None:
     answerer.set_behaviours(FOUND)
-    broken = ModelAnswer(("Half ", "an answer"), breaks=AnswerBreak(1, "disconnect"))
+    broken = ModelAnswer(tokens=("Half ", "an answer"), breaks=AnswerBreak(1, "disconnect"))
     a_bank.provider.queue_behaviours(broken, broken)
     await a_bank.submit_question(RISK, "watched")
     path = await a_bank.fetch_session_part("watched")

@@ -108,7 +108,7 @@ async def list_workers(running: QuestionService, *conversations: str) -> set[str
     return {event.worker for event in events if isinstance(event, AttemptStarted)}
 
 
-async def test_a7_memory_is_shared_by_all_processes_and_outlives_them(
+async def test_a7_memory_is_shared_by_all_processes_and_survives_restarts(
     a_bank: QuestionService,
 ) -> None:
     one = replace(a_bank, client="bank")
@@ -130,7 +130,7 @@ async def test_a7_memory_is_shared_by_all_processes_and_outlives_them(
     assert memory == [*sent_messages, "assistant: Cheap."]
 
 
-async def test_a7_the_first_questions_of_a_conversation_open_one_session(
+async def test_a7_concurrent_first_questions_of_a_conversation_open_one_session(
     a_bank: QuestionService,
 ) -> None:
     names: list[str] = []
@@ -146,7 +146,7 @@ async def test_a7_the_first_questions_of_a_conversation_open_one_session(
 
 
 @pytest.mark.parametrize("identifier", conversation_requirements.ODD_CONVERSATION_IDS)
-async def test_a1_anything_may_be_a_client_and_a_conversation(
+async def test_a1_client_and_conversation_can_have_any_id(
     a_bank: QuestionService, identifier: str
 ) -> None:
     client = f"{identifier[:900]}{a_bank.client}"
@@ -158,11 +158,13 @@ async def test_a1_anything_may_be_a_client_and_a_conversation(
 
 
 @pytest.mark.parametrize("row", REQUIREMENTS)
-async def test_a_row_holds_with_two_of_each(a_bank: QuestionService, row: str) -> None:
+async def test_requirement_holds_with_two_gateways_and_two_workers(
+    a_bank: QuestionService, row: str
+) -> None:
     await REQUIREMENTS[row](a_bank)
 
 
-async def test_what_is_driven_is_the_shipped_blueprint_with_its_policy_and_instructions(
+async def test_tested_blueprint_policy_and_instructions_equal_the_shipped_ones(
     a_bank: QuestionService,
 ) -> None:
     """The folder is a copy, so that a test may edit a file; the record has the shipped digests."""
@@ -180,7 +182,7 @@ async def test_what_is_driven_is_the_shipped_blueprint_with_its_policy_and_instr
     assert pinned.layers["persona"].digest == compute_digest(narrator)
 
 
-async def test_no_row_is_left_out() -> None:
+async def test_every_requirement_row_has_a_test() -> None:
     assert {row.partition("_")[0] for row in REQUIREMENTS} == {
         "a1",
         "a2",

@@ -34,7 +34,7 @@ async def a_bank(
         yield running
 
 
-async def test_a8_with_the_model_off_the_resolver_answers_and_references_go_on(
+async def test_a8_with_the_model_off_the_resolver_answers_and_references_are_inherited(
     a_bank: QuestionService,
 ) -> None:
     assert (await a_bank.submit_question(RISK, "off"))["answer"] == RISK_ANSWER
@@ -47,7 +47,7 @@ async def test_a8_with_the_model_off_the_resolver_answers_and_references_go_on(
     assert not a_bank.provider.exchanges
 
 
-async def test_a8_with_the_model_off_and_no_fallback_a_turn_fails_and_says_so(
+async def test_a8_with_the_model_off_and_no_fallback_the_turn_fails_with_model_off(
     a_bank: QuestionService,
 ) -> None:
     text = (a_bank.blueprint / "blueprint.yaml").read_text()

@@ -42,7 +42,7 @@ async def request_refused(coast: GameService, **form: JsonValue) -> httpx.Respon
     return answer
 
 
-async def test_it_is_the_prompt_and_the_report_of_a_turn_with_the_same_arguments(
+async def test_assembled_prompt_and_report_equal_those_of_a_turn_with_the_same_arguments(
     coast: GameService,
 ) -> None:
     inputs: dict[str, JsonValue] = {
@@ -62,14 +62,14 @@ async def test_it_is_the_prompt_and_the_report_of_a_turn_with_the_same_arguments
     assert made["manifest"]["digest"] == fixed.manifest.digest
 
 
-async def test_the_callers_first_turn_flag_is_trusted(coast: GameService) -> None:
+async def test_first_turn_flag_of_the_caller_is_used(coast: GameService) -> None:
     first = await assemble_turn(coast, "Hm")
     later = await assemble_turn(coast, "Hm", first_turn=False)
     assert "entry_start" in first["meta"]["order"]
     assert "entry_start" not in later["meta"]["order"]
 
 
-async def test_nothing_is_written_and_no_model_is_called(coast: GameService) -> None:
+async def test_assembling_records_no_event_and_calls_no_model(coast: GameService) -> None:
     log, exchange_count = coast.service.nats.log, len(coast.provider.exchanges)
     await coast.service.list_calls(await coast.open_session())  # The rows of earlier tests are in.
     before = await log.get_last_stream_sequence(TENANT)
@@ -81,7 +81,7 @@ async def test_nothing_is_written_and_no_model_is_called(coast: GameService) -> 
 
 
 @pytest.mark.parametrize("blueprint", OPENINGS)
-async def test_any_shipped_blueprint_assembles_what_a_new_session_would(
+async def test_any_shipped_blueprint_assembles_the_prompt_of_a_new_session(
     coast: GameService, blueprint: str
 ) -> None:
     opening: dict[str, JsonValue] = {"blueprint": blueprint, "attributes": OPENINGS[blueprint]}
@@ -94,7 +94,7 @@ async def test_any_shipped_blueprint_assembles_what_a_new_session_would(
     assert made["manifest"]["digest"] == window["manifest"]["digest"]
 
 
-async def test_arguments_are_checked_and_named(coast: GameService) -> None:
+async def test_invalid_arguments_are_refused_with_their_field(coast: GameService) -> None:
     unknown = await request_refused(coast, blueprint="game-mister", text="Hm")
     assert (unknown.status_code, unknown.json()["field"]) == (404, "blueprint")
     missing = await request_refused(coast, text="Hm")

@@ -23,20 +23,25 @@ from turnlog.services.worker.model.model_types import ModelFailure
 async def open_game_session(**attributes: JsonValue) -> tuple[SessionHarness, SegmentHarness]:
     """Open a session with the coast segments in its library."""
     house = SessionHarness()
-    library = SegmentHarness(house.segments, house.blobs)
+    library = SegmentHarness(log=house.segments, blobs=house.blobs)
     for row in COAST_SEGMENTS:
         await library.add_segment(**row)  # type: ignore[arg-type]
     ref = await house.blueprints.store_blueprint(TENANT, GAME_MASTER)
     profile, width = GAME_MASTER.default_profile, compute_history_reach(GAME_MASTER)
     await house.sessions.handle(
-        TENANT, "s", OpenSession(ref, profile, width, {**ENTRY, **attributes}), TESTER
+        TENANT,
+        "s",
+        OpenSession(
+            blueprint=ref, profile=profile, reach=width, attributes={**ENTRY, **attributes}
+        ),
+        TESTER,
     )
     return house, library
 
 
 async def submit_turn(house: SessionHarness, text: str, **inputs: JsonValue) -> RecordedEvent:
     """Submit a turn; gives its event."""
-    command = SubmitTurn(text, GAME_MASTER.policies, inputs=inputs)
+    command = SubmitTurn(text=text, policies=GAME_MASTER.policies, inputs=inputs)
     done = await house.sessions.handle(TENANT, "s", command, TESTER)
     return done.events[-1]
 
@@ -50,14 +55,14 @@ def list_prompts(house: SessionHarness) -> list[str]:
     return [str(request.messages[0]["content"]) for request in house.model.requests]
 
 
-async def test_a_later_try_of_a_call_is_sent_the_same_whatever_the_library_says_by_then() -> None:
+async def test_retried_call_sends_the_same_prompt_after_a_library_edit() -> None:
     house, library = await open_game_session()
     gate = asyncio.Event()
     house.model.scripts = [[gate, ModelFailure("server_error", "busy", retry_after=0.0)], ["fine"]]
     event = await submit_turn(house, "I knock.", npcs=build_npc_inputs((GUARD, 1)))
     answering = asyncio.create_task(house.run_turn(event))
     await house.wait_for_event(ContextAssembled)
-    await library.handle_command(EditSegment(1, content="Tell it in verse."))
+    await library.handle_command(EditSegment(id=1, content="Tell it in verse."))
     gate.set()
     await answering
     first, second = list_prompts(house)
@@ -68,7 +73,7 @@ async def test_a_later_try_of_a_call_is_sent_the_same_whatever_the_library_says_
     assert "Tell it in verse." in list_prompts(house)[-1]
 
 
-async def test_a_turn_that_waited_brings_its_own_inputs() -> None:
+async def test_queued_turn_uses_its_own_inputs() -> None:
     house, _ = await open_game_session()
     gate = asyncio.Event()
     house.model.scripts = [[gate, "One."], ["Two."]]
@@ -87,7 +92,7 @@ async def test_a_turn_that_waited_brings_its_own_inputs() -> None:
     assert "It is night." not in day
 
 
-async def test_a_turn_without_what_must_be_there_fails_before_a_model_is_asked() -> None:
+async def test_turn_without_a_required_segment_fails_before_a_model_is_called() -> None:
     house, _ = await open_game_session(ruleset="ruleset.none")
     await house.run_turn(await submit_turn(house, "Hm"))
     failed = house.list_events()[-1].event

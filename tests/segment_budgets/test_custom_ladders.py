@@ -44,7 +44,7 @@ async def play_within(
     return await coast.play_turn(session, TEXT, **TURN, **limit)
 
 
-async def test_p11_a_step_that_an_author_puts_first_is_taken_first(coast: GameService) -> None:
+async def test_p11_step_that_an_author_puts_first_is_applied_first(coast: GameService) -> None:
     await create_own_blueprint(coast, "placeless", "drop: {layer: world}")
     shipped = await coast.open_session()
     own = await coast.open_session("placeless")
@@ -63,7 +63,7 @@ async def test_p11_a_step_that_an_author_puts_first_is_taken_first(coast: GameSe
     assert [(step.step, step.on) for step in manifest.steps] == [("drop", "world")]
 
 
-async def test_p11_lengths_and_cues_of_a_ladder_are_an_authors_too(coast: GameService) -> None:
+async def test_p11_author_can_set_lengths_and_cues_of_a_ladder(coast: GameService) -> None:
     step = 'compress: {layer: game_state, chars: 20, cue: {text: "[It is late.]"}}'
     await create_own_blueprint(coast, "hurried", step)
     session = await coast.open_session("hurried")
@@ -75,7 +75,7 @@ async def test_p11_lengths_and_cues_of_a_ladder_are_an_authors_too(coast: GameSe
     assert coast.sent == cut["prompt"] == expected
 
 
-async def test_p11_a_ladder_that_cannot_work_is_refused_with_its_line(coast: GameService) -> None:
+async def test_p11_invalid_ladder_is_refused_with_its_line(coast: GameService) -> None:
     file = await create_own_blueprint(coast, "rootless", "drop: {layer: core}")
     line = file.read_text()[: file.read_text().index("drop: {layer: core}")].count("\n") + 1
     form: dict[str, JsonValue] = {"blueprint": "rootless", "attributes": {}}

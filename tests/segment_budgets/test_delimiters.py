@@ -29,7 +29,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\u2028", "\x0b", "\x85"])
-async def test_p4_a_line_that_imitates_a_fence_is_indented_by_one_blank(
+async def test_p4_line_that_imitates_a_delimiter_is_indented_by_one_blank(
     coast: GameService, newline: str
 ) -> None:
     session = await coast.open_session()
@@ -42,13 +42,13 @@ async def test_p4_a_line_that_imitates_a_fence_is_indented_by_one_blank(
     assert list(read) == ["CORE", "RULESET", "WORLD", "ENTRY", "ENTRY_START", "GAME_STATE", "INPUT"]
 
 
-async def test_p4_ordinary_text_stands_as_it_was_written(coast: GameService) -> None:
+async def test_p4_ordinary_text_is_included_unchanged(coast: GameService) -> None:
     session = await coast.open_session()
     text = "\n".join(HARMLESS)
     assert parse_blocks((await coast.play_turn(session, text))["prompt"])["INPUT"] == text
 
 
-async def test_p4_people_stand_under_a_line_with_their_id_one_segment_a_line(
+async def test_p4_npc_segments_are_listed_line_by_line_under_the_npc_id(
     coast: GameService,
 ) -> None:
     session = await coast.open_session()

@@ -73,7 +73,7 @@ async def play_example(
     return await coast.play_turn(session, text, **inputs, first_turn=first)
 
 
-async def test_p1_the_layers_of_the_example_stand_in_its_order(coast: GameService) -> None:
+async def test_p1_layers_of_the_example_are_in_its_order(coast: GameService) -> None:
     first = await play_example(coast, await open_example_session(coast), 1, first=True)
     assert first["meta"]["order"] == [
         "core", "ruleset", "world", "entry", "entry_start", "npc", "game_state", "player", "input"
@@ -81,14 +81,14 @@ async def test_p1_the_layers_of_the_example_stand_in_its_order(coast: GameServic
     assert [name.lower() for name in parse_blocks(coast.sent)] == first["meta"]["order"]
 
 
-async def test_p4_the_first_prompt_is_the_examples_byte_for_byte(coast: GameService) -> None:
+async def test_p4_first_prompt_equals_the_example_byte_for_byte(coast: GameService) -> None:
     first = await play_example(coast, await open_example_session(coast), 1, first=True)
     assert coast.sent == first["prompt"] == EXAMPLE.read_text().rstrip("\n")
     assert compute_digest(first["prompt"]) == compute_digest(EXAMPLE.read_text().rstrip("\n"))
     assert "truncated" not in first["meta"]
 
 
-async def test_p7_in_the_later_turn_of_the_example_the_innkeepers_next_tier_is_revealed(
+async def test_p7_later_turn_of_the_example_includes_the_next_tier_of_the_innkeeper(
     coast: GameService,
 ) -> None:
     session = await open_example_session(coast)
@@ -99,7 +99,7 @@ async def test_p7_in_the_later_turn_of_the_example_the_innkeepers_next_tier_is_r
     assert coast.sent == later["prompt"]
 
 
-async def test_p8_the_later_turn_of_the_example_has_no_welcome(coast: GameService) -> None:
+async def test_p8_later_turn_of_the_example_has_no_entry_start(coast: GameService) -> None:
     session = await open_example_session(coast)
     first = await play_example(coast, session, 1, first=True)
     welcome = read_example_lines()[4]
@@ -109,7 +109,7 @@ async def test_p8_the_later_turn_of_the_example_has_no_welcome(coast: GameServic
     assert coast.sent == later["prompt"]
 
 
-async def test_p9_the_budget_example_is_cut_as_its_document_says(coast: GameService) -> None:
+async def test_p9_budget_example_is_shortened_as_documented(coast: GameService) -> None:
     """The result is the document's, at the budgets for which its own sentences have that result.
 
     A budget of 100 is no such budget: four characters a token, and the delimiters of core, ruleset,
@@ -128,7 +128,7 @@ async def test_p9_the_budget_example_is_cut_as_its_document_says(coast: GameServ
         assert cut["meta"]["tokensEstimated"] == lowest
 
 
-async def test_p6_the_budget_example_gives_up_everything_but_the_input_within_100_tokens(
+async def test_p6_budget_example_within_100_tokens_has_only_core_ruleset_and_input(
     coast: GameService,
 ) -> None:
     session = await open_example_session(coast)

@@ -36,7 +36,7 @@ ORDER = [
 ]  # fmt: skip
 
 
-async def test_p1_ten_layers_stand_in_order_and_an_absent_one_leaves_no_block(
+async def test_p1_ten_layers_are_in_order_and_an_absent_one_leaves_no_block(
     coast: GameService,
 ) -> None:
     session = await coast.open_session()
@@ -67,7 +67,7 @@ async def test_p2_segments_are_edited_by_events_and_only_active_ones_are_used(
     assert "WORLD" not in parse_blocks((await coast.play_turn(session, "Hm"))["prompt"])
 
 
-async def test_a_prompt_of_before_an_edit_reads_back_as_it_was_sent(coast: GameService) -> None:
+async def test_prompt_sent_before_a_segment_edit_reads_back_unchanged(coast: GameService) -> None:
     added = await coast.import_segments(build_row("world", "The sea is calm.", "world.calm"))
     session = await coast.open_session(world="world.calm")
     before = await coast.play_turn(session, "Hm")
@@ -78,7 +78,7 @@ async def test_a_prompt_of_before_an_edit_reads_back_as_it_was_sent(coast: GameS
     assert before["prompt"] == sent
 
 
-async def test_p3_a_turn_brings_its_own_and_a_session_what_it_was_opened_with(
+async def test_p3_turn_supplies_its_inputs_and_session_its_attributes(
     coast: GameService,
 ) -> None:
     session = await coast.open_session(game="game-1")
@@ -94,7 +94,7 @@ async def test_p3_a_turn_brings_its_own_and_a_session_what_it_was_opened_with(
     assert refused.json()["field"] == "attributes.entry_point"
 
 
-async def test_p3_a_session_and_its_turns_may_have_the_names_of_the_source_system(
+async def test_p3_session_and_turns_accept_the_field_names_of_the_source_system(
     coast: GameService,
 ) -> None:
     opened = {
@@ -118,7 +118,9 @@ async def test_p3_a_session_and_its_turns_may_have_the_names_of_the_source_syste
     assert found == same
 
 
-async def test_p5_tokens_are_four_characters_each_of_the_whole_prompt(coast: GameService) -> None:
+async def test_p5_four_characters_of_the_whole_prompt_count_as_one_token(
+    coast: GameService,
+) -> None:
     session = await coast.open_session()
     free = await coast.play_turn(session, "Hm", **STATE)
     tokens = -(-len(free["prompt"]) // 4)
@@ -129,7 +131,7 @@ async def test_p5_tokens_are_four_characters_each_of_the_whole_prompt(coast: Gam
     assert just["prompt"] == free["prompt"]
 
 
-async def test_p5_a_turn_sets_how_long_its_input_and_its_state_may_be_when_they_are_cut(
+async def test_p5_turn_sets_the_lengths_to_which_its_input_and_state_are_shortened(
     coast: GameService,
 ) -> None:
     session = await coast.open_session()
@@ -154,7 +156,7 @@ async def test_p5_a_turn_sets_how_long_its_input_and_its_state_may_be_when_they_
         assert parse_blocks(cut["prompt"])["GAME_STATE"] == f"{kept}\n{LEFT_OUT}".strip()
 
 
-async def test_p5_without_settings_people_have_600_tokens_and_the_whole_prompt_8000(
+async def test_p5_default_budgets_are_600_tokens_for_npcs_and_8000_for_the_prompt(
     coast: GameService,
 ) -> None:
     await coast.import_segments(
@@ -181,7 +183,7 @@ async def test_p5_without_settings_people_have_600_tokens_and_the_whole_prompt_8
         assert ("inputTrimmed" in found["meta"].get("truncated", {})) == cut
 
 
-async def test_p6_a_short_state_is_compressed_before_anybody_or_any_place_is_dropped(
+async def test_p6_short_state_is_compressed_before_any_npc_or_world_is_dropped(
     coast: GameService,
 ) -> None:
     session = await coast.open_session()
@@ -204,7 +206,7 @@ async def test_p6_a_short_state_is_compressed_before_anybody_or_any_place_is_dro
     ]
 
 
-async def test_p6_the_section_of_people_has_a_ladder_of_its_own(coast: GameService) -> None:
+async def test_p6_npc_section_has_its_own_ladder(coast: GameService) -> None:
     session = await coast.open_session()
     both = build_npc_inputs((GUARD, 2), ("npc.dog", 1))
     results: list[Any] = []
@@ -237,7 +239,7 @@ async def test_p6_the_section_of_people_has_a_ladder_of_its_own(coast: GameServi
     ]
 
 
-async def test_p9_a_person_of_one_tier_who_is_dropped_or_cued_is_reported(
+async def test_p9_dropped_or_cued_npc_with_one_tier_is_reported(
     coast: GameService,
 ) -> None:
     await coast.import_segments(
@@ -255,7 +257,7 @@ async def test_p9_a_person_of_one_tier_who_is_dropped_or_cued_is_reported(
 
 
 @pytest.mark.slow("whole sessions run on a service of their own")
-async def test_p6_the_whole_gives_up_its_input_first_and_core_and_ruleset_never(
+async def test_p6_prompt_ladder_trims_the_input_first_and_never_drops_core_or_ruleset(
     coast: GameService,
 ) -> None:
     session = await coast.open_session()
@@ -304,7 +306,7 @@ def _list_trim_steps(truncated: dict[str, Any]) -> list[str]:
     return [*(k for k in ladder if k in truncated), *(each for each in order if each in dropped)]
 
 
-async def test_p7_a_tier_is_that_of_one_person_in_one_turn(coast: GameService) -> None:
+async def test_p7_tier_applies_to_one_npc_in_one_turn(coast: GameService) -> None:
     session = await coast.open_session()
     blocks: list[str] = []
     for mine, dogs in ((0, 1), (2, 0)):
@@ -318,7 +320,7 @@ async def test_p7_a_tier_is_that_of_one_person_in_one_turn(coast: GameService) -
     assert "The dog has a key." not in blocks[1]
 
 
-async def test_p8_the_start_stands_in_the_first_turn_alone_unless_the_caller_says_otherwise(
+async def test_p8_entry_start_is_only_in_the_first_turn_unless_the_caller_overrides_it(
     coast: GameService,
 ) -> None:
     session = await coast.open_session()
@@ -334,7 +336,7 @@ async def test_p8_the_start_stands_in_the_first_turn_alone_unless_the_caller_say
     assert "ENTRY_START" in parse_blocks((await coast.play_turn(fresh, "Hm"))["prompt"])
 
 
-async def test_p9_an_account_names_layers_segments_and_tokens(coast: GameService) -> None:
+async def test_p9_report_lists_layers_segments_and_tokens(coast: GameService) -> None:
     session = await coast.open_session()
     found = await coast.play_turn(session, "Hm", npcs=build_npc_inputs((GUARD, 0)))
     page = await coast.service.get_json("/v1/segments", scope="npc", ref=GUARD, limit=500)
@@ -357,7 +359,7 @@ async def test_p9_an_account_names_layers_segments_and_tokens(coast: GameService
     assert {name: ids for name, ids in segment_ids.items() if ids} == meta["segmentIdsByScope"]
 
 
-async def test_p10_a_locale_falls_back_and_the_variant_of_a_session_is_recorded(
+async def test_p10_locale_falls_back_and_the_variant_of_a_session_is_recorded(
     coast: GameService,
 ) -> None:
     added = await coast.import_segments(
@@ -385,7 +387,7 @@ async def test_p10_a_locale_falls_back_and_the_variant_of_a_session_is_recorded(
     assert entries == {("a", "One gate."), ("b", "Two gates.")}
 
 
-async def test_p12_what_a_turn_brings_is_checked_before_anything_is_written(
+async def test_p12_inputs_of_a_turn_are_checked_before_anything_is_recorded(
     coast: GameService,
 ) -> None:
     session = await coast.open_session()
@@ -411,7 +413,7 @@ async def test_p12_what_a_turn_brings_is_checked_before_anything_is_written(
     assert len(await coast.service.list_events(session)) == before
 
 
-async def test_p12_without_a_text_that_must_be_there_the_turn_is_refused_and_others_go_on(
+async def test_p12_turn_without_a_required_segment_fails_and_other_sessions_continue(
     coast: GameService,
 ) -> None:
     lawless = await coast.open_session(ruleset="ruleset.none")
@@ -421,7 +423,7 @@ async def test_p12_without_a_text_that_must_be_there_the_turn_is_refused_and_oth
     assert "WORLD" not in parse_blocks((await coast.play_turn(session, "Hm"))["prompt"])
 
 
-async def test_a_session_opens_with_what_it_must_have_alone(coast: GameService) -> None:
+async def test_session_without_a_required_attribute_is_refused(coast: GameService) -> None:
     for missing in ENTRY:
         attributes = {name: value for name, value in ENTRY.items() if name != missing}
         form = {"blueprint": "game-master", "attributes": attributes}

@@ -27,7 +27,7 @@ PEOPLE = ("npc.mara", "npc.harl", "npc.pim")
 LONGEST_TIER = 2
 
 
-async def test_p5_the_shipped_library_fits_the_default_budgets_with_everybody_in_full(
+async def test_p5_shipped_library_fits_the_default_budgets_with_all_npcs_in_full(
     coast: GameService,
 ) -> None:
     """It is 1,600 of 8,000 tokens, and its three people are fewer than 600."""

@@ -36,7 +36,7 @@ def main() -> int:
 
 def show_seed(seed: int) -> int:
     """Print what happened in a seed, and its faults."""
-    simulation = Simulation(seed)
+    simulation = Simulation(seed=seed)
     simulation.run()
     found = find_faults(simulation)
     print(simulation.fault_profile)

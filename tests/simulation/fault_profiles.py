@@ -17,7 +17,7 @@ TIME_LIMIT: Final = 1_500.0
 """Seconds by which everything must have finished."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultProfile:
     """Probabilities between 0 and 1, and numbers of faults that happen once each."""
 

@@ -34,7 +34,7 @@ class SeedResult:
 
 def run_seed(seed: int) -> SeedResult:
     """Run a seed; an exception in the simulation itself is a fault too."""
-    simulation = Simulation(seed)
+    simulation = Simulation(seed=seed)
     try:
         simulation.run()
         found = find_faults(simulation)

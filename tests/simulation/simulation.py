@@ -69,7 +69,7 @@ def has_teams(seed: int) -> bool:
     return seed % TEAM_SHARE == TEAM_SHARE - 2
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Simulation:
     """The parts of a simulation, and afterwards its outcome."""
 
@@ -91,7 +91,9 @@ class Simulation:
         self.chance = random.Random(self.seed)  # noqa: S311 - it guards nothing
         self.fault_profile = self.profile or draw_fault_profile(self.chance)
         self.loop = SimulatedLoop(self.chance, TIME_LIMIT)
-        self.server = SimulatedServer(self.loop, self.fault_profile, ACK_WAIT)
+        self.server = SimulatedServer(
+            loop=self.loop, fault_profile=self.fault_profile, ack_wait=ACK_WAIT
+        )
         self._made = 0
         self._watching: list[asyncio.Task[None]] = []
         self._read: list[RecordedEvent] = []
@@ -107,7 +109,9 @@ class Simulation:
             except SimulationStuck as stuck:
                 self.complaints.append(str(stuck))
             self.complaints += [
-                f"{log['error']}\n{log['frames']}" for log in logs if log["event"] == "turn-broke"
+                f"{log['error']}\n{log['frames']}"
+                for log in logs
+                if log["event"] == "turn-failed-unexpectedly"
             ]
             self.complaints += self.loop.complaints
             self._end_tasks()
@@ -181,25 +185,25 @@ class Simulation:
         drawn = self.chance.random()
         # By the seed and not by another draw, which would change what every seed does.
         if has_teams(self.seed) and drawn < 0.8:
-            return SessionMaterial(draw_team(self.chance))
+            return SessionMaterial(blueprint=draw_team(self.chance))
         if drawn < 0.35:
-            return SessionMaterial(draw_lesson(self.chance), LESSON_CARTRIDGE)
+            return SessionMaterial(blueprint=draw_lesson(self.chance), cartridge=LESSON_CARTRIDGE)
         if self.seed % 8 == 4:
-            return SessionMaterial(draw_guarded_helper(self.chance))
+            return SessionMaterial(blueprint=draw_guarded_helper(self.chance))
         draw_tool_user = draw_helper if self.seed % 8 == 0 else draw_agent
         draw = draw_tool_user if drawn < 0.5 else draw_dialogue
-        return SessionMaterial(draw(self.chance))
+        return SessionMaterial(blueprint=draw(self.chance))
 
     def _build_client(self, session: str, number: int) -> SimulatedClient:
         return SimulatedClient(
-            f"{session}c{number}",
-            session,
-            self.materials[session],
-            self.loop,
-            self._pick_gateway,
-            self.history,
-            self._start_watcher,
-            self._pick_child,
+            name=f"{session}c{number}",
+            session=session,
+            material=self.materials[session],
+            loop=self.loop,
+            gateway=self._pick_gateway,
+            history=self.history,
+            watch=self._start_watcher,
+            pick_child=self._pick_child,
         )
 
     def _pick_child(self, client: SimulatedClient) -> SimulatedClient | None:
@@ -229,7 +233,9 @@ class Simulation:
 
     def _start_watcher(self, session: str, turn: int) -> None:
         if self.chance.random() < 0.5:
-            watcher = SimulatedWatcher(session, turn, self.loop, self._pick_gateway)
+            watcher = SimulatedWatcher(
+                session=session, turn=turn, loop=self.loop, gateway=self._pick_gateway
+            )
             self.watchers.append(watcher)
             self._watching.append(self.loop.create_task(self._run_watcher(watcher)))
 
@@ -309,6 +315,11 @@ async def _open_session(role: SimulatedRole, session: str, material: SessionMate
     cartridge = await store.store_cartridge(TENANT, material.cartridge) if material.phases else None
     profile = blueprint.default_profile
     command = OpenSession(
-        ref, profile, compute_history_reach(blueprint), {}, cartridge, material.phases
+        blueprint=ref,
+        profile=profile,
+        reach=compute_history_reach(blueprint),
+        attributes={},
+        cartridge=cartridge,
+        phases=material.phases,
     )
     await role.sessions.handle(TENANT, session, command, CommandMetadata("tester"))

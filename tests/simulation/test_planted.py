@@ -24,7 +24,7 @@ SEED_COUNT = 150
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_fault_is_found(planted: str) -> None:
+def test_planted_protocol_fault_is_found(planted: str) -> None:
     assert any(_is_fault_found(planted, seed) for seed in range(SEED_COUNT))
 
 
@@ -34,25 +34,27 @@ def _is_fault_found(planted: str, seed: int) -> bool:
 
 
 def _run_with_fault(seed: int, making: ProcessOptions, sky: FaultProfile) -> list[str]:
-    simulation = Simulation(seed, making, sky)
+    simulation = Simulation(seed=seed, options=making, profile=sky)
     simulation.run()
     return find_faults(simulation)
 
 
 @pytest.mark.parametrize("planted", PLANTED_IN_TEAMS)
-def test_a_planted_fault_of_children_is_found(planted: str) -> None:
+def test_planted_fault_of_child_sessions_is_found(planted: str) -> None:
     seeds = filter(has_teams, range(SEED_COUNT))
     assert any(_run_with_fault(seed, PLANTED_IN_TEAMS[planted], NO_FAULTS) for seed in seeds)
 
 
-def test_nothing_is_found_of_children_where_nothing_is_planted() -> None:
+def test_no_fault_of_child_sessions_is_found_without_a_planted_one() -> None:
     for seed in filter(has_teams, range(40)):
         assert _run_with_fault(seed, ProcessOptions(), NO_FAULTS) == []
 
 
 @pytest.mark.parametrize("sky", [NO_FAULTS, LOST_REPLIES, LOST_MESSAGES, STOPPED_WORKERS])
-def test_nothing_is_found_in_the_same_weather_where_nothing_is_planted(sky: FaultProfile) -> None:
+def test_no_fault_is_found_under_the_same_fault_profile_without_a_planted_one(
+    sky: FaultProfile,
+) -> None:
     for seed in range(20):
-        simulation = Simulation(seed, profile=sky)
+        simulation = Simulation(seed=seed, profile=sky)
         simulation.run()
         assert find_faults(simulation) == []

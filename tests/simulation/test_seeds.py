@@ -39,7 +39,7 @@ def results() -> tuple[SeedResult, ...]:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.promise("P3", "P4", "P5", "P6", "P7", "P8", "P9")
-def test_whatever_goes_wrong_nothing_is_lost_doubled_or_said_by_a_superseded_worker(
+def test_under_faults_no_turn_is_lost_duplicated_or_answered_by_a_superseded_worker(
     results: tuple[SeedResult, ...],
 ) -> None:
     failed = [str(each) for each in results if each.faults]
@@ -47,8 +47,8 @@ def test_whatever_goes_wrong_nothing_is_lost_doubled_or_said_by_a_superseded_wor
 
 
 @pytest.mark.parametrize("seed", [3, 17, 40, 46])
-def test_a_seed_decides_every_byte_of_the_log(seed: int) -> None:
-    first, again = Simulation(seed), Simulation(seed)
+def test_same_seed_yields_the_same_bytes_on_the_log(seed: int) -> None:
+    first, again = Simulation(seed=seed), Simulation(seed=seed)
     first.run()
     again.run()
     stored = [each.data for each in first.server.sessions.messages]
@@ -58,7 +58,7 @@ def test_a_seed_decides_every_byte_of_the_log(seed: int) -> None:
     assert CURRENT_DELIVERY.get() is None
 
 
-def test_what_is_held_in_a_set_comes_out_of_it_in_the_same_order_whatever_ran_before() -> None:
+def test_tasks_in_a_set_are_iterated_in_creation_order() -> None:
     loop = SimulatedLoop(random.Random(0), 1.0)  # noqa: S311 - it guards nothing
     tasks: list[asyncio.Task[None]] = []
 
@@ -71,7 +71,7 @@ def test_what_is_held_in_a_set_comes_out_of_it_in_the_same_order_whatever_ran_be
 
 
 @pytest.mark.timeout(1800)
-def test_seeds_together_see_every_kind_of_event_of_a_turn(
+def test_seeds_together_produce_every_event_type_of_a_turn(
     results: tuple[SeedResult, ...],
 ) -> None:
     kinds = set(chain.from_iterable(each.kinds for each in results))
@@ -84,6 +84,6 @@ def test_seeds_together_see_every_kind_of_event_of_a_turn(
     }
 
 
-def test_a_failing_seed_is_told_as_the_command_that_runs_it_again() -> None:
+def test_failing_seed_is_reported_with_the_command_that_reruns_it() -> None:
     message = str(SeedResult(7, 12, ("turn 1 of s0 was acknowledged before it was settled",)))
     assert "-m tests.simulation --from 7 --seeds 1" in message

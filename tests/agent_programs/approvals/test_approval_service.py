@@ -76,7 +76,7 @@ async def wait_for_end(platform: AgentService, session: str) -> list[Any]:
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_a_turn_says_what_it_waits_for_and_goes_on_once_that_is_approved(
+async def test_session_state_lists_pending_approval_and_turn_resumes_once_approved(
     platform: AgentService,
 ) -> None:
     session = await open_waiting_turn(platform)
@@ -100,7 +100,7 @@ async def test_a_turn_says_what_it_waits_for_and_goes_on_once_that_is_approved(
     assert verified["findings"] == []
 
 
-async def test_watchers_are_told_of_a_request_again_when_they_come_and_of_its_decision(
+async def test_turn_stream_repeats_pending_approval_to_new_watchers_and_sends_its_decision(
     platform: AgentService,
 ) -> None:
     session = await open_waiting_turn(platform)
@@ -118,7 +118,7 @@ async def test_watchers_are_told_of_a_request_again_when_they_come_and_of_its_de
     assert [event.name for event in later if event.name == "approval"] == []
 
 
-async def test_a_decision_is_made_once(platform: AgentService) -> None:
+async def test_approval_decision_is_recorded_only_once(platform: AgentService) -> None:
     session = await open_waiting_turn(platform)
     first = await decide(platform, session, key="one")
     await wait_for_end(platform, session)
@@ -129,7 +129,7 @@ async def test_a_decision_is_made_once(platform: AgentService) -> None:
     assert len(await platform.load_events(session, TurnCompleted)) == 1
 
 
-async def test_a_decision_that_cannot_be_made_is_refused_with_its_fix(
+async def test_approval_decision_is_refused_for_unknown_ids_invalid_bodies_and_closed_sessions(
     platform: AgentService,
 ) -> None:
     session = await open_waiting_turn(platform)
@@ -146,7 +146,7 @@ async def test_a_decision_that_cannot_be_made_is_refused_with_its_fix(
     assert platform.shop.tool_calls == []
 
 
-async def test_a_decision_after_its_deadline_is_refused(platform: AgentService) -> None:
+async def test_overdue_approval_decision_returns_409(platform: AgentService) -> None:
     session = await open_waiting_turn(platform, approval_seconds=0.000001)
     status, problem = await decide(platform, session)
     assert (status, problem["code"]) == (409, "approval-overdue")
@@ -155,7 +155,7 @@ async def test_a_decision_after_its_deadline_is_refused(platform: AgentService) 
     assert len(await platform.load_events(session, ApprovalRequested)) == 1
 
 
-async def test_a_program_decides_with_the_client(platform: AgentService) -> None:
+async def test_python_client_lists_and_decides_approvals(platform: AgentService) -> None:
     session = await open_waiting_turn(platform)
     told = list[tuple[str, str | None]]()
     async with AsyncTurnlogClient(platform.gateway.address) as turnlog:
@@ -182,7 +182,7 @@ async def test_a_program_decides_with_the_client(platform: AgentService) -> None
     assert len(platform.shop.tool_calls) == 1
 
 
-async def test_a_submit_that_waits_returns_when_the_turn_waits_for_a_person(
+async def test_waiting_submit_returns_202_when_turn_needs_approval(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
@@ -212,7 +212,7 @@ async def test_a_submit_that_waits_returns_when_the_turn_waits_for_a_person(
     assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
 
 
-async def test_a_program_that_runs_a_turn_is_told_at_once_that_it_waits_for_a_person(
+async def test_run_turn_raises_approval_needed_when_tool_needs_approval(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
@@ -246,7 +246,7 @@ async def open_team(platform: AgentService) -> str:
     return await platform.open_session(build_team_blueprint(**build_guarded_team("wait")))
 
 
-async def test_a_submit_that_waits_returns_when_a_child_of_its_turn_waits_for_a_person(
+async def test_waiting_submit_returns_202_when_child_turn_needs_approval(
     platform: AgentService,
 ) -> None:
     session = await open_team(platform)
@@ -263,7 +263,7 @@ async def test_a_submit_that_waits_returns_when_a_child_of_its_turn_waits_for_a_
     assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
 
 
-async def test_watchers_are_told_of_what_a_child_waits_for_also_when_they_come_later(
+async def test_parent_stream_repeats_pending_approval_of_child_to_new_watchers(
     platform: AgentService,
 ) -> None:
     session = await open_team(platform)
@@ -285,7 +285,7 @@ async def test_watchers_are_told_of_what_a_child_waits_for_also_when_they_come_l
     assert platform.shop.tool_calls == []
 
 
-async def test_each_prompt_says_when_its_turn_began_or_went_on_after_an_approval(
+async def test_prompt_states_when_turn_began_or_resumed_after_approval(
     platform: AgentService,
 ) -> None:
     messages = [{"system": ["today"]}, {"user": ["input"]}]
@@ -315,7 +315,7 @@ async def test_each_prompt_says_when_its_turn_began_or_went_on_after_an_approval
     assert verified["findings"] == []
 
 
-async def test_a_terminal_shows_what_waits(platform: AgentService) -> None:
+async def test_cli_history_shows_pending_approval(platform: AgentService) -> None:
     session = await open_waiting_turn(platform)
     found = await platform.fetch_json(f"/v1/sessions/{session}/history")
     history = TypeAdapter(HistoryView).validate_python(found)
@@ -328,7 +328,9 @@ async def test_a_terminal_shows_what_waits(platform: AgentService) -> None:
 
 
 @pytest.mark.parametrize("options", [{"only": ["look"]}, {"except": ["pay"]}])
-async def test_a_blueprint_approves_only_tools_that_it_offers(options: dict[str, Any]) -> None:
+async def test_blueprint_check_rejects_approval_of_tool_that_is_not_offered(
+    options: dict[str, Any],
+) -> None:
     servers = {"shop": {"command": ["shop"], "approve": ["pay"], **options}}
     (found,) = check_blueprint(build_loop_blueprint(tools={"servers": servers}))
     assert found.path == ("tools", "servers", "shop", "approve")

@@ -67,7 +67,7 @@ async def decide(
     return done.events[-1]
 
 
-async def test_nothing_of_an_answer_runs_until_its_tools_are_approved() -> None:
+async def test_no_tool_of_an_answer_runs_before_its_approvals_are_decided() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY, LOOK)
     assert shop.shop.tool_calls == []
@@ -82,7 +82,7 @@ async def test_nothing_of_an_answer_runs_until_its_tools_are_approved() -> None:
     assert [decided.envelope.actor] == [TESTER.actor]
 
 
-async def test_the_model_reads_why_a_tool_was_refused_and_the_loop_goes_on() -> None:
+async def test_model_gets_reason_of_refused_tool_and_loop_continues() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, LOOK, PAY)
     await shop.house.run_turn(await decide(shop, "refuse", reason="too expensive"))
@@ -94,7 +94,7 @@ async def test_the_model_reads_why_a_tool_was_refused_and_the_loop_goes_on() -> 
     assert len(shop.list_events(TurnCompleted)) == 1
 
 
-async def test_several_tools_wait_at_once_and_the_last_decision_wakes_a_worker() -> None:
+async def test_several_approvals_are_pending_at_once_and_last_decision_wakes_worker() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY, PAY)
     assert [each.approval for each in shop.list_events(ApprovalRequested)] == [1, 2]
@@ -109,7 +109,7 @@ async def test_several_tools_wait_at_once_and_the_last_decision_wakes_a_worker()
     ]
 
 
-async def test_what_nobody_approved_in_time_is_refused_by_the_claim_after_the_deadline() -> None:
+async def test_claim_after_approval_deadline_refuses_undecided_tool() -> None:
     shop = await open_guarded_loop(approval_seconds=60)
     submitted = await submit_until_pause_for(shop, 60)
     shop.house.clock.advance_time(61)
@@ -133,7 +133,7 @@ async def submit_until_pause_for(shop: AgentHarness, seconds: float) -> Recorded
     return submitted
 
 
-async def test_the_deadline_of_a_turn_counts_again_from_the_decision() -> None:
+async def test_turn_deadline_restarts_at_approval_decision() -> None:
     shop = await open_guarded_loop()
     submitted = await submit_until_pause(shop, PAY)
     shop.house.clock.advance_time(1_000)  # A turn may be open for 300 s
@@ -142,7 +142,7 @@ async def test_the_deadline_of_a_turn_counts_again_from_the_decision() -> None:
     assert len(shop.list_events(TurnCompleted)) == 1
 
 
-async def test_a_turn_can_be_cancelled_while_it_waits() -> None:
+async def test_turn_can_be_cancelled_while_approval_is_pending() -> None:
     shop = await open_guarded_loop()
     submitted = await submit_until_pause(shop, PAY)
     await shop.house.sessions.handle(TENANT, "s", CancelTurn(1), TESTER)
@@ -153,7 +153,7 @@ async def test_a_turn_can_be_cancelled_while_it_waits() -> None:
         await decide(shop, "approve")
 
 
-async def test_a_tool_starts_for_nobody_before_it_is_approved() -> None:
+async def test_tool_cannot_start_before_it_is_approved() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY)
     state = await shop.house.load_state()
@@ -164,7 +164,7 @@ async def test_a_tool_starts_for_nobody_before_it_is_approved() -> None:
     assert shop.list_events(ToolStarted) == []
 
 
-async def test_no_worker_claims_a_turn_that_waits() -> None:
+async def test_turn_with_pending_approval_is_not_claimed() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY)
     attempts = len(shop.list_events(AttemptStarted))
@@ -174,7 +174,7 @@ async def test_no_worker_claims_a_turn_that_waits() -> None:
     assert (attempts, len(shop.list_events(AttemptStarted))) == (1, 2)
 
 
-async def test_nobody_is_asked_about_a_call_that_could_not_run() -> None:
+async def test_no_approval_is_requested_for_tool_call_with_invalid_arguments() -> None:
     shop = await open_guarded_loop()
     await shop.run_turn(build_tool_script(("shop_pay", "no JSON")), ["I could not pay."])
     assert shop.list_events(ApprovalRequested) == []
@@ -189,9 +189,7 @@ async def test_nobody_is_asked_about_a_call_that_could_not_run() -> None:
         (DecideApproval(1, 1, "refuse"), "approval-decided"),
     ],
 )
-async def test_a_decision_that_cannot_be_made_is_refused(
-    command: DecideApproval, code: str
-) -> None:
+async def test_invalid_approval_decision_is_refused(command: DecideApproval, code: str) -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY)
     await decide(shop, "approve")
@@ -200,7 +198,7 @@ async def test_a_decision_that_cannot_be_made_is_refused(
     assert refused.value.code == code
 
 
-async def test_the_same_decision_again_changes_nothing() -> None:
+async def test_repeated_approval_decision_appends_no_event() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY)
     await decide(shop, "approve")
@@ -209,7 +207,7 @@ async def test_the_same_decision_again_changes_nothing() -> None:
     assert done.events == ()
 
 
-async def test_a_decision_after_the_deadline_or_in_a_closed_session_is_refused() -> None:
+async def test_approval_decision_after_deadline_or_close_is_refused() -> None:
     shop = await open_guarded_loop(approval_seconds=60)
     await submit_until_pause_for(shop, 60)
     shop.house.clock.advance_time(61)
@@ -221,7 +219,7 @@ async def test_a_decision_after_the_deadline_or_in_a_closed_session_is_refused()
     assert (overdue.value.code, closed.value.code) == ("approval-overdue", "session-closed")
 
 
-async def test_a_turn_fails_at_once_where_a_tool_to_be_approved_is_none_of_its_server() -> None:
+async def test_turn_fails_if_tool_to_approve_is_unknown_to_its_server() -> None:
     servers = {"shop": {"command": ["shop"], "approve": ["pay", "refund"]}}
     shop = await open_loop(tools={"servers": servers})
     await shop.run_turn(["Hello."])
@@ -231,14 +229,14 @@ async def test_a_turn_fails_at_once_where_a_tool_to_be_approved_is_none_of_its_s
     assert "pay" not in failed.detail
 
 
-async def test_all_tools_of_a_server_may_need_approval() -> None:
+async def test_all_tools_of_a_server_may_require_approval() -> None:
     servers = {"shop": {"command": ["shop"], "approve": ["all"]}}
     shop = await open_loop(tools={"servers": servers})
     await submit_until_pause(shop, LOOK, PAY)
     assert len(shop.list_events(ApprovalRequested)) == 2
 
 
-async def test_a_step_that_a_person_refused_is_not_taken_again() -> None:
+async def test_plan_step_refused_by_a_person_is_not_retried() -> None:
     kind = build_agent_blueprint(tools=GUARDED_TOOLS)
     shop = await AgentHarness(FakeToolServer(), kind=kind).open_session()
     shop.house.model.scripts = [*TWO_STEP_SCRIPTS]
@@ -251,7 +249,7 @@ async def test_a_step_that_a_person_refused_is_not_taken_again() -> None:
     assert len(shop.list_events(TurnCompleted)) == 1
 
 
-async def test_a_worker_with_an_old_state_leaves_a_turn_that_waits() -> None:
+async def test_worker_with_stale_state_defers_turn_with_pending_approval() -> None:
     shop = await open_guarded_loop()
     worker = shop.house.build_worker("w3")
     shop.house.model.scripts = [build_tool_script(PAY), ["Done."]]

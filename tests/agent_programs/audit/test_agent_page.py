@@ -94,7 +94,7 @@ async def show_at_width(browser: Browser, width: int) -> None:
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_the_page_shows_plans_tools_and_phases_and_leads_to_hidden_calls(
+async def test_page_shows_plans_tools_and_phases_and_links_to_hidden_calls(
     platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(build_four_phase_blueprint())
@@ -125,7 +125,7 @@ async def test_the_page_shows_plans_tools_and_phases_and_leads_to_hidden_calls(
 PAID = '{"what": "hammer"}'
 
 
-async def test_the_page_asks_for_approvals_and_shows_what_was_decided(
+async def test_page_requests_approval_and_shows_its_decision(
     platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
@@ -147,7 +147,7 @@ async def test_the_page_asks_for_approvals_and_shows_what_was_decided(
     assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
 
 
-async def test_the_page_asks_in_the_turn_of_a_coordinator_for_what_its_child_waits_for(
+async def test_page_of_coordinator_requests_approval_that_its_child_needs(
     platform: AgentService, browser: Browser
 ) -> None:
     session = await open_team(platform)
@@ -172,7 +172,7 @@ async def test_the_page_asks_in_the_turn_of_a_coordinator_for_what_its_child_wai
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_a_prompt_is_shown_beside_what_the_model_answered(
+async def test_prompt_is_shown_beside_answer_of_the_model(
     platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(build_loop_blueprint())
@@ -183,8 +183,8 @@ async def test_a_prompt_is_shown_beside_what_the_model_answered(
         "completion_tokens_details": {"reasoning_tokens": 60},
     }
     call = (("shop_look", json.dumps({"what": MARKUP})),)
-    asked = ModelAnswer((MARKUP,), finish="tool_calls", usage=usage, tool_calls=call)
-    await platform.complete_turn(session, asked, ModelAnswer(("Half of",), finish="length"))
+    asked = ModelAnswer(tokens=(MARKUP,), finish="tool_calls", usage=usage, tool_calls=call)
+    await platform.complete_turn(session, asked, ModelAnswer(tokens=("Half of",), finish="length"))
     address = f"{platform.gateway.address}/#/sessions/{session}"
     await browser.open_page(f"{address}/calls/1.1")
     await browser.wait_for("document.querySelector('.answer .use.answered')")
@@ -208,7 +208,7 @@ async def test_a_prompt_is_shown_beside_what_the_model_answered(
     assert "the text is incomplete" in await browser.run_script(ANSWER)
 
 
-async def test_what_a_guard_withheld_is_shown_as_withheld(
+async def test_withheld_answer_is_shown_as_withheld(
     platform: AgentService, browser: Browser
 ) -> None:
     rule = {"name": "no-names", "pattern": "Example"}
@@ -234,7 +234,7 @@ async def test_what_a_guard_withheld_is_shown_as_withheld(
     assert '"turnlog.reply-redacted.v1"' in opened
 
 
-async def test_a_structured_answer_is_shown_as_the_value_that_it_is(
+async def test_structured_answer_is_shown_as_formatted_json(
     platform: AgentService, browser: Browser
 ) -> None:
     schema = {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]}
@@ -250,7 +250,7 @@ async def test_a_structured_answer_is_shown_as_the_value_that_it_is(
     assert shown == json.dumps({"town": "Holm"}, indent=2)
 
 
-async def test_a_long_text_is_folded_until_it_is_unfolded_and_then_stays_so(
+async def test_long_text_is_collapsed_until_expanded_and_then_stays_expanded(
     platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(build_loop_blueprint())
@@ -282,9 +282,7 @@ async def test_a_long_text_is_folded_until_it_is_unfolded_and_then_stays_so(
     assert await browser.run_script(build_texts_script(".reply .unfold")) == ["show less"]
 
 
-async def test_the_timeline_of_a_turn_shows_where_its_time_went(
-    platform: AgentService, browser: Browser
-) -> None:
+async def test_timeline_of_a_turn_shows_its_spans(platform: AgentService, browser: Browser) -> None:
     session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
     platform.shop.failing_tools = ["look"]
     requests = (("shop_look", {"what": "hammer"}), ("shop_pay", {"what": "hammer"}))
@@ -336,11 +334,11 @@ async def test_the_timeline_of_a_turn_shows_where_its_time_went(
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_a_failure_is_told_in_words_with_its_cause_and_what_to_do(
+async def test_failure_is_shown_with_meaning_cause_and_action(
     platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(build_loop_blueprint())
-    refused = await platform.submit_turn(session, ModelRefusal(401, message="secret words"))
+    refused = await platform.submit_turn(session, ModelRefusal(status=401, message="secret words"))
     assert refused["status"] == "failed"
     address = f"{platform.gateway.address}/#/sessions/{session}"
     text = TURN_FAILURES["unauthorised"]
@@ -353,7 +351,7 @@ async def test_a_failure_is_told_in_words_with_its_cause_and_what_to_do(
     reasons = build_texts_script(".why-failed")
     assert text.meaning[1:] in (await browser.wait_for(f"{reasons}.length && {reasons}"))[0]
     # An attempt that was made again has its cause, and there is nothing to do about it.
-    await platform.complete_turn(session, ModelRefusal(500), answer_with_text("Done."))
+    await platform.complete_turn(session, ModelRefusal(status=500), answer_with_text("Done."))
     await browser.open_page(f"{address}/calls/2.1")
     failed = "document.querySelector('.answer .attempt.failed .failure')?.textContent"
     shown = await browser.wait_for(failed)
@@ -362,7 +360,7 @@ async def test_a_failure_is_told_in_words_with_its_cause_and_what_to_do(
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_what_a_call_retrieved_is_shown_with_its_scores(
+async def test_retrieved_cases_of_a_call_are_shown_with_their_scores(
     platform: AgentService, browser: Browser
 ) -> None:
     platform.worker.knowledge = FixedSearch(

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_u16_a_turn_plans_takes_each_step_runs_its_tools_and_says_what_came_of_it(
+async def test_u16_turn_plans_runs_each_step_with_its_tools_and_replies(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session()
@@ -41,7 +41,7 @@ async def test_u16_a_turn_plans_takes_each_step_runs_its_tools_and_says_what_cam
         assert prompt["tools"] == body.get("tools", [])
 
 
-async def test_u16_whoever_watches_is_told_what_the_turn_is_at_and_then_the_reply(
+async def test_u16_turn_stream_reports_progress_before_the_reply(
     platform: AgentService,
 ) -> None:
     session, watching = await platform.open_session(), asyncio.Event()
@@ -66,7 +66,7 @@ async def test_u16_whoever_watches_is_told_what_the_turn_is_at_and_then_the_repl
     assert len(received) == 9
 
 
-async def test_u16_the_next_turn_is_told_what_the_last_one_came_to(platform: AgentService) -> None:
+async def test_u16_next_turn_includes_the_previous_exchange(platform: AgentService) -> None:
     session = await platform.open_session()
     await platform.complete_turn(
         session, answer_with_plan(), answer_with_text("Hello."), text="Hi."

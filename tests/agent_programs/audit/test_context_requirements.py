@@ -119,7 +119,7 @@ async def run_short_turn(
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_u1_a_base_prompt_names_where_tools_and_prompts_stand_in_it(
+async def test_u1_base_prompt_includes_tools_and_prompts_at_their_placeholders(
     platform: AgentService,
 ) -> None:
     session = await open_with_files(platform, build_full_agent("u1"), attributes={"charting": True})
@@ -137,7 +137,7 @@ async def test_u1_a_base_prompt_names_where_tools_and_prompts_stand_in_it(
     assert [part.layer for part in reply] == ["base", "base", "base", "charting", "input"]
 
 
-async def test_u1_each_piece_of_a_base_prompt_keeps_its_own_origin(platform: AgentService) -> None:
+async def test_u1_each_piece_of_base_prompt_has_its_own_source(platform: AgentService) -> None:
     session = await open_with_files(platform, build_full_agent("u1"))
     await run_short_turn(platform, session)
     (plan, _) = await list_kept_parts(platform, session)
@@ -155,7 +155,7 @@ async def test_u1_each_piece_of_a_base_prompt_keeps_its_own_origin(platform: Age
     }
 
 
-async def test_u2_each_contributor_is_a_part_of_its_own_under_its_own_component(
+async def test_u2_each_contributor_is_a_separate_part_under_its_component(
     platform: AgentService,
 ) -> None:
     form = {"attributes": {"instructions": "Be kind.", "charting": True}}
@@ -188,7 +188,7 @@ def group_by_component(parts: list[PromptPart]) -> list[tuple[str, list[PromptPa
     return [(name, list(those)) for name, those in groupby(ordered, lambda part: part.component)]
 
 
-async def test_u15_a_call_has_only_what_it_needs(platform: AgentService) -> None:
+async def test_u15_each_call_includes_only_the_components_it_needs(platform: AgentService) -> None:
     session = await open_with_files(
         platform, build_full_agent("u15"), attributes={"instructions": "Be kind."}
     )
@@ -207,7 +207,7 @@ async def test_u15_a_call_has_only_what_it_needs(platform: AgentService) -> None
     assert platform.list_offered_tools() == [[], ["shop_look"], ["shop_pay"], [], []]
 
 
-async def test_u17_a_profile_has_its_own_words_for_the_categories_it_has(
+async def test_u17_profile_overrides_prompt_files(
     platform: AgentService,
 ) -> None:
     kind = build_full_agent("u17")
@@ -225,7 +225,7 @@ async def test_u17_a_profile_has_its_own_words_for_the_categories_it_has(
     assert part.source.path == "overrides/talk/master_system.md"
 
 
-async def test_u17_a_step_that_failed_is_told_by_the_words_of_its_profile(
+async def test_u17_failed_step_is_described_by_prompt_file_of_its_profile(
     platform: AgentService,
 ) -> None:
     platform.shop.failing_tools = ["look"]
@@ -268,7 +268,7 @@ async def list_trim_steps(
     return [(step.step, step.on, step.component) for step in call.manifest.steps]
 
 
-async def test_u12_what_is_fixed_is_refused_by_its_name_and_its_size(
+async def test_u12_input_over_fixed_component_limit_is_refused_with_its_size(
     platform: AgentService,
 ) -> None:
     assert sum(each["tokens"] for each in COMPONENTS.values()) == 8_000
@@ -285,7 +285,7 @@ async def test_u12_what_is_fixed_is_refused_by_its_name_and_its_size(
     assert await platform.load_events(session, TurnSubmitted) == []
 
 
-async def test_u12_tools_that_take_too_much_are_only_named(platform: AgentService) -> None:
+async def test_u12_tools_over_their_limit_are_listed_by_name_only(platform: AgentService) -> None:
     session = await open_with_files(
         platform, build_full_agent("u12-tools", budget=build_component_budget(tools_context=TIGHT))
     )
@@ -298,7 +298,7 @@ async def test_u12_tools_that_take_too_much_are_only_named(platform: AgentServic
     assert step.before > 20 >= step.after
 
 
-async def test_u12_a_history_that_takes_too_much_tells_repeats_as_one_then_loses_its_oldest_turns(
+async def test_u12_history_over_its_limit_condenses_repeats_then_drops_oldest_turns(
     platform: AgentService,
 ) -> None:
     tight = {"tokens": 60, "ladder": COMPONENTS["history"]["ladder"]}
@@ -323,7 +323,7 @@ async def test_u12_a_history_that_takes_too_much_tells_repeats_as_one_then_loses
     ]
 
 
-async def test_u21_each_call_is_measured_by_component_with_what_was_saved(
+async def test_u21_growth_reports_tokens_and_savings_of_each_call_by_component(
     platform: AgentService,
 ) -> None:
     session = await open_with_files(
@@ -352,7 +352,7 @@ async def test_u21_each_call_is_measured_by_component_with_what_was_saved(
     assert sum(call["tokens"] for call in growth["calls"]) == growth["groups"][0]["tokens"]
 
 
-async def test_u21_growth_says_by_how_much_history_grows_and_puts_calls_together(
+async def test_u21_growth_reports_history_growth_and_groups_calls(
     platform: AgentService,
 ) -> None:
     session = await open_with_files(platform, build_full_agent("u21"))

@@ -62,7 +62,7 @@ def list_command_keys(browser: Browser) -> list[str]:
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
-async def test_a_turn_is_excluded_once_its_cost_was_shown_and_included_again(
+async def test_exclusion_dialog_previews_its_cost_and_turn_can_be_restored(
     platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(
@@ -102,7 +102,9 @@ async def test_a_turn_is_excluded_once_its_cost_was_shown_and_included_again(
     assert browser.list_complaints() == []
 
 
-async def test_a_reply_is_redacted_with_a_reason(platform: AgentService, browser: Browser) -> None:
+async def test_reply_redaction_dialog_requires_a_reason(
+    platform: AgentService, browser: Browser
+) -> None:
     session = await platform.open_session(build_four_phase_blueprint())
     await platform.complete_turn(session, answer_with_text("It was Ms. Example."), text="Who?")
     await open_session(browser, platform, session)
@@ -122,7 +124,7 @@ async def test_a_reply_is_redacted_with_a_reason(platform: AgentService, browser
     assert browser.list_complaints() == []
 
 
-async def test_phase_and_profile_are_switched_and_a_refusal_is_beside_its_field(
+async def test_phase_and_profile_dialogs_show_refusals_beside_their_fields(
     platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(build_four_phase_blueprint())
@@ -155,7 +157,9 @@ async def test_phase_and_profile_are_switched_and_a_refusal_is_beside_its_field(
 
 @pytest.mark.slow("it drives a browser on a service of its own")
 @pytest.mark.skipif(not AXE_SCRIPT.exists(), reason="npm did not bring axe: see the Makefile")
-async def test_axe_finds_nothing_in_a_dialog(platform: AgentService, browser: Browser) -> None:
+async def test_axe_reports_no_violations_in_dialogs(
+    platform: AgentService, browser: Browser
+) -> None:
     session = await platform.open_session(build_four_phase_blueprint())
     await platform.complete_turn(session, answer_with_text("A boat."), text="What could it be?")
     await open_session(browser, platform, session)

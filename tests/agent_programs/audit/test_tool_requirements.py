@@ -33,7 +33,11 @@ SCHEMA: dict[str, JsonValue] = {
 }
 
 DRAWERS = tuple(
-    ToolOffer(f"drawer_{n}", "Looks into one of many drawers and says what is in it.", SCHEMA)
+    ToolOffer(
+        tool=f"drawer_{n}",
+        description="Looks into one of many drawers and says what is in it.",
+        schema=SCHEMA,
+    )
     for n in range(18)
 )
 
@@ -56,7 +60,7 @@ async def run_short_turn(platform: AgentService, session: str) -> None:
     )
 
 
-async def test_u6_tools_are_told_in_full_in_every_call_of_turn_1_and_by_name_from_turn_2(
+async def test_u6_tools_are_described_in_full_in_turn_1_and_by_name_from_turn_2(
     platform: AgentService,
 ) -> None:
     platform.shop.extra_offers = DRAWERS
@@ -71,7 +75,7 @@ async def test_u6_tools_are_told_in_full_in_every_call_of_turn_1_and_by_name_fro
     assert named <= 0.4 * full
 
 
-async def test_u6_tools_are_told_in_full_again_when_somebody_asks_and_for_one_turn(
+async def test_u6_schema_request_discloses_tools_in_full_for_one_turn(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session()
@@ -87,7 +91,7 @@ async def test_u6_tools_are_told_in_full_again_when_somebody_asks_and_for_one_tu
     assert (await platform.list_event_names(session)).count("schemas-requested") == 1
 
 
-async def test_u6_tools_are_told_in_full_again_after_a_purge(platform: AgentService) -> None:
+async def test_u6_purge_discloses_tools_in_full_for_one_turn(platform: AgentService) -> None:
     session = await platform.open_session()
     for _ in range(2):
         await run_short_turn(platform, session)
@@ -98,7 +102,7 @@ async def test_u6_tools_are_told_in_full_again_after_a_purge(platform: AgentServ
     assert rules == ["full first_turn", "names", "full purged", "names"]
 
 
-async def test_u6_a_diff_names_what_tools_are_told_in_full_or_by_name_for(
+async def test_u6_diff_names_events_that_changed_tool_disclosure(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session()
@@ -122,7 +126,7 @@ async def test_u6_a_diff_names_what_tools_are_told_in_full_or_by_name_for(
     assert because == [{("answered", "turn-completed")}, {("asked", "schemas-requested")}]
 
 
-async def test_what_differs_between_two_steps_is_what_the_first_one_came_to(
+async def test_diff_of_two_steps_names_events_of_the_first_steps_result(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session()
@@ -137,13 +141,15 @@ async def test_what_differs_between_two_steps_is_what_the_first_one_came_to(
     )
 
 
-async def test_u6_nobody_asks_for_tools_that_were_never_told(platform: AgentService) -> None:
+async def test_u6_schema_request_without_tools_returns_409(platform: AgentService) -> None:
     session = await platform.open_session()
     refused = await platform.http.post(f"/v1/sessions/{session}/schemas")
     assert (refused.status_code, refused.json()["code"]) == (409, "no-tools")
 
 
-async def test_u6_a_ladder_names_tools_that_would_not_fit(platform: AgentService) -> None:
+async def test_u6_ladder_lists_tools_by_name_if_descriptions_do_not_fit(
+    platform: AgentService,
+) -> None:
     platform.shop.extra_offers = DRAWERS
     limits: dict[str, Any] = {"tools_context": {"tokens": 250, "ladder": [{"condense_tools": {}}]}}
     calls = build_agent_blueprint().model_dump(mode="json", by_alias=True)["calls"]
@@ -156,7 +162,7 @@ async def test_u6_a_ladder_names_tools_that_would_not_fit(platform: AgentService
     assert tokens <= 250
 
 
-async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
+async def test_u8_result_of_thousand_rows_is_condensed_below_300_tokens_and_stored_whole(
     platform: AgentService,
 ) -> None:
     platform.shop.result_text = json.dumps(ROWS)
@@ -188,7 +194,7 @@ async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
     assert growth["calls"][-1]["saved"] == {"distil": part.saved}
 
 
-async def test_u8_a_terminal_shows_the_whole_of_a_result(
+async def test_u8_cli_prints_the_whole_tool_result(
     platform: AgentService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     platform.shop.result_text = json.dumps(ROWS)
@@ -208,7 +214,7 @@ async def test_u8_a_terminal_shows_the_whole_of_a_result(
     assert '"name": "thing 999"' in output
 
 
-async def test_u8_a_result_that_is_erased_cannot_be_read_and_one_never_asked_for_neither(
+async def test_u8_erased_tool_result_returns_410_and_unknown_tool_use_is_refused(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session()
@@ -229,7 +235,7 @@ async def test_u8_a_result_that_is_erased_cannot_be_read_and_one_never_asked_for
     assert (response.status_code, response.json()["code"]) == (410, "result-gone")
 
 
-async def test_u14_sessions_of_a_profile_share_one_text_until_a_schema_changes(
+async def test_u14_sessions_of_a_profile_share_tool_catalog_until_a_schema_changes(
     platform: AgentService,
 ) -> None:
     first, second = await platform.open_session(), await platform.open_session()
@@ -247,11 +253,11 @@ async def test_u14_sessions_of_a_profile_share_one_text_until_a_schema_changes(
     assert "drawer" not in platform.get_request_texts(-2)[0]
 
 
-async def test_u20_prompts_are_told_of_and_those_that_are_disabled_are_not(
+async def test_u20_server_prompts_are_listed_unless_excluded(
     platform: AgentService,
 ) -> None:
-    greet = ToolOffer("greet", "Greets somebody.", SCHEMA, "prompt")
-    scold = ToolOffer("scold", "Scolds somebody.", SCHEMA, "prompt")
+    greet = ToolOffer(tool="greet", description="Greets somebody.", schema=SCHEMA, kind="prompt")
+    scold = ToolOffer(tool="scold", description="Scolds somebody.", schema=SCHEMA, kind="prompt")
     platform.shop.extra_offers = (greet, scold)
     spec: dict[str, Any] = build_agent_blueprint().model_dump(
         mode="json", by_alias=True, exclude_unset=True
@@ -274,7 +280,7 @@ async def test_u20_prompts_are_told_of_and_those_that_are_disabled_are_not(
     assert pinned.left_out == {"shop_pay": "among `except`", "shop_scold": "among `except`"}
 
 
-async def test_u15_a_profile_without_tools_is_told_of_none(platform: AgentService) -> None:
+async def test_u15_prompt_of_profile_without_tools_lists_no_tools(platform: AgentService) -> None:
     spec: dict[str, Any] = build_agent_blueprint().model_dump(
         mode="json", by_alias=True, exclude_unset=True
     )

@@ -14,7 +14,7 @@ from tests.agent_programs.agent_service import (
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_session_that_took_tools_is_verified_call_by_call(platform: AgentService) -> None:
+async def test_verification_covers_every_call_of_turns_with_tools(platform: AgentService) -> None:
     session = await platform.open_session()
     await platform.complete_turn(session, *TWO_STEP_ANSWERS)
     await platform.complete_turn(

@@ -30,7 +30,7 @@ def list_layer_events(explanation: TurnExplanation, layer: str) -> list[list[str
     return [[cause.event for cause in each.by] for each in parts]
 
 
-async def test_a_turn_is_explained_by_the_call_of_its_reply_beside_the_hidden_ones() -> None:
+async def test_turn_is_explained_by_its_reply_call_and_lists_hidden_calls() -> None:
     shop = await run_purchase()
     explanation = explain_turn(build_complete_log(shop.house.list_events()), 1)
     assert explanation.call == "1.4"
@@ -43,7 +43,7 @@ async def test_a_turn_is_explained_by_the_call_of_its_reply_beside_the_hidden_on
     assert explanation.superseded == ()
 
 
-async def test_what_a_tool_gave_is_told_with_what_asked_for_it() -> None:
+async def test_tool_result_is_explained_by_its_request_and_result_events() -> None:
     shop = await run_purchase()
     explanation = explain_turn(build_complete_log(shop.house.list_events()), 1)
     assert list_layer_events(explanation, "results") == [["tool-called", "tool-returned"]] * 2
@@ -53,7 +53,7 @@ async def test_what_a_tool_gave_is_told_with_what_asked_for_it() -> None:
     ]
 
 
-async def test_a_hidden_call_is_explained_by_its_name() -> None:
+async def test_hidden_call_is_explained_by_its_call_id() -> None:
     shop = await run_purchase()
     events = build_complete_log(shop.house.list_events())
     tactic = explain_call(events, "1.2")
@@ -63,7 +63,7 @@ async def test_a_hidden_call_is_explained_by_its_name() -> None:
     assert list_layer_events(explain_call(events, "1.1"), "tools") == [["tools-snapshotted"]]
 
 
-async def test_turns_of_several_calls_are_explained_from_part_of_a_session_as_from_all() -> None:
+async def test_explanation_from_partial_log_equals_explanation_from_complete_log() -> None:
     shop = await run_purchase()
     await shop.run_turn(*TWO_STEP_SCRIPTS, text="And another one.")
     events = list(shop.house.list_events())

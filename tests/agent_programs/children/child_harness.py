@@ -60,7 +60,15 @@ def ask_children(*children: tuple[str, str]) -> list[ScriptStep]:
         ModelToolCall(f"c{number}", profile, json.dumps({"query": query}))
         for number, (profile, query) in enumerate(children, 1)
     )
-    return [FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)]
+    return [
+        FinishedAnswer(
+            finish_reason="tool_calls",
+            tool_calls=calls,
+            usage=USAGE,
+            model="puppet/one",
+            response_id=None,
+        )
+    ]
 
 
 class TeamModel(PuppetModel):

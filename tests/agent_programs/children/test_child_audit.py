@@ -65,7 +65,7 @@ def repeat(kind: type) -> Callable[[Events], Events]:
         (repeat(ChildRequested), "was requested out of order"),
     ],
 )
-async def test_each_child_is_requested_once_and_settled_once(
+async def test_audit_reports_children_not_requested_and_settled_exactly_once(
     change: Callable[[Events], Events], finding: str
 ) -> None:
     parent, _, _ = await run_team_events()
@@ -86,7 +86,7 @@ def compare_events(parent: Events, session: str, child: Events) -> list[AuditFin
         (TurnCompleted, "did not reply what its parent recorded"),
     ],
 )
-async def test_a_child_says_what_its_parent_recorded(
+async def test_audit_reports_child_events_that_differ_from_the_parent(
     kind: type[TurnSubmitted | TurnCompleted], finding: str
 ) -> None:
     parent, session, child = await run_team_events()
@@ -130,7 +130,7 @@ def remove_session(team: TeamHarness, child: str) -> None:
 
 @pytest.mark.tampers
 @pytest.mark.parametrize("tamper", [replace_reply, remove_session])
-async def test_verifying_a_whole_log_compares_parents_and_children(
+async def test_verification_of_whole_log_compares_parents_with_children(
     tamper: Callable[[TeamHarness, str], None], store: ReadModelStore
 ) -> None:
     team = await open_team()

@@ -27,7 +27,7 @@ APPENDS = 18
 async def run_crashing_team(team: TeamHarness, at: int, when: Literal["before", "after"]) -> bool:
     """Let a worker of parent and children die, and another take over all of its messages."""
     await team.house.submit_turn("Is it so?")
-    mortal = CrashingLog(team.house.log, at, when)
+    mortal = CrashingLog(log=team.house.log, fatal=at, when=when)
     worker = build_crashing_worker(team.house, mortal, "w1")
     working = asyncio.create_task(team.queue.deliver_all(worker))
     dying = asyncio.create_task(mortal.dead.wait())
@@ -44,7 +44,7 @@ async def run_crashing_team(team: TeamHarness, at: int, when: Literal["before", 
 
 @pytest.mark.parametrize("at", range(1, APPENDS + 1))
 @pytest.mark.parametrize("when", WHEN)
-async def test_each_child_is_asked_once_and_the_turn_is_answered(
+async def test_crash_at_any_append_requests_each_child_once_and_completes_the_turn(
     at: int, when: Literal["before", "after"]
 ) -> None:
     team = await open_team()
@@ -65,7 +65,7 @@ async def test_each_child_is_asked_once_and_the_turn_is_answered(
         assert set(answered.values()) == {1}
 
 
-async def test_those_are_all_the_appends_there_are() -> None:
+async def test_crash_points_cover_every_append() -> None:
     assert not await run_crashing_team(await open_team(), APPENDS + 1, "before")
 
 
@@ -75,13 +75,13 @@ CANCEL_APPENDS = 8
 
 @pytest.mark.parametrize("at", range(1, CANCEL_APPENDS + 1))
 @pytest.mark.parametrize("when", WHEN)
-async def test_a_turn_that_is_cancelled_leaves_no_child_at_work(
+async def test_cancelled_turn_leaves_no_child_turn_running(
     at: int, when: Literal["before", "after"]
 ) -> None:
     """The worker dies while it asks, or while it withdraws; the turn is cancelled in between."""
     team = await open_team()
     submitted = await team.house.submit_turn("Is it so?")
-    mortal = CrashingLog(team.house.log, at, when)
+    mortal = CrashingLog(log=team.house.log, fatal=at, when=when)
     worker = build_crashing_worker(team.house, mortal, "w1")
     await run_until_death(mortal, team.queue.deliver(worker, submitted))
     await team.house.sessions.handle(TENANT, "s", CancelTurn(1), TESTER)

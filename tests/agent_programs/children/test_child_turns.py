@@ -48,7 +48,7 @@ from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled
 from turnlog.services.worker.turn_runner import CHILD_CHECK_SECONDS
 
 
-def test_a_coordinator_is_a_sound_blueprint() -> None:
+def test_coordinator_blueprint_is_valid() -> None:
     assert [*check_blueprint(build_team_blueprint())] == []
 
 
@@ -78,7 +78,7 @@ DEEP = {**COORDINATOR, "default": False, "children": ["thinker"]}
         ({"head": {"default": True, "call": "reply"}}, "no profile of the program `coordinator`"),
     ],
 )
-def test_children_that_cannot_work_are_found_before_a_session_opens(
+def test_blueprint_check_reports_children_that_cannot_work(
     profiles: dict[str, Any], finding: str
 ) -> None:
     found = check_blueprint(build_team_blueprint(profiles={**CHILDREN, **profiles}))
@@ -89,7 +89,7 @@ def test_children_that_cannot_work_are_found_before_a_session_opens(
     "profile",
     [{**COORDINATOR, "children": []}, {"default": True, "call": "reply", "children": ["thinker"]}],
 )
-def test_a_coordinator_and_nothing_else_has_children(profile: dict[str, Any]) -> None:
+def test_only_coordinator_profile_may_declare_children(profile: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="has `children`"):
         build_team_blueprint(profiles={**CHILDREN, "head": profile})
 
@@ -99,7 +99,7 @@ async def run_team(team: TeamHarness, text: str = "Is it so?") -> None:
     await team.queue.deliver_all(team.house.build_worker())
 
 
-async def test_the_parent_has_no_attempt_and_no_delivery_while_its_children_answer() -> None:
+async def test_parent_has_no_attempt_or_delivery_while_its_children_run() -> None:
     team = await open_team()
     submitted = await team.house.submit_turn("Is it so?")
     verdict = await team.house.run_turn(submitted)
@@ -114,10 +114,10 @@ async def test_the_parent_has_no_attempt_and_no_delivery_while_its_children_answ
         assert [each.turn for each in team.list_events(child, TurnSubmitted)] == [1]
 
 
-async def test_a_child_gets_profile_pins_and_actor_of_its_parent() -> None:
+async def test_child_inherits_pins_and_actor_of_its_parent() -> None:
     team = await open_team()
     await team.house.sessions.handle(
-        TENANT, "s", SubmitTurn("Is it so?", Policies()), CommandMetadata("user:anna")
+        TENANT, "s", SubmitTurn(text="Is it so?", policies=Policies()), CommandMetadata("user:anna")
     )
     await team.queue.deliver_all(team.house.build_worker())
     parent = (await team.house.load_state()).blueprint
@@ -129,7 +129,7 @@ async def test_a_child_gets_profile_pins_and_actor_of_its_parent() -> None:
         assert [each.envelope.actor for each in submitted] == ["user:anna"]
 
 
-async def test_the_parent_knows_of_an_end_before_the_message_of_the_child_is_acknowledged() -> None:
+async def test_parent_records_end_of_child_before_message_of_child_is_acknowledged() -> None:
     team = await open_team(ScriptedTeam(ASK_ONE))
     worker = team.house.build_worker()
     await team.queue.deliver(worker, await team.house.submit_turn("Is it so?"))
@@ -139,7 +139,7 @@ async def test_the_parent_knows_of_an_end_before_the_message_of_the_child_is_ack
     assert [each.outcome for each in team.list_events("s", ChildSettled)] == ["answered"]
 
 
-async def test_two_queries_to_one_child_are_two_turns_of_one_session_in_order() -> None:
+async def test_two_queries_to_one_child_are_ordered_turns_of_one_session() -> None:
     team = await open_team(ScriptedTeam(ask_children(("thinker", "One."), ("thinker", "Two."))))
     await run_team(team)
     (child,) = team.list_children()
@@ -174,7 +174,7 @@ def list_results(team: TeamHarness) -> list[str]:
 FAULT = ModelFailure("unauthorised", "no key")
 
 
-async def test_a_child_that_fails_gives_a_result_that_says_so() -> None:
+async def test_failed_child_returns_its_failure_as_tool_result() -> None:
     team = await open_team(ScriptedTeam(ASK_ONE, FAULT))
     await run_team(team)
     (settled,) = team.list_events("s", ChildSettled)
@@ -183,7 +183,7 @@ async def test_a_child_that_fails_gives_a_result_that_says_so() -> None:
     assert len(team.list_events("s", TurnCompleted)) == 1
 
 
-async def test_by_policy_a_turn_fails_with_its_child_and_the_other_child_is_withdrawn() -> None:
+async def test_fail_policy_fails_turn_with_its_child_and_withdraws_other_children() -> None:
     asking = ask_children(("thinker", "Think."), ("seeker", "Seek."))
     team = await open_team(ScriptedTeam(asking, FAULT), policies={"children": {"failed": "fail"}})
     await run_team(team)
@@ -193,7 +193,7 @@ async def test_by_policy_a_turn_fails_with_its_child_and_the_other_child_is_with
     assert outcomes == ["failed", "withdrawn"]
 
 
-async def test_a_child_that_takes_too_long_is_cancelled_and_the_turn_goes_on() -> None:
+async def test_child_over_its_time_limit_is_cancelled_and_the_turn_continues() -> None:
     team = await open_team(ScriptedTeam(ASK_ONE), policies={"children": {"seconds": 20}})
     submitted = await team.house.submit_turn("Is it so?")
     worker = team.house.build_worker()
@@ -209,7 +209,7 @@ async def test_a_child_that_takes_too_long_is_cancelled_and_the_turn_goes_on() -
     assert list_results(team) == ["failed: no reply in 20 s"]
 
 
-async def test_a_child_that_is_cancelled_on_its_own_gives_a_result_that_says_so() -> None:
+async def test_child_turn_cancelled_on_its_own_is_reported_as_tool_result() -> None:
     team = await open_team(ScriptedTeam(ASK_ONE))
     await team.queue.deliver(team.house.build_worker(), await team.house.submit_turn("Is it so?"))
     (child,) = team.list_children()
@@ -219,7 +219,7 @@ async def test_a_child_that_is_cancelled_on_its_own_gives_a_result_that_says_so(
     assert len(team.list_events("s", TurnCompleted)) == 1
 
 
-async def test_a_child_that_was_closed_gives_a_result_that_says_so() -> None:
+async def test_closed_child_is_reported_as_tool_result() -> None:
     team = await open_team(ScriptedTeam(ASK_ONE))
     await run_team(team)
     (child,) = team.list_children()
@@ -228,7 +228,7 @@ async def test_a_child_that_was_closed_gives_a_result_that_says_so() -> None:
     assert list_results(team) == ["failed: its session is closed"]
 
 
-async def test_a_closed_parent_takes_its_children_along() -> None:
+async def test_closing_parent_cancels_turns_of_its_children() -> None:
     team = await open_team()
     worker = team.house.build_worker()
     await team.queue.deliver(worker, await team.house.submit_turn("Is it so?"))
@@ -241,7 +241,7 @@ async def test_a_closed_parent_takes_its_children_along() -> None:
         assert team.list_events(child, TurnCompleted) == []
 
 
-async def test_after_a_cancelled_turn_the_same_child_is_asked_again() -> None:
+async def test_next_turn_reuses_child_of_cancelled_turn() -> None:
     team = await open_team(ScriptedTeam(ASK_ONE))
     worker = team.house.build_worker()
     await team.queue.deliver(worker, await team.house.submit_turn("Is it so?"))
@@ -253,16 +253,24 @@ async def test_after_a_cancelled_turn_the_same_child_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["{}", "no JSON", '{"query": ""}', '{"query": 3}'])
-async def test_a_child_that_is_asked_nothing_is_refused(arguments: str) -> None:
+async def test_child_request_without_query_is_refused(arguments: str) -> None:
     call = ModelToolCall("c1", "thinker", arguments)
-    asking: list[ScriptStep] = [FinishedAnswer("tool_calls", (call,), USAGE, "puppet/one", None)]
+    asking: list[ScriptStep] = [
+        FinishedAnswer(
+            finish_reason="tool_calls",
+            tool_calls=(call,),
+            usage=USAGE,
+            model="puppet/one",
+            response_id=None,
+        )
+    ]
     team = await open_team(ScriptedTeam(asking))
     await run_team(team)
     assert list_results(team) == ["refused: its arguments have no text `query`"]
     assert team.list_children() == []
 
 
-async def test_one_answer_asks_no_more_children_than_the_policy_allows() -> None:
+async def test_child_requests_over_the_policy_limit_are_refused() -> None:
     asking = ask_children(*((("thinker", f"{number}.")) for number in range(3)))
     team = await open_team(ScriptedTeam(asking), policies={"children": {"most_at_once": 2}})
     await run_team(team)
@@ -271,7 +279,7 @@ async def test_one_answer_asks_no_more_children_than_the_policy_allows() -> None
     assert sorted(outcomes) == ["answered", "answered", "refused"]
 
 
-async def test_a_coordinator_may_be_a_child_and_its_end_goes_up() -> None:
+async def test_coordinator_can_be_child_of_a_coordinator() -> None:
     profiles = {
         **CHILDREN,
         "head": {**COORDINATOR, "children": ["deep"]},
@@ -296,11 +304,14 @@ class NestedTeam(TeamModel):
         return [f"deep: {result['content']}"] if result["role"] == "tool" else ASK_ONE
 
 
-async def test_a_child_takes_no_turns_profiles_and_phases_but_may_be_read_and_steered() -> None:
+async def test_child_session_refuses_turns_and_profile_switches_but_allows_exclusions() -> None:
     team = await open_team(ScriptedTeam(ASK_ONE))
     await run_team(team)
     (child,) = team.list_children()
-    for command in (SubmitTurn("Hello?", Policies()), SwitchProfile("seeker", ["seeker"])):
+    for command in (
+        SubmitTurn(text="Hello?", policies=Policies()),
+        SwitchProfile("seeker", ["seeker"]),
+    ):
         with pytest.raises(Refused, match="submits its turns"):
             await team.house.sessions.handle(TENANT, child, command, TESTER)
     await team.house.sessions.handle(TENANT, child, ExcludeTurn(1), TESTER)
@@ -335,7 +346,15 @@ class BuyingTeam(ScriptedTeam):
             return super().choose_script(request)
         if request.messages[-1]["role"] == "tool":
             return ["Bought."]
-        return [FinishedAnswer("tool_calls", (PAY,), USAGE, "puppet/one", None)]
+        return [
+            FinishedAnswer(
+                finish_reason="tool_calls",
+                tool_calls=(PAY,),
+                usage=USAGE,
+                model="puppet/one",
+                response_id=None,
+            )
+        ]
 
 
 async def wait_for_approval(team: TeamHarness) -> str:
@@ -350,7 +369,7 @@ async def wait_for_approval(team: TeamHarness) -> str:
     return child
 
 
-async def test_a_parent_waits_for_a_child_that_waits_for_a_person() -> None:
+async def test_parent_waits_while_child_awaits_approval() -> None:
     team = await open_team(BuyingTeam(ASK_ONE), **build_guarded_team("wait"))
     child = await wait_for_approval(team)
     team.house.clock.advance_time(60)
@@ -365,7 +384,7 @@ async def test_a_parent_waits_for_a_child_that_waits_for_a_person() -> None:
 
 
 @pytest.mark.parametrize("command", [CancelTurn(1), CancelTurn(), CloseSession("enough")])
-async def test_a_parent_learns_at_once_that_a_person_ended_a_child_that_waits_for_approval(
+async def test_ending_child_turn_that_awaits_approval_settles_it_for_parent_at_once(
     command: CancelTurn | CloseSession,
 ) -> None:
     team = await open_team(BuyingTeam(ASK_ONE), **build_guarded_team("wait"))
@@ -375,7 +394,7 @@ async def test_a_parent_learns_at_once_that_a_person_ended_a_child_that_waits_fo
     assert [each.outcome for each in team.list_events("s", ChildSettled)] == ["cancelled"]
 
 
-async def test_a_parent_learns_at_once_that_a_queued_turn_of_a_child_was_cancelled() -> None:
+async def test_cancelling_queued_child_turn_settles_it_for_parent_at_once() -> None:
     team = await open_team(ScriptedTeam(ask_children(("thinker", "One."), ("thinker", "Two."))))
     await team.queue.deliver(team.house.build_worker(), await team.house.submit_turn("Is it so?"))
     (child,) = team.list_children()
@@ -395,7 +414,7 @@ async def deliver_new(team: TeamHarness) -> None:
         await team.queue.deliver(team.house.build_worker(), each)
 
 
-async def test_by_policy_a_parent_goes_on_and_the_child_may_still_be_approved() -> None:
+async def test_report_policy_completes_parent_while_child_can_still_be_approved() -> None:
     team = await open_team(BuyingTeam(ASK_ONE), **build_guarded_team("report"))
     child = await wait_for_approval(team)
     assert [each.outcome for each in team.list_events("s", ChildSettled)] == ["waiting"]

@@ -86,7 +86,7 @@ def get_latest_manifest(shop: AgentHarness) -> Manifest:
     return manifest
 
 
-async def test_u7_what_is_said_again_later_is_said_once(platform: AgentService) -> None:
+async def test_u7_text_repeated_in_later_turn_is_included_once(platform: AgentService) -> None:
     tokens: list[int] = []
     for condense in (None, "duplicates"):
         session = await platform.open_session(
@@ -106,7 +106,7 @@ async def test_u7_what_is_said_again_later_is_said_once(platform: AgentService) 
     assert CAN in prompt["messages"][9]["content"]
 
 
-async def test_u11_a_question_asked_over_and_over_keeps_each_value_and_each_count(
+async def test_u11_repeated_question_is_condensed_with_each_value_and_count(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_chat_blueprint(condense="repeats"), attributes={})
@@ -127,7 +127,7 @@ async def test_u11_a_question_asked_over_and_over_keeps_each_value_and_each_coun
     assert run["saved"] / (run["saved"] + run["tokens"]) >= 0.5
 
 
-async def test_u12_repeats_are_told_in_short_where_there_is_no_room_for_all_of_them() -> None:
+async def test_u12_repeats_are_condensed_if_history_exceeds_its_budget() -> None:
     steps = [{"condense_repeats": {"history": "told"}}, {"drop_oldest_pairs": {"history": "told"}}]
     budget = {"tokens": 690, "counter": {"chars_per_token": 4}, "ladder": steps}
     shop = await run_conversation(
@@ -139,7 +139,7 @@ async def test_u12_repeats_are_told_in_short_where_there_is_no_room_for_all_of_t
     assert shop.get_request_texts(2)[0] == "Show products under $50"
 
 
-async def test_what_became_of_a_turn_since_is_told_in_short_as_well() -> None:
+async def test_condensed_repeats_reflect_later_redactions_and_exclusions() -> None:
     shop = await run_conversation(PRODUCTS, build_chat_blueprint(condense="repeats"))
     withheld = RedactReply(2, "a slip", "operator", "(Withheld.)")
     await shop.house.sessions.handle(TENANT, "s", withheld, TESTER)
@@ -152,7 +152,7 @@ async def test_what_became_of_a_turn_since_is_told_in_short_as_well() -> None:
     assert shop.get_request_texts(4)[0] == "Show products under $50"
 
 
-async def test_a_turn_that_is_said_again_as_a_whole_is_left_out() -> None:
+async def test_turn_repeated_entirely_by_later_turn_is_excluded() -> None:
     question, reply = TALK[1]
     talk = [(question, reply), ("What is new?", "Nothing much."), (question, reply), ("So?", "So.")]
     shop = await run_conversation(talk, build_chat_blueprint(condense="duplicates"))
@@ -163,7 +163,7 @@ async def test_a_turn_that_is_said_again_as_a_whole_is_left_out() -> None:
     ]
 
 
-async def test_what_made_a_history_short_is_what_a_difference_is_laid_to(
+async def test_diff_attributes_condensed_history_to_the_events_that_changed_it(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_chat_blueprint(condense="repeats"), attributes={})

@@ -65,7 +65,7 @@ def build_recalling_agent(**words: object) -> Blueprint:
     )
 
 
-async def test_u16_a_plan_is_told_how_the_turns_before_were_worked_out(
+async def test_u16_plan_includes_activity_of_previous_turns(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_recalling_agent())
@@ -79,18 +79,18 @@ async def test_u16_a_plan_is_told_how_the_turns_before_were_worked_out(
     assert explanation["call"] == "2.1"
 
 
-async def test_nothing_is_kept_of_how_it_went_where_nobody_is_told() -> None:
+async def test_turn_activity_is_not_recorded_if_no_view_includes_it() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(*TWO_STEP_SCRIPTS)
     assert [each.work for each in shop.list_events(TurnCompleted)] == [None]
 
 
-async def test_a_reply_found_whole_after_its_worker_died_says_as_much() -> None:
+async def test_reply_recovered_after_worker_crash_records_its_turn_activity() -> None:
     shop = await AgentHarness(kind=build_recalling_agent()).open_session()
     house = shop.house
     house.model.scripts = [*TWO_STEP_SCRIPTS]
     submitted = await house.submit_turn("Get me a hammer.")
-    mortal = CrashingLog(house.log, APPENDS, "before")
+    mortal = CrashingLog(log=house.log, fatal=APPENDS, when="before")
     dying = build_crashing_worker(house, mortal, "dying")
     working = asyncio.create_task(dying.run_turn(build_delivery(submitted)))
     await mortal.dead.wait()
@@ -102,7 +102,7 @@ async def test_a_reply_found_whole_after_its_worker_died_says_as_much() -> None:
     assert reply.work.text == WORK.removesuffix("\n\nIt is yours.")
 
 
-async def test_how_a_withheld_reply_was_worked_out_is_withheld() -> None:
+async def test_activity_of_redacted_reply_is_withheld() -> None:
     shop = await AgentHarness(kind=build_recalling_agent()).open_session()
     await shop.run_turn(*TWO_STEP_SCRIPTS)
     withheld = RedactReply(1, "a slip", "operator", "(Withheld.)")
@@ -111,7 +111,7 @@ async def test_how_a_withheld_reply_was_worked_out_is_withheld() -> None:
     assert shop.get_request_texts(4)[1:] == ["Get me a hammer.", "(Withheld.)", "Is it?"]
 
 
-async def test_messages_are_counted_back_before_anything_is_left_out() -> None:
+async def test_last_messages_are_counted_before_turns_are_excluded() -> None:
     shop = await run_conversation(
         [(f"{n}?", f"{n}.") for n in range(1, 6)], build_chat_blueprint(last_messages=5)
     )
@@ -126,7 +126,7 @@ async def test_messages_are_counted_back_before_anything_is_left_out() -> None:
     ]
 
 
-async def test_what_is_of_no_interest_is_skipped() -> None:
+async def test_turns_that_match_a_skip_rule_are_excluded() -> None:
     shop = await run_conversation(PRIMED, build_chat_blueprint(skip=SKIP))
     assert shop.get_request_texts(2) == ["Who?", "Me.", "Why?"]
     assert [(part.rule, part.is_included) for part in get_latest_manifest(shop).parts[:2]] == [
@@ -135,7 +135,7 @@ async def test_what_is_of_no_interest_is_skipped() -> None:
     ]
 
 
-async def test_how_it_went_can_be_told_in_short_as_well() -> None:
+async def test_repeated_turn_activity_is_condensed() -> None:
     shop = await AgentHarness(kind=build_recalling_agent(condense="duplicates")).open_session()
     await shop.run_turn(*TWO_STEP_SCRIPTS)
     await shop.run_turn(*TWO_STEP_SCRIPTS, text="And another one.")

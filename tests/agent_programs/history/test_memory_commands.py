@@ -63,7 +63,7 @@ async def fetch_plan_window(
     return list((await platform.fetch_json(path, call="plan", **query))["messages"])
 
 
-async def test_u4_a_turn_is_off_in_every_window_and_on_again_and_never_out_of_the_audit(
+async def test_u4_excluded_turn_leaves_every_window_until_restored_but_never_the_audit(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session()
@@ -88,7 +88,7 @@ async def test_u4_a_turn_is_off_in_every_window_and_on_again_and_never_out_of_th
     assert (await fetch_plan_window(platform, session))[: len(before)] == before
 
 
-async def test_u5_a_purge_empties_the_window_tells_of_tools_in_full_and_leaves_the_audit_whole(
+async def test_u5_purge_empties_window_discloses_tools_in_full_and_keeps_the_audit(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session()
@@ -114,7 +114,7 @@ async def test_u5_a_purge_empties_the_window_tells_of_tools_in_full_and_leaves_t
     assert (await platform.http.post(f"/v1/sessions/{session}/purge")).json()["sequence"] == again
 
 
-async def test_u10_above_4000_tokens_the_last_six_messages_stand_and_older_ones_as_one_summary(
+async def test_u10_above_4000_tokens_last_six_messages_stay_and_older_ones_are_summarised(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_remembering_agent())
@@ -136,7 +136,7 @@ async def test_u10_above_4000_tokens_the_last_six_messages_stand_and_older_ones_
     await undo_summary(platform, session, before)
 
 
-async def test_what_is_shown_to_be_summed_up_is_no_growth_of_history(
+async def test_input_of_a_summary_call_is_not_counted_as_history_growth(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(
@@ -153,7 +153,7 @@ async def test_what_is_shown_to_be_summed_up_is_no_growth_of_history(
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_excluding_a_turn_says_beforehand_which_summaries_it_undoes(
+async def test_exclusion_preview_lists_summaries_that_it_undoes(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(
@@ -236,11 +236,11 @@ async def undo_summary(platform: AgentService, session: str, before: list[dict[s
     assert (await platform.http.post(undo)).json()["code"] == "unknown-summary"
 
 
-async def test_u10_a_summary_that_fails_blocks_nothing(platform: AgentService) -> None:
+async def test_u10_failed_summary_does_not_block_the_turn(platform: AgentService) -> None:
     session = await platform.open_session(build_remembering_agent())
     for number in (1, 2, 3, 4):
         await run_long_turn(platform, session, number)
-    await run_long_turn(platform, session, 5, ModelRefusal(500))
+    await run_long_turn(platform, session, 5, ModelRefusal(status=500))
     (failed,) = await platform.load_events(session, SummaryFailed)
     assert failed.code == "server_error"
     assert platform.get_request_texts(9)[1] == f"1: {PAGE}"
@@ -248,7 +248,7 @@ async def test_u10_a_summary_that_fails_blocks_nothing(platform: AgentService) -
     assert platform.get_request_texts(12)[1] == "They wrote page after page."
 
 
-async def test_an_operator_excludes_restores_and_redacts_a_turn_on_a_terminal(
+async def test_cli_excludes_restores_and_redacts_a_turn(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_loop_blueprint())

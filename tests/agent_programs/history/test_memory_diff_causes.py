@@ -31,7 +31,7 @@ def _list_reasons(change: PromptChange) -> list[tuple[str, list[str]]]:
     return [(each.what, [by.event for by in each.by]) for each in change.because]
 
 
-async def test_turns_that_were_summed_up_and_the_summary_name_the_event_that_holds_it() -> None:
+async def test_diff_attributes_summary_and_summarised_turns_to_history_summarised_event() -> None:
     shop = await run_turns(3)
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     found = list_history_changes(shop, "3.1", "4.2")
@@ -40,7 +40,7 @@ async def test_turns_that_were_summed_up_and_the_summary_name_the_event_that_hol
     assert found["added summary"] == by
 
 
-async def test_a_summary_that_was_undone_and_the_turns_it_stood_for_name_who_undid_it() -> None:
+async def test_diff_attributes_undone_summary_to_summary_undone_event() -> None:
     shop = await run_turns(3)
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     (made,) = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
@@ -50,7 +50,7 @@ async def test_a_summary_that_was_undone_and_the_turns_it_stood_for_name_who_und
     assert found["added 1"] == found["removed summary"] == [("undone", ["summary-undone"])]
 
 
-async def test_a_summary_that_fell_names_what_took_it_out() -> None:
+async def test_diff_attributes_replaced_summary_to_the_new_summary_event() -> None:
     shop = await run_turns(3)
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
@@ -59,7 +59,7 @@ async def test_a_summary_that_fell_names_what_took_it_out() -> None:
     assert ("summarised", ["history-summarised"]) in found["changed summary"]
 
 
-async def test_what_was_purged_names_the_purge() -> None:
+async def test_diff_attributes_purged_history_to_memory_purged_event() -> None:
     shop = await run_turns(3)
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     await shop.house.sessions.handle(TENANT, "s", PurgeMemory(), TESTER)

@@ -99,7 +99,7 @@ async def run_numbered_turn(shop: AgentHarness, number: int, *scripts: list[Scri
     await shop.run_turn(*scripts, [f"reply {number} {LONG}"], text=f"turn {number} {LONG}")
 
 
-async def test_what_is_older_is_summed_up_by_a_call_of_its_own_before_the_reply() -> None:
+async def test_older_history_is_summarised_by_a_separate_call_before_the_reply() -> None:
     shop = await run_turns(3)
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     (begun,) = shop.list_events(SummaryBegun)
@@ -129,7 +129,7 @@ async def fetch_next_window(shop: AgentHarness) -> list[str]:
     return shop.get_request_texts(-1)
 
 
-async def test_a_summary_undone_gives_the_former_window_byte_for_byte() -> None:
+async def test_undone_summary_restores_previous_window_byte_for_byte() -> None:
     shop, plain = await run_turns(3), await run_turns(3, build_summarising_blueprint(above=100_000))
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     await run_numbered_turn(plain, 4)
@@ -139,7 +139,7 @@ async def test_a_summary_undone_gives_the_former_window_byte_for_byte() -> None:
     assert await fetch_next_window(shop) == await fetch_next_window(plain)
 
 
-async def test_a_view_whose_summary_was_undone_is_left_whole_until_it_has_grown_again() -> None:
+async def test_view_is_not_summarised_after_undo_until_it_has_grown_again() -> None:
     shop = await run_turns(3)
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     (made,) = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
@@ -152,7 +152,7 @@ async def test_a_view_whose_summary_was_undone_is_left_whole_until_it_has_grown_
     assert shop.list_events(SummaryBegun)[1].turns[0].first == 1
 
 
-async def test_a_summary_takes_the_former_one_in_and_falls_back_to_it() -> None:
+async def test_summary_absorbs_previous_summary_and_undo_restores_it() -> None:
     shop = await run_turns(3)
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     await run_numbered_turn(shop, 5, ["They spoke of words, and again."])
@@ -167,7 +167,7 @@ async def test_a_summary_takes_the_former_one_in_and_falls_back_to_it() -> None:
 
 
 @pytest.mark.parametrize("cause", ["excluded", "redacted"])
-async def test_a_summary_falls_with_a_turn_it_tells_of(cause: str) -> None:
+async def test_excluding_or_redacting_a_summarised_turn_undoes_the_summary(cause: str) -> None:
     shop = await run_turns(3)
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     taken = ExcludeTurn(1) if cause == "excluded" else RedactReply(1, "names", "operator", "-")
@@ -179,7 +179,7 @@ async def test_a_summary_falls_with_a_turn_it_tells_of(cause: str) -> None:
     assert "They spoke of words." not in str(shop.get_request_texts(-1))
 
 
-async def test_a_turn_that_was_left_out_stands_beside_the_summary_once_it_is_restored() -> None:
+async def test_restored_turn_is_included_beside_the_summary() -> None:
     shop = await run_turns(1)
     await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
     for number in (2, 3, 4):
@@ -198,7 +198,7 @@ FAILURES: dict[str, list[ScriptStep]] = {
 
 
 @pytest.mark.parametrize("code", FAILURES)
-async def test_a_summary_that_fails_blocks_nothing_and_is_tried_again_by_the_next_turn(
+async def test_failed_summary_does_not_block_the_turn_and_next_turn_retries_it(
     code: str,
 ) -> None:
     shop = await run_turns(3)
@@ -211,7 +211,7 @@ async def test_a_summary_that_fails_blocks_nothing_and_is_tried_again_by_the_nex
     assert shop.get_request_texts(-1)[1] == "They spoke of words."
 
 
-async def test_a_summary_does_not_tell_of_a_turn_taken_back_while_it_was_written() -> None:
+async def test_summary_of_turn_excluded_while_it_was_written_is_discarded() -> None:
     shop = await run_turns(3)
     summary_requested, hold = asyncio.Event(), asyncio.Event()
     shop.house.model.scripts = [[summary_requested.set, hold, "They spoke of words."], ["Well."]]
@@ -227,7 +227,7 @@ async def test_a_summary_does_not_tell_of_a_turn_taken_back_while_it_was_written
     assert "They spoke of words." not in str(shop.get_request_texts(-1))
 
 
-async def test_a_worker_that_takes_over_has_the_same_summary_made() -> None:
+async def test_worker_taking_over_completes_the_same_summary() -> None:
     shop = await run_turns(3)
     summary_requested = asyncio.Event()
     shop.house.model.scripts = [["half of", summary_requested.set, asyncio.Event()]]
@@ -243,7 +243,7 @@ async def test_a_worker_that_takes_over_has_the_same_summary_made() -> None:
     assert len(shop.list_events(CallCompleted)) == 5
 
 
-async def test_a_worker_that_takes_over_asks_for_no_summary_of_a_turn_taken_back() -> None:
+async def test_worker_taking_over_requests_no_summary_of_excluded_turns() -> None:
     """Of the turns to summarise none may be left, and a model cannot be sent an empty prompt."""
     shop = await run_turns(3)
     summary_requested = asyncio.Event()
@@ -265,7 +265,7 @@ async def test_a_worker_that_takes_over_asks_for_no_summary_of_a_turn_taken_back
     assert [each.turn for each in shop.list_events(TurnCompleted)] == [1, 2, 3, 4]
 
 
-async def test_a_purge_leaves_nothing_in_the_window_and_everything_on_the_record() -> None:
+async def test_purge_excludes_all_turns_from_the_window_and_is_recorded_once() -> None:
     shop = await run_turns(3)
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     await shop.house.sessions.handle(TENANT, "s", PurgeMemory(), TESTER)
@@ -280,7 +280,7 @@ async def test_a_purge_leaves_nothing_in_the_window_and_everything_on_the_record
     assert out == ["purged"]
 
 
-async def test_a_purge_waits_for_the_open_turn() -> None:
+async def test_purge_is_refused_while_a_turn_is_open() -> None:
     shop = await run_turns(1)
     await shop.house.submit_turn("wait")
     with pytest.raises(Refused) as refused:
@@ -288,7 +288,7 @@ async def test_a_purge_waits_for_the_open_turn() -> None:
     assert refused.value.code == "turn-open"
 
 
-async def test_a_view_is_summarised_above_its_own_limit_whatever_its_component_may_have() -> None:
+async def test_view_limit_takes_precedence_over_component_limit_for_summaries() -> None:
     limits: dict[str, Any] = {"history": {"tokens": 500, "ladder": [{"summarise": {}}]}}
     shop = await run_turns(4, build_summarising_blueprint(above=700, components=limits))
     assert len(shop.get_request_texts(-1)) == 1 + 3 * 2 + 1, "645 tokens of history stand whole"
@@ -296,7 +296,7 @@ async def test_a_view_is_summarised_above_its_own_limit_whatever_its_component_m
     assert shop.get_request_texts(-1)[1] == "They spoke of words."
 
 
-async def test_what_the_steps_before_it_make_short_enough_is_not_summarised() -> None:
+async def test_history_shortened_enough_by_earlier_steps_is_not_summarised() -> None:
     ladder: list[dict[str, Any]] = [{"condense_repeats": {}}, {"summarise": {}}]
     limits: dict[str, Any] = {"history": {"tokens": 500, "ladder": ladder}}
     shop = await run_turns(8, build_summarising_blueprint(components=limits))
@@ -328,7 +328,7 @@ def build_ladder_blueprint(*ladder: str, history: int | None = None) -> Blueprin
     return Blueprint.model_validate(plain)
 
 
-async def test_the_limit_of_its_component_says_when_a_view_without_one_is_summarised() -> None:
+async def test_view_without_limit_is_summarised_above_limit_of_its_component() -> None:
     shop = await run_turns(3, build_ladder_blueprint("summarise", history=500))
     assert shop.list_events(SummaryBegun) == []
     await run_numbered_turn(shop, 4, ["They spoke of words."])
@@ -337,7 +337,7 @@ async def test_the_limit_of_its_component_says_when_a_view_without_one_is_summar
     assert shop.get_request_texts(-1)[1:3] == ["They spoke of words.", f"turn 2 {LONG}"]
 
 
-async def test_trim_then_summarise_trims_first_and_summarises_what_is_still_too_long() -> None:
+async def test_trim_runs_before_summarise_and_summary_follows_if_still_too_long() -> None:
     ladder = ("trim", "summarise", "drop_oldest_pairs")
     shop = await run_turns(4, build_ladder_blueprint(*ladder))
     steps = [
@@ -360,7 +360,7 @@ async def test_trim_then_summarise_trims_first_and_summarises_what_is_still_too_
 @pytest.mark.parametrize(
     "ladder", [("summarise", "drop_oldest_pairs"), ("drop_oldest_pairs", "summarise")]
 )
-async def test_the_order_of_the_steps_says_whether_turns_are_summarised_or_dropped(
+async def test_order_of_ladder_steps_decides_whether_turns_are_summarised_or_dropped(
     ladder: tuple[str, ...],
 ) -> None:
     shop = await run_turns(4, build_ladder_blueprint(*ladder))
@@ -373,7 +373,7 @@ async def test_the_order_of_the_steps_says_whether_turns_are_summarised_or_dropp
     assert len(shop.list_events(SummaryBegun)) == (ladder[0] == "summarise")
 
 
-async def test_the_steps_after_a_summary_that_failed_are_taken_in_its_place() -> None:
+async def test_ladder_steps_after_a_failed_summary_are_applied() -> None:
     shop = await run_turns(4, build_ladder_blueprint("summarise", "drop_oldest_pairs"))
     await run_numbered_turn(shop, 5, [ModelFailure("server_error", "busy")])
     (failed,) = shop.list_events(SummaryFailed)
@@ -382,7 +382,7 @@ async def test_the_steps_after_a_summary_that_failed_are_taken_in_its_place() ->
     assert [step.step for step in last.steps] == ["drop_oldest_pairs"]
 
 
-async def test_an_undone_summary_is_not_made_again_while_the_rest_of_the_prompt_is_short() -> None:
+async def test_undone_summary_is_not_repeated_while_the_rest_of_the_prompt_is_short() -> None:
     shop = await run_turns(4, build_ladder_blueprint("summarise", "drop_oldest_pairs"))
     await run_numbered_turn(shop, 5, ["They spoke of words."])
     (made,) = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
@@ -393,7 +393,7 @@ async def test_an_undone_summary_is_not_made_again_while_the_rest_of_the_prompt_
     assert [step.step for step in last.steps] == ["drop_oldest_pairs"]
 
 
-async def test_the_summary_is_the_last_of_the_history_to_go() -> None:
+async def test_summary_is_dropped_last_of_the_history() -> None:
     shop = await run_turns(3, build_summarising_blueprint(tokens=520))
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     assert shop.get_request_texts(-1)[1] == "They spoke of words."
@@ -404,7 +404,7 @@ async def test_the_summary_is_the_last_of_the_history_to_go() -> None:
     assert history[0] == ("drop_oldest_pairs", "dropped")
 
 
-async def test_what_was_summed_up_is_had_again_however_far_back_it_lies() -> None:
+async def test_undoing_summaries_restores_turns_however_old() -> None:
     shop, plain = await run_turns(3), await run_turns(3, build_summarising_blueprint(above=100_000))
     for number in range(4, 16):
         await run_numbered_turn(shop, number, [f"They spoke of {number} words."])
@@ -443,7 +443,7 @@ class CountingInputLoader(PromptInputLoader):
         return await loading
 
 
-async def test_a_call_that_a_ladder_measured_is_planned_once() -> None:
+async def test_prompt_inputs_of_a_measured_call_are_loaded_once() -> None:
     limits: dict[str, Any] = {"history": {"tokens": 1500, "ladder": [{"summarise": {}}]}}
     shop = await run_turns(3, build_summarising_blueprint(None, components=limits))
     worker, before = shop.house.build_worker(), CountingInputLoader.loads

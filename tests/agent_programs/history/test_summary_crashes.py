@@ -45,7 +45,7 @@ class SummarisingModel(PuppetModel):
 @pytest.mark.parametrize("at", range(1, APPENDS + 1))
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_summary_is_made_once_and_the_turn_is_answered(
+async def test_crash_at_any_append_summarises_once_and_completes_the_turn(
     kind: str, at: int, when: Literal["before", "after"]
 ) -> None:
     turns, blueprint = KINDS[kind]
@@ -60,6 +60,6 @@ async def test_a_summary_is_made_once_and_the_turn_is_answered(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_those_are_all_the_appends_there_are(kind: str) -> None:
+async def test_crash_points_cover_every_append(kind: str) -> None:
     shop = await run_turns(*KINDS[kind])
     assert not await run_crashing_turn(shop, APPENDS + 1, "before", SummarisingModel)

@@ -30,7 +30,7 @@ async def fetch_first_turn(platform: AgentService, session: str) -> dict[str, An
     return dict(turns[0])
 
 
-async def test_u31_a_turn_has_a_form_to_look_at_and_windows_hold_the_plain_text(
+async def test_u31_display_form_is_stored_and_windows_include_the_plain_text(
     platform: AgentService,
 ) -> None:
     session = await open_displayed_session(platform)
@@ -45,7 +45,7 @@ async def test_u31_a_turn_has_a_form_to_look_at_and_windows_hold_the_plain_text(
     )
 
 
-async def test_u31_a_turn_that_is_left_out_is_left_out_with_its_form(
+async def test_u31_excluded_turn_leaves_the_window_and_keeps_its_display_form(
     platform: AgentService,
 ) -> None:
     session = await open_displayed_session(platform)
@@ -58,7 +58,7 @@ async def test_u31_a_turn_that_is_left_out_is_left_out_with_its_form(
     assert platform.get_request_texts(2)[1:] == ["Sure?"]
 
 
-async def test_u31_what_is_withheld_is_not_to_be_looked_at_either(platform: AgentService) -> None:
+async def test_u31_redacted_reply_has_no_display_form(platform: AgentService) -> None:
     session = await open_displayed_session(platform)
     form = {"turn": 1, "reason": "a guess", "replacement": "(Withheld.)"}
     await platform.http.post(f"/v1/sessions/{session}/redactions", json=form)
@@ -79,7 +79,7 @@ async def test_u31_what_is_withheld_is_not_to_be_looked_at_either(platform: Agen
         (1, {"html": DRAWN}, "invalid"),
     ],
 )
-async def test_what_cannot_be_kept_is_refused(
+async def test_invalid_display_form_is_refused(
     platform: AgentService, turn: int, form: dict[str, str], code: str
 ) -> None:
     session = await open_displayed_session(platform)

@@ -128,11 +128,19 @@ class MarkingModel:
             yield TextDelta(self._write_plan(system_prompt))
         elif system_prompt.startswith("You act."):
             tool_call = ModelToolCall("t", "shop_look", json.dumps({"what": self.mark}))
-            yield FinishedAnswer("tool_calls", (tool_call,), USAGE, "puppet/one", None)
+            yield FinishedAnswer(
+                finish_reason="tool_calls",
+                tool_calls=(tool_call,),
+                usage=USAGE,
+                model="puppet/one",
+                response_id=None,
+            )
             return
         else:
             yield TextDelta(f"{system_prompt[4:10]} {self.mark}")
-        yield FinishedAnswer("stop", (), USAGE, "puppet/one", None)
+        yield FinishedAnswer(
+            finish_reason="stop", tool_calls=(), usage=USAGE, model="puppet/one", response_id=None
+        )
 
     def _write_plan(self, system_prompt: str) -> str:
         reuse_steps = (
@@ -162,7 +170,7 @@ class PhaseWalker:
 
     def build_enter_command(self, phase: str, carry: str | None = None) -> EnterPhase:
         """Ask for a phase."""
-        graph = SessionMaterial(self.shop.kind).phases
+        graph = SessionMaterial(blueprint=self.shop.kind).phases
         assert graph is not None
         return EnterPhase(phase, graph, carry)
 

@@ -31,7 +31,7 @@ async def fork_session(platform: AgentService, session: str, at: int) -> str:
     return fork
 
 
-async def test_a_fork_goes_on_in_its_phase_with_the_tools_that_were_pinned(
+async def test_fork_continues_in_its_phase_with_the_pinned_tools(
     platform: AgentService,
 ) -> None:
     session = await visit_three_phases(platform)
@@ -54,7 +54,7 @@ async def test_a_fork_goes_on_in_its_phase_with_the_tools_that_were_pinned(
     ]
 
 
-async def test_a_fork_of_an_earlier_phase_knows_nothing_of_those_that_followed(
+async def test_fork_at_an_earlier_phase_excludes_later_phases(
     platform: AgentService,
 ) -> None:
     session = await visit_three_phases(platform)
@@ -68,7 +68,7 @@ async def test_a_fork_of_an_earlier_phase_knows_nothing_of_those_that_followed(
     assert await platform.load_events(fork, ProfileSwitched) == []
 
 
-async def test_a_fork_cannot_begin_in_the_midst_of_a_plan(platform: AgentService) -> None:
+async def test_fork_within_a_plan_is_refused(platform: AgentService) -> None:
     session = await visit_three_phases(platform)
     names = await platform.list_event_names(session)
     path = f"/v1/sessions/{session}/fork"
@@ -89,7 +89,7 @@ async def upgrade_session(platform: AgentService, session: str, kind: Blueprint)
     return await platform.http.post(f"/v1/sessions/{session}/blueprint", json={})
 
 
-async def test_a_session_is_moved_as_it_enters_a_phase_and_pins_its_tools_anew(
+async def test_session_is_upgraded_at_phase_entry_and_pins_its_tools_again(
     platform: AgentService,
 ) -> None:
     session = await visit_three_phases(platform)
@@ -121,7 +121,7 @@ async def test_a_session_is_moved_as_it_enters_a_phase_and_pins_its_tools_anew(
         ({"profiles": {"talk": {"default": True, "call": "converse"}}}, "profile"),
     ],
 )
-async def test_a_version_without_what_the_session_is_in_does_not_fit(
+async def test_upgrade_to_version_without_current_phase_or_profile_is_refused(
     platform: AgentService, changes: dict[str, Any], field: str
 ) -> None:
     session = await platform.open_session(build_four_phase_blueprint())

@@ -42,7 +42,7 @@ async def run_actions(walk: Walk, tokens: int = 100_000) -> PhaseWalker:
 
 @settings(max_examples=12)
 @given(ACTION_LISTS, st.sampled_from([700, 100_000]))
-def test_no_prompt_holds_a_mark_of_a_phase_it_may_not_see(walk: Walk, tokens: int) -> None:
+def test_prompt_contains_no_text_of_a_hidden_phase(walk: Walk, tokens: int) -> None:
     for phase, prompt in asyncio.run(run_actions(walk, tokens)).list_prompts():
         assert set(MARK.findall(prompt)) <= set(CAN_SEE[phase])
         assert set(CARRIED.findall(prompt)) <= set(CAN_SEE[phase])
@@ -51,7 +51,7 @@ def test_no_prompt_holds_a_mark_of_a_phase_it_may_not_see(walk: Walk, tokens: in
 @pytest.mark.slow("turns of several calls run over HTTP")
 @settings(max_examples=8)
 @given(WITHOUT_UNDOING, st.sampled_from(ORDER))
-def test_what_may_not_be_seen_changes_nothing(walk: Walk, phase: str) -> None:
+def test_turns_of_a_hidden_phase_do_not_change_prompts(walk: Walk, phase: str) -> None:
     plain_run = asyncio.run(run_actions(walk))
     extended_run = asyncio.run(run_actions(_extend_hidden_turns(walk, phase)))
     own_prompts, other_prompts = (
@@ -71,7 +71,9 @@ def _extend_hidden_turns(walk: Walk, phase: str) -> Walk:
     return other
 
 
-async def test_what_may_be_seen_is_seen_by_every_door() -> None:
+async def test_visible_phases_reach_prompts_by_history_summary_prior_result_and_carried_text() -> (
+    None
+):
     walk: Walk = [
         *(("say", 30), ("say", 30), ("say", 30), ("say", 30)),
         *(("go", "focus", True), ("say", 1)),
@@ -90,7 +92,7 @@ async def test_what_may_be_seen_is_seen_by_every_door() -> None:
     assert carrying == {"focus", "operate"}
 
 
-async def test_a_summary_is_of_the_phase_that_it_was_made_in_too() -> None:
+async def test_summary_records_the_phase_in_which_it_was_created() -> None:
     walk: Walk = [("say", 30), ("say", 30), ("say", 30), ("go", "focus", True), ("say", 30)]
     walking = await run_actions([*walk, ("say", 30), ("go", "ideate", False), ("say", 1)])
     events = [event.event for event in walking.shop.house.list_events()]
@@ -99,7 +101,7 @@ async def test_a_summary_is_of_the_phase_that_it_was_made_in_too() -> None:
     assert "sum-up said-in-ideate" in walking.list_prompts()[-1][1]
 
 
-async def test_what_was_shared_and_what_was_not_is_on_the_record() -> None:
+async def test_phase_entry_records_shared_and_hidden_phases() -> None:
     walk: Walk = [("go", "focus", True), ("go", "operate", False), ("go", "ideate", False)]
     walking = await run_actions(walk)
     entered = walking.shop.list_events(PhaseEntered)
@@ -114,7 +116,7 @@ async def test_what_was_shared_and_what_was_not_is_on_the_record() -> None:
     assert carried.text == "Summary from ideate phase: carried-to-focus 0"
 
 
-async def test_nothing_is_carried_backward() -> None:
+async def test_carrying_text_to_an_earlier_phase_is_refused() -> None:
     walking = await run_actions([("go", "operate", False)])
     state = await walking.shop.house.load_state()
     command = walking.build_enter_command("ideate", "a word")
@@ -123,7 +125,7 @@ async def test_nothing_is_carried_backward() -> None:
     assert (await walking.shop.house.load_state()) == state
 
 
-async def test_a_phase_that_is_not_there_is_refused() -> None:
+async def test_entering_an_unknown_phase_is_refused() -> None:
     walking = await run_actions([("go", "focus", False)])
     with pytest.raises(Refused) as refused:
         await walking.send_command(walking.build_enter_command("nowhere"))

@@ -70,7 +70,7 @@ def render_lines(screen: RenderableType) -> list[str]:
     return [line.strip() for line in console.export_text().splitlines() if line.strip()]
 
 
-async def test_u18_each_phase_sees_what_it_may_and_its_move_says_what_it_does_not(
+async def test_u18_prompts_include_visible_phases_only_and_why_lists_hidden_ones(
     platform: AgentService,
 ) -> None:
     session = await visit_three_phases(platform)
@@ -104,7 +104,7 @@ async def test_u18_each_phase_sees_what_it_may_and_its_move_says_what_it_does_no
     assert (hidden_part["source"]["first"], hidden_part["source"]["last"]) == (1, 1)
 
 
-async def test_a_phase_that_is_entered_twice_keeps_what_was_carried_into_it(
+async def test_entering_the_current_phase_again_keeps_its_carried_text(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_four_phase_blueprint())
@@ -117,7 +117,7 @@ async def test_a_phase_that_is_entered_twice_keeps_what_was_carried_into_it(
     assert [visit["phase"] for visit in visits] == ["ideate", "focus"]
 
 
-async def test_u18_a_phase_brings_its_profile_along(platform: AgentService) -> None:
+async def test_u18_entering_a_phase_switches_to_its_profile(platform: AgentService) -> None:
     session = await visit_three_phases(platform)
     switches = await platform.load_events(session, ProfileSwitched)
     assert [(each.before, each.profile, each.reason) for each in switches] == [
@@ -128,7 +128,7 @@ async def test_u18_a_phase_brings_its_profile_along(platform: AgentService) -> N
     assert kinds == ["converse"] * 2 + ["plan", "tactic", "tactic", "synthesise", "converse"]
 
 
-async def test_u18_any_phase_is_read_alone_with_its_state_and_window(
+async def test_u18_history_state_and_window_of_each_phase_can_be_read_alone(
     platform: AgentService,
 ) -> None:
     session = await visit_three_phases(platform)
@@ -152,7 +152,7 @@ async def test_u18_any_phase_is_read_alone_with_its_state_and_window(
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-stay")
 
 
-async def test_a_terminal_shows_phases_plans_and_tools(platform: AgentService) -> None:
+async def test_cli_shows_phases_plans_and_tools(platform: AgentService) -> None:
     session = await visit_three_phases(platform)
     session_path = f"/v1/sessions/{session}"
     history = HistoryView.model_validate(await platform.fetch_json(f"{session_path}/history"))

@@ -58,7 +58,7 @@ async def switch_profile(platform: AgentService, session: str, **form: str) -> i
     return answer.status_code
 
 
-async def test_u30_profile_and_model_change_within_a_session_and_all_that_were_used_are_kept(
+async def test_u30_profile_and_model_switch_within_a_session_and_all_used_ones_are_listed(
     platform: AgentService,
 ) -> None:
     session = await open_with_personas(platform, build_talking_agent())
@@ -87,7 +87,7 @@ async def test_u30_profile_and_model_change_within_a_session_and_all_that_were_u
     assert used["profiles"] == ["agent", "talk"]
 
 
-async def test_what_a_switch_changed_in_a_prompt_is_laid_to_its_event(
+async def test_diff_attributes_prompt_changes_to_profile_switched_event(
     platform: AgentService,
 ) -> None:
     session = await open_with_personas(platform, build_talking_agent())
@@ -101,7 +101,7 @@ async def test_what_a_switch_changed_in_a_prompt_is_laid_to_its_event(
     ]
 
 
-async def test_a_model_of_another_provider_has_prompts_of_its_own_from_the_same_pin(
+async def test_model_of_another_provider_uses_its_own_prompts_from_the_same_pin(
     platform: AgentService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", platform.provider.url)
@@ -130,7 +130,7 @@ async def test_tools_are_pinned_when_a_profile_first_needs_them(platform: AgentS
     ]
 
 
-async def test_a_switch_to_what_is_there_already_changes_nothing(platform: AgentService) -> None:
+async def test_switch_to_the_current_profile_appends_no_event(platform: AgentService) -> None:
     session = await open_with_personas(platform, build_talking_agent())
     assert await switch_profile(platform, session, profile="nobody") == 422
     assert await switch_profile(platform, session, model="http://elsewhere/x") == 422
@@ -148,7 +148,7 @@ async def test_a_switch_to_what_is_there_already_changes_nothing(platform: Agent
         ("scripted/demo", ["openai/egret"]),
     ],
 )
-async def test_a_model_that_the_blueprint_does_not_name_is_refused_by_the_name_of_the_list(
+async def test_model_missing_from_allow_list_is_refused_and_fix_names_the_list(
     platform: AgentService, model: str, allow: list[str]
 ) -> None:
     session = await open_with_personas(platform, build_talking_agent(models={"allow": allow}))
@@ -163,7 +163,7 @@ async def test_a_model_that_the_blueprint_does_not_name_is_refused_by_the_name_o
     assert await platform.load_events(session, ProfileSwitched) == []
 
 
-async def test_a_model_of_any_profile_may_be_used_with_another(platform: AgentService) -> None:
+async def test_model_of_any_profile_is_allowed_with_another_profile(platform: AgentService) -> None:
     plain = build_talking_agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
     profiles = plain["profiles"]
     profiles["talk"]["model"] = "openai/egret"
@@ -173,7 +173,7 @@ async def test_a_model_of_any_profile_may_be_used_with_another(platform: AgentSe
     assert await switch_profile(platform, session, model="hosted_vllm/heron") == 422
 
 
-async def test_a_switch_to_nothing_is_refused_and_leaves_the_model_that_was_asked_for(
+async def test_empty_profile_switch_is_refused_and_keeps_the_requested_model(
     platform: AgentService,
 ) -> None:
     session = await open_with_personas(platform, build_talking_agent())
@@ -188,7 +188,7 @@ async def test_a_switch_to_nothing_is_refused_and_leaves_the_model_that_was_aske
     assert (await platform.load_events(session, ProfileSwitched))[-1].model is None
 
 
-async def test_a_turn_is_answered_by_one_profile_from_its_first_call_to_its_last() -> None:
+async def test_profile_switch_is_refused_while_a_turn_is_open() -> None:
     shop = await AgentHarness(kind=build_talking_agent()).open_session()
     await shop.house.submit_turn("Get me a hammer.")
     with pytest.raises(Refused, match="turn-open"):

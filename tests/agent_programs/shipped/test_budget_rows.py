@@ -21,7 +21,7 @@ LIMITS = {
 """The limits of the description, which make a prompt of 8,000."""
 
 
-def test_u12_the_components_have_the_limits_of_the_description() -> None:
+def test_u12_shipped_components_have_the_documented_limits() -> None:
     file = Path(SHIPPED_BLUEPRINTS) / "uderia" / "blueprint.yaml"
     budget = YAML(typ="safe").load(file)["budget"]["window"]
     components = budget["components"]
@@ -32,12 +32,13 @@ def test_u12_the_components_have_the_limits_of_the_description() -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_u12_tools_beyond_their_limit_are_named_only_and_the_step_is_recorded(
+async def test_u12_tools_over_their_limit_are_listed_by_name_and_the_step_is_recorded(
     platform: AgentService,
 ) -> None:
     wordy = "Tells of the tide and of the wind at one of the many piers of this harbour. " * 4
     platform.shop.extra_offers = tuple(
-        ToolOffer(f"pier_{n}", wordy, {"type": "object", "properties": {}}) for n in range(40)
+        ToolOffer(tool=f"pier_{n}", description=wordy, schema={"type": "object", "properties": {}})
+        for n in range(40)
     )
     session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
     await platform.complete_turn(

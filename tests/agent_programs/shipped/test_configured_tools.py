@@ -80,7 +80,7 @@ async def run_turn_with_secret(platform: AgentService, session: str) -> str:
     return str(returned.model_dump()["text"]["text"])
 
 
-async def test_tools_of_a_configured_server_are_described_offered_and_run(
+async def test_tools_of_configured_server_are_described_offered_and_run(
     configured: AgentService,
 ) -> None:
     session = await configured.open_shipped_session("uderia", profile="tool_enabled")
@@ -100,7 +100,7 @@ async def test_tools_of_a_configured_server_are_described_offered_and_run(
     assert snapshot.left_out == dict.fromkeys(left_out, "among `except`")
 
 
-async def test_how_a_server_is_reached_is_in_no_event_and_no_blob(
+async def test_server_endpoint_and_secret_are_in_no_event_or_blob(
     configured: AgentService,
 ) -> None:
     session = await configured.open_shipped_session("uderia", profile="tool_enabled")
@@ -111,7 +111,7 @@ async def test_how_a_server_is_reached_is_in_no_event_and_no_blob(
         assert private.encode() not in events + blobs
 
 
-async def test_a_session_outlives_a_server_that_the_operator_removes(
+async def test_session_continues_after_operator_removes_its_tool_server(
     configured: AgentService, tmp_path: Path
 ) -> None:
     session = await configured.open_shipped_session("uderia", profile="tool_enabled")
@@ -143,7 +143,7 @@ UDERIA = BlueprintFolders().load_blueprint("uderia")
 
 
 @pytest.mark.parametrize("profile", UDERIA.profiles)
-async def test_a_session_opens_in_the_profile_it_names_and_answers(
+async def test_session_opens_in_the_requested_profile_and_completes_a_turn(
     configured: AgentService, profile: str
 ) -> None:
     session = await configured.open_shipped_session("uderia", profile=profile)

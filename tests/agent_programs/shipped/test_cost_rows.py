@@ -49,7 +49,7 @@ def set_model(platform: AgentService, model: str) -> None:
         ("openai/heron", "fallback", FLAT),
     ],
 )
-async def test_u22_a_model_costs_by_its_name_its_bare_name_or_the_flat_guess(
+async def test_u22_model_is_priced_by_full_name_bare_name_or_flat_guess(
     platform: AgentService, model: str, price: str, rates: tuple[str, str]
 ) -> None:
     set_model(platform, model)
@@ -75,7 +75,7 @@ async def fetch_usage(platform: AgentService, session: str, **query: str) -> dic
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_u24_turns_tokens_cost_models_and_profiles_are_counted_for_each_user(
+async def test_u24_turns_tokens_cost_models_and_profiles_are_reported_per_user(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="llm_only")
@@ -129,7 +129,7 @@ def answer_in(tokens: int, answer: ModelAnswer) -> ModelAnswer:
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_u24_saved_is_what_a_turn_with_retrieval_took_less_than_the_one_before(
+async def test_u24_savings_compare_a_turn_with_retrieval_to_the_previous_turn(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
@@ -150,7 +150,7 @@ async def test_u24_saved_is_what_a_turn_with_retrieval_took_less_than_the_one_be
     assert total["saved_cost"] == {"micro_dollars": 120, "guessed": True, "unpriced_calls": 0}
 
 
-async def test_u24_saved_tokens_cost_what_each_model_takes_for_its_output(
+async def test_u24_saved_tokens_are_priced_at_output_rate_of_each_model(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
@@ -168,7 +168,7 @@ async def test_u24_saved_tokens_cost_what_each_model_takes_for_its_output(
     assert report["total"]["saved_cost"] == guessed | {"micro_dollars": 3_040}
 
 
-async def test_u24_turns_that_are_open_or_were_cancelled_are_counted_apart(
+async def test_u24_open_and_cancelled_turns_are_counted_separately(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="llm_only")

@@ -21,11 +21,11 @@ from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_u26_a_filtered_reply_is_recorded_and_logged_and_leaves_the_next_window(
+async def test_u26_filtered_reply_is_recorded_logged_and_excluded_from_next_window(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="llm_only")
-    filtered = ModelAnswer(("Half of",), finish="content_filter")
+    filtered = ModelAnswer(tokens=("Half of",), finish="content_filter")
     with capture_logs() as lines:
         await platform.complete_turn(session, filtered, text="Quote it.")
     logged = [line for line in lines if line["event"] == "answer-filtered"]
@@ -49,7 +49,7 @@ async def test_u26_a_filtered_reply_is_recorded_and_logged_and_leaves_the_next_w
     assert platform.get_request_texts(2)[1:4] == ["Quote it.", "Half of", "Go on."]
 
 
-async def test_u26_a_blueprint_may_include_filtered_replies_in_the_next_window(
+async def test_u26_blueprint_can_include_filtered_replies_in_next_window(
     platform: AgentService,
 ) -> None:
     folder = platform.folder / "uderia-lenient"
@@ -61,7 +61,7 @@ async def test_u26_a_blueprint_may_include_filtered_replies_in_the_next_window(
     session = await platform.open_shipped_session(
         "uderia-lenient", attributes={}, profile="llm_only"
     )
-    filtered = ModelAnswer(("Half of",), finish="content_filter")
+    filtered = ModelAnswer(tokens=("Half of",), finish="content_filter")
     await platform.complete_turn(session, filtered, text="Quote it.")
     await platform.complete_turn(session, answer_with_text("Good."), text="Go on.")
     assert platform.get_request_texts(1)[1:] == ["Quote it.", "Half of", "Go on."]
@@ -126,7 +126,7 @@ def build_candidate(text: str, **candidate: object) -> dict[str, Any]:
     ],
     ids=["safety", "recitation", "prompt"],
 )
-async def test_u26_a_filtered_reply_is_recorded_and_logged_with_the_ratings_of_the_provider(
+async def test_u26_filtered_reply_is_recorded_and_logged_with_provider_ratings(
     gemini_platform: AgentService,
     frames: tuple[dict[str, Any], ...],
     finish: str,

@@ -85,7 +85,7 @@ async def add_children(platform: AgentService, session: str) -> dict[str, str]:
     return found
 
 
-async def test_u16_genie_asks_its_children_as_tools_and_replies_from_what_they_say(
+async def test_u16_genie_offers_children_as_tools_and_replies_from_their_results(
     platform: AgentService,
 ) -> None:
     session = await open_genie(platform)
@@ -111,7 +111,7 @@ async def test_u16_genie_asks_its_children_as_tools_and_replies_from_what_they_s
         assert [each["content"] for each in prompt["messages"][1:]] == [query]
 
 
-async def test_u16_children_are_reused_by_parent_and_profile_with_what_they_were_asked_before(
+async def test_u16_child_is_reused_per_parent_and_profile_with_its_history(
     platform: AgentService,
 ) -> None:
     session = await open_genie(platform)
@@ -130,7 +130,7 @@ async def test_u16_children_are_reused_by_parent_and_profile_with_what_they_were
     assert not set(children.values()) & set((await add_children(platform, other)).values())
 
 
-async def test_u16_genie_takes_10_messages_first_and_then_drops_excluded_and_priming_ones(
+async def test_u16_genie_selects_last_10_messages_before_dropping_excluded_and_priming_turns(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="genie")
@@ -148,7 +148,7 @@ async def test_u16_genie_takes_10_messages_first_and_then_drops_excluded_and_pri
     )
 
 
-async def test_u17_a_profile_of_genie_has_a_coordination_prompt_and_its_children_have_not(
+async def test_u17_genie_has_coordination_prompt_and_its_children_do_not(
     platform: AgentService,
 ) -> None:
     session = await open_genie(platform)
@@ -161,7 +161,7 @@ async def test_u17_a_profile_of_genie_has_a_coordination_prompt_and_its_children
     assert ["# Your task now: coordinate" in each for each in systems] == [True, False, False]
 
 
-async def test_u18_what_is_not_handed_over_reaches_neither_the_children_nor_the_parent(
+async def test_u18_text_not_handed_over_reaches_neither_children_nor_parent(
     platform: AgentService,
 ) -> None:
     session = await open_genie(platform)
@@ -190,7 +190,7 @@ async def read_all(platform: AgentService, session: str, call: str) -> list[str]
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_u18_a_child_sees_of_its_own_turns_what_its_parent_may_see_in_its_phase(
+async def test_u18_child_window_follows_phase_visibility_of_its_parent(
     platform: AgentService,
 ) -> None:
     session = await open_genie(platform)
@@ -208,7 +208,7 @@ async def test_u18_a_child_sees_of_its_own_turns_what_its_parent_may_see_in_its_
     assert [await read_all(platform, child, "2.1") for child in children.values()][1][1:] == [THINK]
 
 
-async def test_nobody_but_its_parent_submits_turns_to_a_child(platform: AgentService) -> None:
+async def test_child_session_refuses_turns_and_phases_from_clients(platform: AgentService) -> None:
     session = await open_genie(platform)
     await platform.complete_turn(session, text=QUESTION)
     child = (await add_children(platform, session))["llm_only"]
@@ -217,7 +217,7 @@ async def test_nobody_but_its_parent_submits_turns_to_a_child(platform: AgentSer
         assert (answer.status_code, answer.json()["code"]) == (409, "child-session")
 
 
-async def test_u23_children_use_the_quota_of_who_asked_their_parent(
+async def test_u23_children_use_quota_of_their_parents_user(
     platform: AgentService,
 ) -> None:
     answer = await platform.http.put("/v1/quotas/gus", json={"requests_per_day": 1})
@@ -238,7 +238,7 @@ async def test_u23_children_use_the_quota_of_who_asked_their_parent(
     assert use["used"] == 1, "what a coordinator asks is no request of the user"
 
 
-async def test_why_leads_into_the_calls_of_the_children_and_verify_covers_them(
+async def test_why_lists_child_turns_and_verify_covers_their_calls(
     platform: AgentService,
 ) -> None:
     session = await open_genie(platform)
@@ -256,7 +256,7 @@ async def test_why_leads_into_the_calls_of_the_children_and_verify_covers_them(
     assert covered == {children["tool_enabled"]: 2, children["llm_only"]: 1}
 
 
-async def test_why_of_a_child_names_the_turn_of_its_parent_and_where_its_text_is(
+async def test_why_of_child_names_parent_turn_and_source_of_its_text(
     platform: AgentService,
 ) -> None:
     session = await open_genie(platform)
@@ -282,7 +282,7 @@ async def test_why_of_a_child_names_the_turn_of_its_parent_and_where_its_text_is
     assert why["parent"] is None, "a fork of a child is an ordinary session"
 
 
-async def test_why_prints_commands_that_lead_to_children_and_parents_on_80_columns(
+async def test_why_prints_commands_for_children_and_parents_within_80_columns(
     platform: AgentService,
 ) -> None:
     session = await open_genie(platform)
@@ -308,7 +308,7 @@ async def print_why(platform: AgentService, session: str, call: str) -> list[str
     return [line.strip() for line in console.export_text().splitlines()]
 
 
-async def test_a_bundle_takes_the_children_along_and_its_own_verifier_checks_them(
+async def test_bundle_includes_children_and_its_verifier_checks_them(
     platform: AgentService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = await open_genie(platform)
@@ -332,7 +332,7 @@ async def test_a_bundle_takes_the_children_along_and_its_own_verifier_checks_the
     assert line.endswith(f"turn 1 of {child} did not reply what its parent recorded")
 
 
-async def test_what_children_cost_stands_beside_their_parent_and_is_counted_once(
+async def test_cost_of_children_is_listed_beside_parent_and_counted_once(
     platform: AgentService,
 ) -> None:
     session = await open_genie(platform)

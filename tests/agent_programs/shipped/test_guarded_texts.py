@@ -82,7 +82,7 @@ BY_STAGE: dict[str, tuple[ModelBehaviour, ...]] = {
 
 
 @pytest.mark.parametrize("stage", BY_STAGE)
-async def test_a_turn_ends_withheld_where_a_model_breaks_a_rule(
+async def test_turn_completes_redacted_if_model_output_breaks_a_rule(
     platform: AgentService, stage: str
 ) -> None:
     session = await open_guarded_session(platform)
@@ -99,7 +99,7 @@ async def test_a_turn_ends_withheld_where_a_model_breaks_a_rule(
     assert platform.shop.tool_calls == []
 
 
-async def test_a_tool_result_that_breaks_a_rule_is_replaced_before_it_is_recorded(
+async def test_tool_result_that_breaks_a_rule_is_replaced_before_it_is_recorded(
     platform: AgentService,
 ) -> None:
     session = await open_guarded_session(platform)
@@ -116,7 +116,7 @@ async def test_a_tool_result_that_breaks_a_rule_is_replaced_before_it_is_recorde
     assert SECRET not in str(platform.bodies)
 
 
-async def test_a_summary_that_breaks_a_rule_is_given_up_and_the_turn_continues(
+async def test_summary_that_breaks_a_rule_is_discarded_and_the_turn_continues(
     platform: AgentService,
 ) -> None:
     session = await open_guarded_session(platform, "llm_only")

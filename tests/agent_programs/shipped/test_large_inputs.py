@@ -23,7 +23,7 @@ def count_out(tokens: int) -> str:
     return "The" + " tide" * (tokens - 1)
 
 
-async def test_a_question_of_1301_tokens_is_refused_with_the_figure_and_the_limit(
+async def test_question_of_1301_tokens_is_refused_with_count_and_limit(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
@@ -37,7 +37,7 @@ async def test_a_question_of_1301_tokens_is_refused_with_the_figure_and_the_limi
     assert platform.bodies == []
 
 
-async def test_a_question_of_1000_tokens_goes_all_the_way(platform: AgentService) -> None:
+async def test_question_of_1000_tokens_fits_every_call_of_the_turn(platform: AgentService) -> None:
     session = await platform.open_shipped_session(
         "uderia", attributes={"instructions": count_out(499)}, profile="tool_enabled"
     )
@@ -52,7 +52,7 @@ async def test_a_question_of_1000_tokens_goes_all_the_way(platform: AgentService
     )
 
 
-async def test_instructions_of_7500_tokens_are_refused_when_the_session_opens(
+async def test_instructions_of_7500_tokens_are_refused_at_session_opening(
     platform: AgentService,
 ) -> None:
     form = {"blueprint": "uderia", "attributes": {"instructions": count_out(7_500)}}
@@ -62,7 +62,7 @@ async def test_instructions_of_7500_tokens_are_refused_when_the_session_opens(
     assert answer.json()["field"] == "attributes.instructions"
 
 
-async def test_a_system_prompt_that_a_later_call_cannot_hold_is_refused_before_the_first(
+async def test_system_prompt_too_long_for_a_later_call_fails_turn_before_first_call(
     platform: AgentService,
 ) -> None:
     folder = platform.folder / "uderia-wordy"

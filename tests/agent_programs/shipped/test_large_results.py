@@ -60,7 +60,7 @@ async def open_working_session(platform: AgentService) -> str:
     return await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
 
 
-async def test_a_single_result_below_the_distillation_limit_stands_whole(
+async def test_single_result_below_the_distillation_limit_is_included_whole(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)
@@ -70,7 +70,7 @@ async def test_a_single_result_below_the_distillation_limit_stands_whole(
 
 
 @pytest.mark.parametrize("result", [PROSE, TABLE, DENSE], ids=["prose", "table", "dense"])
-async def test_four_results_of_9900_characters_leave_room_for_the_answer(
+async def test_four_results_of_9900_characters_leave_room_for_the_reply(
     platform: AgentService, result: str
 ) -> None:
     session = await open_working_session(platform)
@@ -86,7 +86,7 @@ async def test_four_results_of_9900_characters_leave_room_for_the_answer(
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_many_results_are_told_by_a_sample_and_at_last_by_name_and_digest(
+async def test_many_results_are_condensed_to_samples_and_then_to_name_and_digest(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)
@@ -108,7 +108,7 @@ async def test_many_results_are_told_by_a_sample_and_at_last_by_name_and_digest(
     assert reply["manifest"]["tokens"] <= 8_000
 
 
-async def test_what_a_plan_may_reuse_of_sixteen_results_fits_as_well(
+async def test_sixteen_prior_results_fit_the_next_plan(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)

@@ -31,7 +31,11 @@ def build_offer(tool: str, tokens: int) -> ToolOffer:
     """Return a tool whose definition has about so many tokens."""
     ports: list[JsonValue] = [f"port {number} of the coast" for number in range(tokens // 7)]
     field: JsonValue = {"type": "string", "enum": ports}
-    return ToolOffer(tool, "Charters a boat.", {"type": "object", "properties": {"port": field}})
+    return ToolOffer(
+        tool=tool,
+        description="Charters a boat.",
+        schema={"type": "object", "properties": {"port": field}},
+    )
 
 
 async def open_harbour_session(platform: AgentService, *offers: ToolOffer) -> str:
@@ -44,7 +48,7 @@ def list_offered(prompt: dict[str, Any]) -> list[str]:
     return [each["layer"] for each in prompt["manifest"]["parts"] if each.get("role") == "tools"]
 
 
-async def test_u12_a_tool_that_no_call_has_room_for_is_not_offered_and_its_session_says_why(
+async def test_u12_tool_too_large_for_any_call_is_not_offered_and_reason_is_recorded(
     platform: AgentService,
 ) -> None:
     session = await open_harbour_session(platform, build_offer("charter", 10_000))
@@ -64,7 +68,7 @@ async def test_u12_a_tool_that_no_call_has_room_for_is_not_offered_and_its_sessi
 
 
 @pytest.mark.parametrize("named", [["harbour_charter", "harbour_ferry"], []])
-async def test_u12_the_tools_of_a_later_step_are_cut_to_what_its_call_has_room_for(
+async def test_u12_tools_of_a_later_step_are_cut_to_what_fits_its_call(
     platform: AgentService, named: list[str]
 ) -> None:
     offers = build_offer("charter", 4_000), build_offer("ferry", 4_000)

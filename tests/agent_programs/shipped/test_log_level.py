@@ -20,7 +20,7 @@ VARIABLES = {"TURNLOG_MODEL": "scripted/uderia", "TURNLOG_LOG_FORMAT": "json"}
 
 
 @pytest.mark.parametrize(("level", "levels"), [("debug", ["debug"]), ("info", [])])
-async def test_u29_a_turn_that_is_off_is_in_the_log_of_a_process_that_logs_at_debug(
+async def test_u29_excluded_turn_is_logged_by_process_at_debug_level_only(
     tmp_path: Path, level: str, levels: list[str]
 ) -> None:
     said = tmp_path / "turnlog.log"
@@ -35,7 +35,11 @@ async def test_u29_a_turn_that_is_off_is_in_the_log_of_a_process_that_logs_at_de
         await up.service.run_turn(session, "And why is that?")
         await up.service.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
         await up.service.run_turn(session, "And why is this?")
-    lines = [line for line in list_log_lines(said, "left-out") if "excluded" in line["rules"]]
+    lines = [
+        line
+        for line in list_log_lines(said, "prompt-parts-excluded")
+        if "excluded" in line["rules"]
+    ]
     assert [line["level"] for line in lines] == levels
 
 

@@ -27,9 +27,14 @@ ROWS = [{"id": n, "name": f"boat {n}", "price": n * 1.5} for n in range(501)]
 
 DRAWERS = tuple(
     ToolOffer(
-        f"drawer_{n}",
-        "Looks into one of the many drawers of the harbour office and says what is in it now.",
-        {"type": "object", "properties": {"which": {"type": "string", "description": "Its name."}}},
+        tool=f"drawer_{n}",
+        description=(
+            "Looks into one of the many drawers of the harbour office and says what is in it now."
+        ),
+        schema={
+            "type": "object",
+            "properties": {"which": {"type": "string", "description": "Its name."}},
+        },
     )
     for n in range(30)
 )
@@ -80,7 +85,7 @@ async def fetch_call_metrics(platform: AgentService, session: str) -> dict[str, 
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_u4_a_turn_is_off_in_the_next_prompt_and_on_again_and_stays_in_the_audit(
+async def test_u4_excluded_turn_leaves_next_prompt_until_restored_and_stays_in_the_audit(
     platform: AgentService,
 ) -> None:
     session = await open_talking_session(platform)
@@ -103,7 +108,7 @@ async def test_u4_a_turn_is_off_in_the_next_prompt_and_on_again_and_stays_in_the
     ]
 
 
-async def test_u5_a_purge_empties_the_history_and_describes_the_tools_in_full_again(
+async def test_u5_purge_empties_the_history_and_describes_tools_in_full_again(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)
@@ -124,7 +129,7 @@ async def test_u5_a_purge_empties_the_history_and_describes_the_tools_in_full_ag
     assert (await platform.fetch_json(f"/v1/sessions/{session}/verify"))["verified"]
 
 
-async def test_u6_tools_are_in_full_in_turn_1_and_by_name_from_turn_2_which_saves_60_percent(
+async def test_u6_tools_are_described_in_turn_1_and_named_from_turn_2_saving_60_percent(
     platform: AgentService,
 ) -> None:
     platform.shop.extra_offers = DRAWERS
@@ -146,7 +151,7 @@ async def test_u6_tools_are_in_full_in_turn_1_and_by_name_from_turn_2_which_save
     assert metrics["2.1"]["savings_estimate"] >= full - names
 
 
-async def test_u8_more_than_500_rows_enter_as_columns_count_and_sample_and_are_kept_whole(
+async def test_u8_result_over_500_rows_is_condensed_to_columns_count_and_sample_and_stored_whole(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)
@@ -174,7 +179,7 @@ async def test_u8_more_than_500_rows_enter_as_columns_count_and_sample_and_are_k
         *((json.dumps([1] * 500), False), (json.dumps([1] * 501), True)),
     ],
 )
-async def test_u8_a_result_is_distilled_above_500_rows_or_10000_characters(
+async def test_u8_result_is_distilled_above_500_rows_or_10000_characters(
     platform: AgentService, result: str, *, distilled: bool
 ) -> None:
     session = await open_working_session(platform)
@@ -192,7 +197,7 @@ async def enter_phase(
     assert answer.status_code == 200, answer.text
 
 
-async def test_u18_each_phase_sees_what_it_may_see_and_nothing_goes_backward(
+async def test_u18_each_phase_sees_visible_phases_only_and_backward_carry_is_refused(
     platform: AgentService,
 ) -> None:
     session = await open_talking_session(platform)
@@ -220,7 +225,7 @@ async def test_u18_each_phase_sees_what_it_may_see_and_nothing_goes_backward(
     assert refused.json()["code"] == "carry-backward"
 
 
-async def test_u18_a_carried_summary_stays_in_its_phase_and_later_ones_that_see_it_have_it(
+async def test_u18_carried_summary_stays_in_its_phase_and_reaches_later_phases_that_see_it(
     platform: AgentService,
 ) -> None:
     session = await open_talking_session(platform)
@@ -262,7 +267,7 @@ async def test_u18_a_carried_summary_stays_in_its_phase_and_later_ones_that_see_
     assert sources == entered, "each with its origin"
 
 
-async def test_u31_the_form_that_is_shown_never_enters_a_prompt(platform: AgentService) -> None:
+async def test_u31_display_form_never_enters_a_prompt(platform: AgentService) -> None:
     session = await open_talking_session(platform)
     await say(platform, session, "How warm is it?", "It is 14 degrees.")
     path = f"/v1/sessions/{session}/turns/1"
@@ -279,7 +284,7 @@ async def test_u31_the_form_that_is_shown_never_enters_a_prompt(platform: AgentS
     assert (turn["excluded"], turn["display"]) == (True, form)
 
 
-async def test_u21_each_call_has_the_metrics_of_the_document(platform: AgentService) -> None:
+async def test_u21_each_call_has_the_documented_metrics(platform: AgentService) -> None:
     session = await open_working_session(platform)
     await run_short_turn(platform, session)
     await run_short_turn(platform, session)
@@ -300,7 +305,7 @@ def estimate_tokens(*texts: str) -> int:
     return sum(-(-len(text) // 4) for text in texts)
 
 
-async def test_u21_the_savings_know_what_a_distilled_result_would_take(
+async def test_u21_savings_include_distilled_results(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)
@@ -317,7 +322,7 @@ async def test_u21_the_savings_know_what_a_distilled_result_would_take(
     assert later["distil"] > 4_000, "its summary is among the results of the turn before"
 
 
-async def test_u21_the_savings_know_excluded_and_purged_turns(platform: AgentService) -> None:
+async def test_u21_savings_include_excluded_and_purged_turns(platform: AgentService) -> None:
     session = await open_talking_session(platform)
     hammer, nail = ("What is a hammer?", "A tool."), ("And a nail?", "A pin.")
     await say(platform, session, *hammer)
@@ -339,7 +344,7 @@ async def test_u21_the_savings_know_excluded_and_purged_turns(platform: AgentSer
     ]
 
 
-async def test_u21_the_hit_rate_of_retrieval_is_null_where_no_call_retrieves(
+async def test_u21_retrieval_hit_rate_is_null_if_no_call_retrieves(
     platform: AgentService,
 ) -> None:
     session = await open_talking_session(platform)

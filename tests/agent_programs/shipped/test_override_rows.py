@@ -82,7 +82,7 @@ async def find_source(platform: AgentService, session: str, call: str) -> Mappin
     return cast("Mapping[str, Any]", source)
 
 
-async def test_u17_a_user_has_own_words_for_what_tool_enabled_plans_by_and_for_all(
+async def test_u17_user_overrides_every_prompt_file_of_tool_enabled(
     platform: AgentService,
 ) -> None:
     words = {
@@ -112,7 +112,7 @@ async def test_u17_a_user_has_own_words_for_what_tool_enabled_plans_by_and_for_a
     assert system[1] == join_layers(base, include_in_tactic("Find boats."), failed, recovery)
 
 
-async def test_u17_each_user_of_a_session_has_their_own_words_and_nobody_elses(
+async def test_u17_each_user_of_a_session_gets_only_their_own_overrides(
     platform: AgentService,
 ) -> None:
     await set_override(platform, "bea", "master_system", "You are Bea's.")
@@ -127,7 +127,7 @@ async def test_u17_each_user_of_a_session_has_their_own_words_and_nobody_elses(
     assert [len(each.overrides) for each in submitted] == [2, 1, 0, 0, 2]
 
 
-async def test_u17_rag_focused_has_a_users_own_retrieval_prompt(platform: AgentService) -> None:
+async def test_u17_user_overrides_retrieval_prompt_of_rag_focused(platform: AgentService) -> None:
     await set_override(platform, "eva", "rag_focused_execution", "Eva wants sources.")
     platform.worker.knowledge = FixedSearch(
         [build_found("berths", "Berth 4 is free.", 0.9, collection="knowledge")]
@@ -140,7 +140,7 @@ async def test_u17_rag_focused_has_a_users_own_retrieval_prompt(platform: AgentS
     assert user == ("user", "Which?")
 
 
-async def test_u17_genie_has_a_users_own_coordination_prompt_and_children_have_their_user(
+async def test_u17_user_overrides_coordination_prompt_of_genie_and_prompts_of_its_children(
     platform: AgentService,
 ) -> None:
     await set_override(platform, "fay", "genie_coordination", "# Your task now: coordinate for Fay")
@@ -164,7 +164,7 @@ async def test_u17_genie_has_a_users_own_coordination_prompt_and_children_have_t
     assert (verified["verified"], len(verified["children"])) == (True, 2)
 
 
-async def test_u17_of_a_users_texts_that_of_the_profile_stands_before_that_of_the_provider(
+async def test_u17_profile_override_of_a_user_takes_precedence_over_provider_override(
     platform: AgentService,
 ) -> None:
     session = await open_chat(platform)
@@ -193,7 +193,7 @@ async def test_u17_of_a_users_texts_that_of_the_profile_stands_before_that_of_th
     ]
 
 
-async def test_u17_prompts_reproduce_and_explain_themselves_after_an_edit_and_a_removal(
+async def test_u17_prompts_with_overrides_reproduce_and_are_explained_after_edit_and_removal(
     platform: AgentService,
 ) -> None:
     session = await open_chat(platform)
@@ -230,7 +230,7 @@ async def test_u17_prompts_reproduce_and_explain_themselves_after_an_edit_and_a_
     assert (verified["verified"], verified["prompts"]["calls"]) == (True, 3)
 
 
-async def test_u17_a_users_text_stands_before_the_files_of_the_blueprint(
+async def test_u17_user_override_takes_precedence_over_blueprint_files(
     platform: AgentService, operator_files: dict[str, str]
 ) -> None:
     await set_override(platform, "ida", "master_system", "Ida's own.")
@@ -271,7 +271,7 @@ REFUSALS: Mapping[str, tuple[str, dict[str, str], int, str, str]] = {
 }
 
 
-async def test_u17_what_a_prompt_file_is_refused_for_a_users_text_is_refused_for(
+async def test_u17_override_is_refused_for_the_same_faults_as_a_prompt_file(
     platform: AgentService,
 ) -> None:
     for case, (category, form, status, field, fix) in REFUSALS.items():
@@ -283,7 +283,9 @@ async def test_u17_what_a_prompt_file_is_refused_for_a_users_text_is_refused_for
     assert (await platform.fetch_json("/v1/overrides", user="jon"))["overrides"] == []
 
 
-async def test_u17_names_in_braces_are_layers_and_others_are_named(platform: AgentService) -> None:
+async def test_u17_override_includes_layers_by_name_and_reports_unknown_names(
+    platform: AgentService,
+) -> None:
     text = "Use {tools_text}, and {tool_text} or {}."
     shown = await set_override(platform, "kim", "workflow_classification", text)
     assert (shown["includes"], shown["unknown_names"]) == (["tools_text"], ["tool_text"])
@@ -316,7 +318,7 @@ async def test_u17_overrides_are_listed_shown_and_removed_by_user(platform: Agen
     assert (unnamed.status_code, unnamed.json()["field"]) == (422, "user")
 
 
-async def test_u17_the_same_request_twice_is_one_version(platform: AgentService) -> None:
+async def test_u17_repeated_override_request_creates_one_version(platform: AgentService) -> None:
     path, body = "/v1/overrides/uderia/master_system/nia", {"text": "Nia."}
     answers = [
         await platform.http.put(path, json=body, headers={"Idempotency-Key": "o-1"})
@@ -334,7 +336,7 @@ async def test_u17_the_same_request_twice_is_one_version(platform: AgentService)
     assert (other.status_code, other.json()["code"]) == (409, "key-reused")
 
 
-async def test_u18_a_users_words_reach_no_other_user_no_other_tenant_and_no_preview_of_them(
+async def test_u18_override_reaches_no_other_user_tenant_or_preview(
     platform: AgentService, tmp_path: Path
 ) -> None:
     secret = "Olga's code name is Heron."
@@ -361,13 +363,13 @@ async def test_u18_a_users_words_reach_no_other_user_no_other_tenant_and_no_prev
         assert secret not in preview.text
 
 
-async def test_u17_a_turn_that_waits_has_the_words_its_user_had_when_it_was_submitted(
+async def test_u17_queued_turn_uses_the_overrides_at_its_submission(
     platform: AgentService,
 ) -> None:
     await set_override(platform, "tom", "master_system", "Tom, first.")
     session = await open_chat(platform)
     held, path = asyncio.Event(), f"/v1/sessions/{session}/turns"
-    first = ModelAnswer(("One.",), gates={0: held})
+    first = ModelAnswer(tokens=("One.",), gates={0: held})
     platform.provider.queue_behaviours(first, answer_with_text("Two."))
     for text in ("One?", "Two?"):
         answer = await platform.http.post(path, json={"text": text, "user": "tom"})
@@ -385,7 +387,7 @@ async def test_u17_a_turn_that_waits_has_the_words_its_user_had_when_it_was_subm
     assert (await find_source(platform, session, "3.1"))["version"] == 2
 
 
-async def test_u17_a_fork_a_bundle_and_a_redaction_keep_a_users_words_for_their_prompts(
+async def test_u17_fork_bundle_and_redaction_keep_overrides_of_recorded_prompts(
     platform: AgentService, tmp_path: Path
 ) -> None:
     await set_override(platform, "quin", "master_system", "Quin's own.")
@@ -410,7 +412,7 @@ async def test_u17_a_fork_a_bundle_and_a_redaction_keep_a_users_words_for_their_
     assert verifier.main(tmp_path, ()) == 0
 
 
-async def test_u17_a_what_if_keeps_the_words_of_who_asked(platform: AgentService) -> None:
+async def test_u17_what_if_uses_overrides_of_the_turns_user(platform: AgentService) -> None:
     await set_override(platform, "rae", "master_system", "One.", provider="openai")
     await set_override(platform, "rae", "master_system", "One two.")
     session = await open_chat(platform)
@@ -423,7 +425,7 @@ async def test_u17_a_what_if_keeps_the_words_of_who_asked(platform: AgentService
     assert found["worst"][0]["after"]["tokens"] == found["worst"][0]["before"]["tokens"] + 1
 
 
-async def test_u17_without_its_text_a_turn_fails_by_name_and_the_record_says_what_is_missing(
+async def test_u17_turn_with_missing_override_blob_fails_and_verify_reports_it(
     platform: AgentService,
 ) -> None:
     shown = await set_override(platform, "sue", "master_system", "Sue's own.")

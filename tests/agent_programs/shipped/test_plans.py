@@ -55,7 +55,7 @@ async def list_goals(platform: AgentService, session: str) -> list[str]:
     return [each.goal.text for each in steps if isinstance(each.goal, PlainText)]
 
 
-async def test_u9_a_loop_over_an_injected_source_is_one_step_for_each_of_its_rows(
+async def test_u9_loop_over_injected_result_plans_one_step_per_row(
     platform: AgentService,
 ) -> None:
     session = await open_session_with_result(platform, json.dumps(SHIPS))
@@ -89,7 +89,7 @@ async def test_u9_a_loop_over_an_injected_source_is_one_step_for_each_of_its_row
     assert "r1:\nharbour_look" in plan["messages"][-2]["content"], "the source it may loop over"
 
 
-async def test_u9_a_loop_over_more_rows_than_a_plan_may_have_is_cut_and_that_is_recorded(
+async def test_u9_loop_over_too_many_rows_is_cut_and_the_cut_is_recorded(
     platform: AgentService,
 ) -> None:
     session = await open_session_with_result(platform, json.dumps([{"n": n} for n in range(40)]))
@@ -106,7 +106,9 @@ async def test_u9_a_loop_over_more_rows_than_a_plan_may_have_is_cut_and_that_is_
     )
 
 
-async def test_u9_unknown_fields_and_sources_of_a_plan_are_repairs(platform: AgentService) -> None:
+async def test_u9_unknown_fields_and_sources_of_a_plan_are_recorded_as_repairs(
+    platform: AgentService,
+) -> None:
     session = await open_session_with_result(platform, json.dumps(SHIPS))
     step = {"goal": "Look.", "loop": {"source": "r7"}, "phase": 2, "parallel": True}
     await platform.complete_turn(
@@ -129,7 +131,7 @@ def list_messages(prompt: dict[str, Any]) -> list[tuple[str, str]]:
     return [(each["role"], each["content"]) for each in prompt["messages"][1:]]
 
 
-async def test_u9_results_carried_by_hydration_are_told_once_and_failures_stay_in_the_history(
+async def test_u9_prior_results_are_included_once_and_failures_stay_in_history(
     platform: AgentService,
 ) -> None:
     platform.shop.failing_tools = ["pay"]
@@ -193,7 +195,7 @@ async def test_u9_results_carried_by_hydration_are_told_once_and_failures_stay_i
         assert because == [("answered", completed[changed])], "the next answer took its place"
 
 
-async def test_a_plan_of_too_many_steps_is_cut_and_the_prompt_told_the_limit(
+async def test_plan_with_too_many_steps_is_cut_and_the_prompt_states_the_limit(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")

@@ -47,10 +47,10 @@ TOOLS = (
 )
 
 GREETING = ToolOffer(
-    "greet",
-    "How to greet.",
-    {"type": "object", "properties": {"tone": {"type": "string"}}, "required": ["tone"]},
-    "prompt",
+    tool="greet",
+    description="How to greet.",
+    schema={"type": "object", "properties": {"tone": {"type": "string"}}, "required": ["tone"]},
+    kind="prompt",
 )
 
 PROMPTS = f"Prompts of {SYSTEM}:\n- harbour_greet: How to greet.\n    tone (string, required)"
@@ -137,7 +137,7 @@ async def list_layers(platform: AgentService, session: str, call: str) -> dict[s
     }
 
 
-async def test_u1_the_system_prompt_is_base_strategy_tools_options_and_instructions(
+async def test_u1_system_prompt_is_base_strategy_tools_options_and_instructions(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform, charting=True, instructions=INSTRUCTIONS)
@@ -158,7 +158,7 @@ async def test_u1_the_system_prompt_is_base_strategy_tools_options_and_instructi
     )
 
 
-async def test_u1_the_system_prompt_has_the_tools_and_the_prompts_of_a_system_by_its_name(
+async def test_u1_system_prompt_lists_tools_and_prompts_under_the_system_name(
     platform: AgentService,
 ) -> None:
     platform.shop.extra_offers = (GREETING,)
@@ -173,7 +173,7 @@ async def test_u1_the_system_prompt_has_the_tools_and_the_prompts_of_a_system_by
     assert system[1] == join_layers(BASE, include_in_plan(names), *options)
 
 
-async def test_u2_every_contributor_is_a_component_of_its_own_and_measured(
+async def test_u2_every_contributor_is_a_separate_measured_component(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform, charting=True, instructions=INSTRUCTIONS)
@@ -203,14 +203,16 @@ async def test_u2_every_contributor_is_a_component_of_its_own_and_measured(
     assert sum(measured) <= manifest["tokens"] <= 8_000
 
 
-async def test_u14_the_tools_of_a_profile_are_one_text_until_a_schema_changes(
+async def test_u14_tools_of_a_profile_are_one_text_until_a_schema_changes(
     platform: AgentService,
 ) -> None:
     first, second = [await open_working_session(platform) for _ in range(2)]
     await run_short_turn(platform, first)
     await run_short_turn(platform, second)
     schema: Any = {"type": "object", "properties": {"pier": {"type": "integer"}}}
-    platform.shop.extra_offers = (ToolOffer("tide", "Tells the tide.", schema),)
+    platform.shop.extra_offers = (
+        ToolOffer(tool="tide", description="Tells the tide.", schema=schema),
+    )
     third = await open_working_session(platform)
     await run_short_turn(platform, third)
     assert (await platform.http.post(f"/v1/sessions/{first}/schemas")).status_code == 200
@@ -228,7 +230,9 @@ async def test_u14_the_tools_of_a_profile_are_one_text_until_a_schema_changes(
     assert one.digest != three.digest
 
 
-async def test_u15_each_operation_has_what_it_needs_and_no_more(platform: AgentService) -> None:
+async def test_u15_each_operation_includes_only_the_components_it_needs(
+    platform: AgentService,
+) -> None:
     session = await open_working_session(platform)
     await run_tool_turn(platform, session)
     talk = await open_talking_session(platform)
@@ -250,7 +254,7 @@ async def test_u15_each_operation_has_what_it_needs_and_no_more(platform: AgentS
     }
 
 
-async def test_u16_tool_enabled_plans_takes_tactics_and_answers(platform: AgentService) -> None:
+async def test_u16_tool_enabled_plans_runs_tactics_and_replies(platform: AgentService) -> None:
     session = await open_working_session(platform)
     await run_tool_turn(platform, session)
     await run_tool_turn(platform, session, "And now?")
@@ -281,7 +285,7 @@ async def test_u16_tool_enabled_plans_takes_tactics_and_answers(platform: AgentS
     ]
 
 
-async def test_u16_llm_only_has_the_whole_session_and_no_tools(platform: AgentService) -> None:
+async def test_u16_llm_only_has_the_whole_history_and_no_tools(platform: AgentService) -> None:
     session = await open_talking_session(platform)
     texts = [f"Thought {number}?" for number in range(1, 6)]
     for text in texts:
@@ -317,7 +321,7 @@ def overrides(platform: AgentService) -> Iterator[dict[str, str]]:
     shutil.rmtree(folder)
 
 
-async def test_u17_a_profile_has_its_own_words_for_the_categories_that_it_has(
+async def test_u17_profile_overrides_each_prompt_file(
     platform: AgentService, overrides: dict[str, str]
 ) -> None:
     session = await open_working_session(platform, charting=True)
@@ -337,7 +341,7 @@ async def test_u17_a_profile_has_its_own_words_for_the_categories_that_it_has(
     assert system[1] == join_layers(other, talk)
 
 
-async def test_u17_where_no_profile_has_words_of_its_own_those_that_ship_stand(
+async def test_u17_profile_without_overrides_uses_the_shipped_prompt_files(
     platform: AgentService,
 ) -> None:
     platform.shop.failing_tools = ["look"]
@@ -360,7 +364,7 @@ async def harbour(platform: AgentService) -> AsyncIterator[None]:
 
 
 @pytest.mark.usefixtures("harbour")
-async def test_u20_tools_are_those_of_a_real_server(platform: AgentService) -> None:
+async def test_u20_tools_of_a_real_server_are_listed_and_run(platform: AgentService) -> None:
     session = await open_working_session(platform)
     await platform.complete_turn(
         session,
@@ -378,7 +382,7 @@ async def test_u20_tools_are_those_of_a_real_server(platform: AgentService) -> N
 
 
 @pytest.mark.usefixtures("harbour")
-async def test_u20_a_prompt_of_a_real_server_is_planned_called_and_read_like_a_tool(
+async def test_u20_prompt_of_a_real_server_is_planned_called_and_read_like_a_tool(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)
@@ -405,7 +409,7 @@ async def test_u20_a_prompt_of_a_real_server_is_planned_called_and_read_like_a_t
 
 
 @pytest.mark.usefixtures("harbour")
-async def test_u20_what_a_server_has_against_a_prompt_is_told_and_the_step_is_taken_again(
+async def test_u20_error_of_a_server_prompt_is_shown_and_the_step_is_retried(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)
@@ -426,7 +430,7 @@ async def test_u20_what_a_server_has_against_a_prompt_is_told_and_the_step_is_ta
     assert system[1] == join_layers(BASE, REPLY, f"{failed}\n{text}")
 
 
-async def test_u27_a_malformed_plan_is_repaired_and_each_repair_recorded(
+async def test_u27_malformed_plan_is_repaired_and_each_repair_is_recorded(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)
@@ -456,7 +460,7 @@ async def test_u27_a_malformed_plan_is_repaired_and_each_repair_recorded(
     assert system[1] == join_layers(BASE, include_in_tactic("7"))
 
 
-async def test_u30_profile_and_model_change_within_a_session_and_are_kept(
+async def test_u30_profile_and_model_change_within_a_session_and_are_recorded(
     platform: AgentService,
 ) -> None:
     session = await open_working_session(platform)

@@ -37,7 +37,7 @@ async def open_chat(platform: AgentService) -> str:
     return await platform.open_shipped_session("uderia", attributes={}, profile="llm_only")
 
 
-async def test_u23_tokens_are_checked_before_and_recorded_after_input_and_output_apart(
+async def test_u23_input_and_output_tokens_are_checked_before_and_recorded_after_a_turn(
     platform: AgentService,
 ) -> None:
     session = await open_chat(platform)
@@ -86,7 +86,7 @@ async def test_u23_tokens_are_checked_before_and_recorded_after_input_and_output
     assert (await submit_for(platform, session, "ben")).status_code == 200
 
 
-async def test_u23_a_small_quota_allows_a_turn_that_may_take_far_more(
+async def test_u23_small_quota_allows_a_turn_that_may_use_far_more(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
@@ -125,7 +125,7 @@ async def test_u23_requests_are_counted_by_hour_and_by_day(
     assert (refused.status_code, refused.json()["quota"]["name"]) == (429, limit)
 
 
-async def test_u23_an_edit_is_carried_out_once_under_its_key(platform: AgentService) -> None:
+async def test_u23_quota_edit_is_applied_once_per_idempotency_key(platform: AgentService) -> None:
     async def edit(limit: int) -> httpx.Response:
         key = {"Idempotency-Key": "edit-1"}
         body = {"requests_per_day": limit}
@@ -139,7 +139,7 @@ async def test_u23_an_edit_is_carried_out_once_under_its_key(platform: AgentServ
     assert (await edit(7)).status_code == 409
 
 
-async def test_u23_quotas_are_listed_and_a_user_may_have_any_printable_name(
+async def test_u23_quotas_are_listed_and_accept_any_printable_user_name(
     platform: AgentService,
 ) -> None:
     await set_quota(platform, "team%2Fcleo%20d", requests_per_day=7)

@@ -20,7 +20,7 @@ from tests.agent_programs.agent_service import (
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedQuestion:
     """A question that is asked three times, and what becomes of it."""
 
@@ -47,44 +47,44 @@ def build_report(city: str, millions: str, season: str) -> str:
 
 EXAMPLES = {
     "prices": RepeatedQuestion(
-        "Show products under {}",
-        ("$50", "$30", "$20"),
-        tuple(f"There are {n} products:\n{build_table(n)}" for n in (95, 78, 62)),  # type: ignore[arg-type]
-        "Show products under … (3 times, in turn with: $50; $30; $20)",
-        ("There are 95 products …", "There are 78 products …", "There are 62 products …"),
+        template="Show products under {}",
+        values=("$50", "$30", "$20"),
+        answers=tuple(f"There are {n} products:\n{build_table(n)}" for n in (95, 78, 62)),  # type: ignore[arg-type]
+        question="Show products under … (3 times, in turn with: $50; $30; $20)",
+        results=("There are 95 products …", "There are 78 products …", "There are 62 products …"),
     ),
     "cities": RepeatedQuestion(
-        "Show sales in {}",
-        ("Berlin", "Paris", "Rome"),
-        (
+        template="Show sales in {}",
+        values=("Berlin", "Paris", "Rome"),
+        answers=(
             build_report("Berlin", "4.2", "spring"),
             build_report("Paris", "3.9", "summer"),
             build_report("Rome", "2.5", "autumn"),
         ),
-        "Show sales in … (3 times, in turn with: Berlin; Paris; Rome)",
-        tuple(  # type: ignore[arg-type]
+        question="Show sales in … (3 times, in turn with: Berlin; Paris; Rome)",
+        results=tuple(  # type: ignore[arg-type]
             f"Sales in {city} went well. They came to {millions} million euros this year. …"
             for city, millions in (("Berlin", "4.2"), ("Paris", "3.9"), ("Rome", "2.5"))
         ),
     ),
     "dates": RepeatedQuestion(
-        "What was late on {}, ship by ship?",
-        ("3 May 2026", "4 May 2026", "5 May 2026"),
-        tuple(build_table(n) for n in (88, 91, 79)),  # type: ignore[arg-type]
-        "What was late on …, ship by ship? "
+        template="What was late on {}, ship by ship?",
+        values=("3 May 2026", "4 May 2026", "5 May 2026"),
+        answers=tuple(build_table(n) for n in (88, 91, 79)),  # type: ignore[arg-type]
+        question="What was late on …, ship by ship? "
         "(3 times, in turn with: 3 May 2026; 4 May 2026; 5 May 2026)",
-        ("(rows: 88)", "(rows: 91)", "(rows: 79)"),
+        results=("(rows: 88)", "(rows: 91)", "(rows: 79)"),
     ),
     "titles": RepeatedQuestion(
-        'Who wrote the report "{}" and when?',
-        ("Tides", "Winds of March", "Fog"),
-        tuple(  # type: ignore[arg-type]
+        template='Who wrote the report "{}" and when?',
+        values=("Tides", "Winds of March", "Fog"),
+        answers=tuple(  # type: ignore[arg-type]
             f"The report was written in {year} by the harbour office. " + "It has chapters. " * 260
             for year in (1999, 2004, 2011)
         ),
-        'Who wrote the report … and when? (3 times, in turn with: "Tides"; "Winds of March"; '
-        '"Fog")',
-        ("", "", ""),
+        question='Who wrote the report … and when? (3 times, in turn with: "Tides"; '
+        '"Winds of March"; "Fog")',
+        results=("", "", ""),
     ),
 }
 
@@ -105,7 +105,7 @@ def measure_saving(prompt: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-async def test_u11_a_repeated_question_is_condensed_before_a_summary_is_paid_for(
+async def test_u11_repeated_question_is_condensed_before_a_summary_is_requested(
     platform: AgentService, name: str
 ) -> None:
     example = EXAMPLES[name]
@@ -124,7 +124,7 @@ async def test_u11_a_repeated_question_is_condensed_before_a_summary_is_paid_for
     assert "summary-begun" not in await platform.list_event_names(session)
 
 
-async def test_u11_ten_price_questions_in_a_row_cost_no_summary(platform: AgentService) -> None:
+async def test_u11_ten_price_questions_in_a_row_need_no_summary(platform: AgentService) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
     for number in range(1, 11):
         answer = f"There are {number + 40} products:\n{build_table(number + 40)}"
@@ -139,7 +139,7 @@ async def test_u11_ten_price_questions_in_a_row_cost_no_summary(platform: AgentS
     assert "summary-begun" not in await platform.list_event_names(session)
 
 
-async def test_u11_how_a_repeated_question_was_worked_out_is_left_out(
+async def test_u11_activity_of_a_repeated_question_is_omitted(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")

@@ -69,7 +69,7 @@ async def get_parts(platform: AgentService, session: str, call: str) -> list[dic
     return list((await platform.fetch_prompt(session, call))["manifest"]["parts"])
 
 
-async def test_u13_above_a_confidence_of_085_tools_are_names_and_the_guide_is_to_adapt(
+async def test_u13_confidence_above_085_lists_tools_by_name_and_requests_to_adapt_the_case(
     platform: AgentService,
 ) -> None:
     know(platform, build_found("yields", "First list the ships, then count them.", 0.86))
@@ -94,7 +94,9 @@ async def test_u13_above_a_confidence_of_085_tools_are_names_and_the_guide_is_to
     assert "knowledge-retrieved" in described
 
 
-async def test_u13_at_085_and_below_tools_and_guide_are_full(platform: AgentService) -> None:
+async def test_u13_confidence_up_to_085_describes_tools_and_guide_in_full(
+    platform: AgentService,
+) -> None:
     know(platform, build_found("yields", "First list the ships.", 0.85))
     prompt = await run_planned_turn(platform, await open_working_session(platform))
     assert FULL_GUIDE in prompt
@@ -103,7 +105,7 @@ async def test_u13_at_085_and_below_tools_and_guide_are_full(platform: AgentServ
     assert "First list the ships." in prompt
 
 
-async def test_u13_tools_that_were_only_named_to_adapt_are_described_to_the_next_turn(
+async def test_u13_tools_only_named_while_adapting_are_described_in_the_next_turn(
     platform: AgentService,
 ) -> None:
     search = know(platform, build_found("yields", "First list the ships.", 0.9))
@@ -114,7 +116,7 @@ async def test_u13_tools_that_were_only_named_to_adapt_are_described_to_the_next
     assert LOOK_DESCRIPTION not in await run_planned_turn(platform, session)
 
 
-async def test_u15_only_the_plan_has_cases_and_the_query_is_the_text_of_the_turn(
+async def test_u15_only_the_plan_includes_cases_and_the_query_is_the_turn_text(
     platform: AgentService,
 ) -> None:
     search = know(platform, build_found("yields", "First list the ships.", 0.7))
@@ -139,7 +141,7 @@ async def test_u15_only_the_plan_has_cases_and_the_query_is_the_text_of_the_turn
     assert len(search.requests) == 1
 
 
-async def test_u19_cases_are_filtered_by_efficiency_and_feedback_and_all_of_it_is_recorded(
+async def test_u19_cases_are_filtered_by_efficiency_and_feedback_and_outcomes_are_recorded(
     platform: AgentService,
 ) -> None:
     name = "uderia-choosy"
@@ -174,7 +176,7 @@ async def test_u19_cases_are_filtered_by_efficiency_and_feedback_and_all_of_it_i
     assert (retrieved.knowledge_position, retrieved.votes_position) == (7, 9)
 
 
-async def test_u16_rag_focused_answers_from_documents_alone_within_2000_tokens(
+async def test_u16_rag_focused_answers_from_documents_only_within_2000_tokens(
     platform: AgentService,
 ) -> None:
     filler = "The harbour has berths. " * 140
@@ -214,7 +216,7 @@ async def test_u16_rag_focused_answers_from_documents_alone_within_2000_tokens(
     assert 0 < of_documents <= 2_000
 
 
-async def test_u16_the_history_of_rag_focused_is_condensed(platform: AgentService) -> None:
+async def test_u16_history_of_rag_focused_is_condensed(platform: AgentService) -> None:
     know(platform, build_found("doc", "Berth 4 is free.", 0.9, collection="knowledge"))
     session = await platform.open_shipped_session("uderia", profile="rag_focused")
     same = "Berth 4 is free, and it has been free since Monday morning at nine."
@@ -233,7 +235,7 @@ async def test_u16_the_history_of_rag_focused_is_condensed(platform: AgentServic
         ("{reply: There is nothing on that.}", "completed", "There is nothing on that."),
     ],
 )
-async def test_u16_where_nothing_is_found_the_turn_does_what_the_policy_says(
+async def test_u16_turn_without_hits_follows_the_nothing_found_policy(
     platform: AgentService, policy: str, status: str, said: str | None
 ) -> None:
     name = f"uderia-{status}-{len(policy)}"
@@ -257,7 +259,7 @@ async def test_u16_where_nothing_is_found_the_turn_does_what_the_policy_says(
         assert turn["reason"] == "nothing-found"
 
 
-async def test_u16_llm_only_retrieves_only_where_the_session_enables_it(
+async def test_u16_llm_only_retrieves_only_if_the_session_enables_it(
     platform: AgentService,
 ) -> None:
     search = know(platform, build_found("doc", "Berth 4 is free.", 0.9, collection="knowledge"))
@@ -270,7 +272,7 @@ async def test_u16_llm_only_retrieves_only_where_the_session_enables_it(
         assert len(search.requests) == texts
 
 
-async def test_an_old_prompt_reproduces_after_its_case_was_edited_and_removed(
+async def test_old_prompt_reproduces_after_its_case_is_edited_and_removed(
     platform: AgentService,
 ) -> None:
     search = know(platform, build_found("yields", "First list the ships.", 0.9))
@@ -285,7 +287,7 @@ async def test_an_old_prompt_reproduces_after_its_case_was_edited_and_removed(
     assert await platform.find_unreproducible_calls() == []
 
 
-async def test_an_old_prompt_reproduces_after_its_case_was_embedded_again_by_another_embedder(
+async def test_old_prompt_reproduces_after_its_case_is_embedded_by_another_embedder(
     platform: AgentService, tmp_path: Path
 ) -> None:
     await import_shipped_knowledge(platform)
@@ -298,10 +300,15 @@ async def test_an_old_prompt_reproduces_after_its_case_was_embedded_again_by_ano
     for embedder in (SHIPPED_EMBEDDER, CheckedEmbedder("letters", _created=letters)):
         signal, library = ProjectionSignal(), platform.backend.library
         projector = KnowledgeProjector(
-            library, platform.backend.blobs, store, platform.gateway.tenant, signal, embedder
+            log=library,
+            blobs=platform.backend.blobs,
+            store=store,
+            tenant=platform.gateway.tenant,
+            signal=signal,
+            embedder=embedder,
         )
         await projector.rebuild_index()
-        index = IndexedKnowledge(store, signal, embedder)
+        index = IndexedKnowledge(store=store, signal=signal, embedder=embedder)
         platform.worker.knowledge = SearchWithoutVotes(index)
         await run_planned_turn(platform, session, "Which sailings left late yesterday?")
         prompts.append(await platform.fetch_prompt(session, f"{len(prompts) + 1}.1"))
@@ -325,7 +332,7 @@ class SearchWithoutVotes:
         return await self.index.search(replace(request, min_positions=IndexPositions()))
 
 
-async def test_what_if_keeps_the_recorded_hits_and_invents_none(platform: AgentService) -> None:
+async def test_what_if_uses_recorded_hits_only(platform: AgentService) -> None:
     know(
         platform,
         build_found("yields", "First list the ships.", 0.9),
@@ -367,7 +374,7 @@ async def request_what_if(
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
-async def test_a_vote_is_recorded_and_counts_from_the_next_retrieval_on(
+async def test_vote_is_recorded_and_applies_to_the_next_retrieval(
     platform: AgentService,
 ) -> None:
     search = know(platform, build_found("yields", "First list the ships.", 0.7))
@@ -388,7 +395,7 @@ async def test_a_vote_is_recorded_and_counts_from_the_next_retrieval_on(
     assert (refused.status_code, refused.json()["code"]) == (404, "unknown-turn")
 
 
-async def test_u18_what_a_phase_retrieved_is_in_no_prompt_of_another_phase(
+async def test_u18_text_retrieved_in_a_phase_is_in_no_prompt_of_another_phase(
     platform: AgentService,
 ) -> None:
     know(platform, build_found("secret", "The harbour master sails at night.", 0.9))
@@ -403,7 +410,7 @@ async def test_u18_what_a_phase_retrieved_is_in_no_prompt_of_another_phase(
     assert all("sails at night" not in text for text in platform.get_request_texts(-1))
 
 
-async def test_a_retrieval_that_has_no_index_fails_only_a_turn_that_needs_it(
+async def test_unavailable_index_delays_only_turns_that_require_retrieval(
     platform: AgentService,
 ) -> None:
     search = know(platform, build_found("doc", "Berth 4 is free.", 0.9, collection="knowledge"))
@@ -422,7 +429,7 @@ async def test_a_retrieval_that_has_no_index_fails_only_a_turn_that_needs_it(
     assert [each.entry for each in retrieved.taken] == ["doc"]
 
 
-async def test_a_retrieved_text_is_withheld_with_the_reply_of_its_turn(
+async def test_retrieved_text_is_withheld_with_the_redacted_reply_of_its_turn(
     platform: AgentService,
 ) -> None:
     case = build_found("pilot", "The harbour master sails at night.", 0.9)
@@ -443,7 +450,7 @@ async def test_a_retrieved_text_is_withheld_with_the_reply_of_its_turn(
     assert "The night pilot" not in after
 
 
-async def test_a_bundle_holds_what_was_retrieved_and_its_own_verifier_finds_a_changed_text(
+async def test_bundle_includes_retrieved_texts_and_its_verifier_detects_a_changed_one(
     platform: AgentService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     know(platform, build_found("yields", "First list the ships.", 0.7))
@@ -464,7 +471,7 @@ async def test_a_bundle_holds_what_was_retrieved_and_its_own_verifier_finds_a_ch
     assert retrieved.taken[0].digest in capsys.readouterr().out
 
 
-async def test_a_fork_reproduces_what_its_origin_retrieved_and_retrieves_for_itself(
+async def test_fork_reproduces_retrievals_of_its_origin_and_retrieves_for_itself(
     platform: AgentService,
 ) -> None:
     search = know(platform, build_found("yields", "First list the ships.", 0.9))
@@ -485,7 +492,7 @@ async def test_a_fork_reproduces_what_its_origin_retrieved_and_retrieves_for_its
     assert len(await platform.load_events(session, KnowledgeRetrieved)) == 1
 
 
-async def test_a_diff_says_that_another_case_was_retrieved(platform: AgentService) -> None:
+async def test_diff_reports_that_another_case_was_retrieved(platform: AgentService) -> None:
     search = know(platform, build_found("yields", "First list the ships.", 0.7))
     session = await open_working_session(platform)
     await run_planned_turn(platform, session)
@@ -501,7 +508,7 @@ async def test_a_diff_says_that_another_case_was_retrieved(platform: AgentServic
     assert causes == [("retrieved", ["knowledge-retrieved"])] * len(causes) != []
 
 
-async def test_u13_the_shipped_knowledge_is_imported_found_by_the_real_index_and_adapted(
+async def test_u13_shipped_knowledge_is_imported_found_by_the_real_index_and_adapted(
     platform: AgentService,
 ) -> None:
     await import_shipped_knowledge(platform)

@@ -9,7 +9,7 @@ from tests.agent_programs.agent_service import AgentService, answer_with_text
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_u24_a_list_says_the_tokens_and_the_cost_of_each_session(
+async def test_u24_session_list_shows_tokens_and_cost_of_each_session(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})

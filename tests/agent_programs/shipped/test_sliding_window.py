@@ -42,7 +42,9 @@ def list_history(prompt: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for each in parts if each["layer"] == "history" and each.get("role")]
 
 
-async def test_u10_below_4000_tokens_every_message_stands_verbatim(platform: AgentService) -> None:
+async def test_u10_below_4000_tokens_every_message_is_included_verbatim(
+    platform: AgentService,
+) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
     await run_topics(platform, session, *TOPICS[:4])
     prompt = await platform.fetch_prompt(session, "4.1")
@@ -53,7 +55,7 @@ async def test_u10_below_4000_tokens_every_message_stands_verbatim(platform: Age
     assert "summary-begun" not in await platform.list_event_names(session)
 
 
-async def test_u10_above_4000_tokens_the_last_six_messages_and_one_summary(
+async def test_u10_above_4000_tokens_window_is_last_six_messages_and_one_summary(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
@@ -76,7 +78,7 @@ async def test_u10_above_4000_tokens_the_last_six_messages_and_one_summary(
         assert prompt["manifest"].get("steps", []) == []
 
 
-async def test_u10_all_that_is_older_goes_into_one_summary_however_long_it_is(
+async def test_u10_all_older_history_becomes_one_summary_regardless_of_its_length(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
@@ -94,7 +96,7 @@ async def test_u10_all_that_is_older_goes_into_one_summary_however_long_it_is(
     assert len(prompt["messages"]) == 1 + 1 + 6 + 1
 
 
-async def test_u10_where_the_whole_has_no_room_the_oldest_pair_is_named_as_dropped(
+async def test_u10_oldest_pair_is_recorded_as_dropped_if_the_whole_prompt_does_not_fit(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
@@ -121,7 +123,7 @@ async def test_u10_where_the_whole_has_no_room_the_oldest_pair_is_named_as_dropp
     assert (dropped["source"]["first"], dropped["source"]["last"]) == (3, 3)
 
 
-async def test_u21_the_savings_know_all_turns_of_a_summary(platform: AgentService) -> None:
+async def test_u21_savings_include_all_turns_of_a_summary(platform: AgentService) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
     await run_topics(platform, session, *TOPICS[:4])
     for number, topic in enumerate(TOPICS[4:7], 5):

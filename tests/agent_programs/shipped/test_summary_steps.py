@@ -64,7 +64,7 @@ def list_steps(prompt: dict[str, Any]) -> list[tuple[str, str | None]]:
     return [(each["step"], each.get("component")) for each in prompt["manifest"].get("steps", [])]
 
 
-async def test_u10_the_ladder_of_the_history_summarises_above_its_own_limit(
+async def test_u10_history_ladder_summarises_above_its_own_limit(
     platform: AgentService,
 ) -> None:
     steps = "condense_repeats: {}, summarise: {}, drop_oldest_pairs: {}"
@@ -93,7 +93,7 @@ async def test_u10_the_ladder_of_the_history_summarises_above_its_own_limit(
     )
 
 
-async def test_u10_trim_then_summarise_in_the_ladder_of_the_whole_prompt(
+async def test_u10_ladder_of_the_whole_prompt_trims_before_it_summarises(
     platform: AgentService,
 ) -> None:
     session = await open_copied_session(

@@ -27,7 +27,7 @@ async def harbour(platform: AgentService) -> AsyncIterator[AgentService]:
     await servers.close()
 
 
-async def test_the_model_calls_tools_in_rounds_until_it_answers(harbour: AgentService) -> None:
+async def test_model_calls_tools_in_rounds_until_it_answers(harbour: AgentService) -> None:
     session = await harbour.open_shipped_session("agent", attributes={"instructions": "Be brief."})
     await harbour.complete_turn(
         session,

@@ -98,7 +98,7 @@ def build_question(random: Random) -> str:
     )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RandomSession:
     """A session that is played at random."""
 
@@ -188,7 +188,7 @@ class RandomSession:
 
 @pytest.mark.slow("turns of several calls run over HTTP")
 @pytest.mark.parametrize(("blueprint", "seed"), CASES)
-async def test_u10_no_turn_falls_between_the_summary_and_the_window(
+async def test_u10_every_turn_is_verbatim_in_a_summary_or_named_as_left_out(
     blueprint: str, seed: int, tmp_path: Path
 ) -> None:
     backend, random = MemoryBackend(), Random(seed)  # noqa: S311 - a test is to repeat itself
@@ -202,7 +202,7 @@ async def test_u10_no_turn_falls_between_the_summary_and_the_window(
         working = asyncio.create_task(run_worker(backend, stand.tenant, worker))
         try:
             session = await stand.open_session(blueprint)
-            playing = RandomSession(stand, session, random)
+            playing = RandomSession(stand=stand, session=session, random=random)
             for _ in range(26):
                 await playing.play_action()
         finally:
@@ -212,5 +212,5 @@ async def test_u10_no_turn_falls_between_the_summary_and_the_window(
     assert find_unreproducible_calls(backend.log.stored, backend.blobs.blobs) == []
 
 
-def test_the_shipped_agent_platform_has_a_summary() -> None:
+def test_shipped_agent_platform_has_a_summary() -> None:
     assert "uderia" in SUMMARISED_BLUEPRINTS

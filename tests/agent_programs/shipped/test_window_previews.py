@@ -19,7 +19,7 @@ def render_text(window: object) -> str:
     return captured.get()
 
 
-async def test_a_preview_names_every_call_of_the_turn_and_shows_the_one_that_is_asked_for(
+async def test_preview_lists_every_call_of_the_turn_and_shows_the_requested_one(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", profile="tool_enabled")

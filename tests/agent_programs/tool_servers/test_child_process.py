@@ -22,7 +22,7 @@ time.sleep(600)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a program with its parent")
-async def test_a_server_that_is_deaf_is_not_left_behind_by_a_worker_that_is_killed() -> None:
+async def test_server_that_ignores_signals_exits_with_its_killed_worker() -> None:
     piped = asyncio.subprocess.PIPE
     holder = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLDER, stdout=piped)
     assert holder.stdout
@@ -42,6 +42,6 @@ async def test_a_server_that_is_deaf_is_not_left_behind_by_a_worker_that_is_kill
         await holder.wait()
 
 
-def test_a_program_that_is_nowhere_is_named() -> None:
+def test_missing_program_is_named_in_the_error() -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
         wrap_command(["no-such-program"])

@@ -86,7 +86,7 @@ async def test_u20_tools_and_prompts_of_a_server_are_discovered_filtered_and_run
     assert sorted(served.list_offered_tools()[1]) == sorted(pinned.tools)
 
 
-async def test_u6_naming_its_tools_saves_three_fifths_of_telling_of_them(
+async def test_u6_listing_tools_by_name_saves_60_percent_of_their_descriptions(
     served: AgentService, everything: ReferenceMcpServer
 ) -> None:
     session = await served.open_session(build_everything_agent(everything))
@@ -101,7 +101,7 @@ async def test_u6_naming_its_tools_saves_three_fifths_of_telling_of_them(
     assert named <= 0.4 * full
 
 
-async def test_what_it_calls_an_error_is_told_to_the_model(
+async def test_tool_error_of_the_server_is_recorded_as_failed(
     served: AgentService, everything: ReferenceMcpServer
 ) -> None:
     session = await served.open_session(build_everything_agent(everything))
@@ -116,7 +116,7 @@ async def test_what_it_calls_an_error_is_told_to_the_model(
     assert [each.outcome for each in await served.load_events(session, ToolReturned)] == ["failed"]
 
 
-async def test_one_that_was_started_again_has_forgotten_us_and_is_asked_all_the_same(
+async def test_tool_call_succeeds_after_a_restarted_server_lost_its_session(
     served: AgentService, everything: ReferenceMcpServer
 ) -> None:
     session = await served.open_session(build_everything_agent(everything))
@@ -125,7 +125,7 @@ async def test_one_that_was_started_again_has_forgotten_us_and_is_asked_all_the_
     assert "is 9." in await run_addition(served, session, 4, 5)
 
 
-async def test_u20_prompts_of_a_server_are_used_like_tools_and_each_message_has_its_role(
+async def test_u20_server_prompts_are_used_like_tools_and_messages_keep_their_roles(
     served: AgentService, everything: ReferenceMcpServer
 ) -> None:
     session = await served.open_session(build_everything_agent(everything))

@@ -49,7 +49,7 @@ async def real(platform: AgentService) -> AsyncIterator[AgentService]:
     await servers.close()
 
 
-async def test_a_turn_whose_server_ends_at_once_fails_at_once_and_says_what_it_wrote(
+async def test_server_that_exits_at_start_fails_the_turn_with_its_stderr(
     real: AgentService,
 ) -> None:
     session = await real.open_session(build_blueprint(*SMALL, "Traceback", LAMENT))
@@ -69,7 +69,7 @@ async def test_a_turn_whose_server_ends_at_once_fails_at_once_and_says_what_it_w
     assert LAMENT in why.json()["detail"]
 
 
-async def test_a_turn_whose_program_is_nowhere_fails_at_once_with_the_fix(
+async def test_missing_or_non_executable_program_fails_the_turn_with_the_fix(
     real: AgentService, tmp_path: Path
 ) -> None:
     plain = tmp_path / "plain"
@@ -85,7 +85,7 @@ async def test_a_turn_whose_program_is_nowhere_fails_at_once_with_the_fix(
         assert (ended.fault.code, ended.fault.detail) == ("tools_not_started", f"small: {reason}")
 
 
-async def test_a_tool_that_fails_is_recorded_with_what_its_server_wrote_and_no_prompt_has_it(
+async def test_failed_tool_is_recorded_with_stderr_of_its_server_that_no_prompt_includes(
     real: AgentService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STOCK_WORD", "open sesame")
@@ -109,7 +109,7 @@ async def test_a_tool_that_fails_is_recorded_with_what_its_server_wrote_and_no_p
     assert any("the stock room is closed" in each["what"] for each in why["consequences"])
 
 
-async def test_an_event_has_no_lines_of_a_server_that_others_used_meanwhile() -> None:
+async def test_failure_detail_excludes_stderr_of_concurrent_calls() -> None:
     spec, servers = LocalServerSpec(command=SMALL), McpToolServers()
     # Both wait for the same connection, so neither is sent before the other has begun
     failed, other = await asyncio.gather(
@@ -126,7 +126,7 @@ async def test_an_event_has_no_lines_of_a_server_that_others_used_meanwhile() ->
     await servers.close()
 
 
-async def test_a_tool_that_takes_too_long_is_known_by_what_its_server_wrote(tmp_path: Path) -> None:
+async def test_tool_timeout_carries_stderr_of_its_server(tmp_path: Path) -> None:
     spec, begun, servers = LocalServerSpec(command=SMALL), tmp_path / "begun", McpToolServers()
     limit = asyncio.timeout(None)
 
@@ -161,11 +161,11 @@ async def test_a_tool_that_takes_too_long_is_known_by_what_its_server_wrote(tmp_
         ("import error: no module", "import error: no module"),
     ],
 )
-async def test_secrets_are_masked_in_what_a_server_wrote(text: str, shown: str) -> None:
+async def test_secrets_are_masked_in_server_stderr(text: str, shown: str) -> None:
     assert format_last_lines(text, ("given-value", "4711", "no")) == (shown,)
 
 
-async def test_only_the_last_lines_are_shown_and_no_part_of_a_cut_secret() -> None:
+async def test_only_last_lines_of_stderr_are_shown_and_no_part_of_a_secret() -> None:
     lines = format_last_lines("\n".join(f"line {n} \u202e\x00" for n in range(1_000)))
     assert lines == tuple(f"line {n}" for n in range(1_000 - MAX_LINES, 1_000))
     wide = format_last_lines("\n".join(["w" * 299] * 100))

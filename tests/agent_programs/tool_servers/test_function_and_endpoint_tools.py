@@ -231,7 +231,7 @@ async def test_functions_and_endpoints_are_offered_pinned_and_run_in_a_loop(
     assert repeatable == {"own_look", "own_write", "shop_order"}
 
 
-async def test_a_tool_knows_its_session_its_turn_and_a_key_of_its_call_which_no_model_writes(
+async def test_tool_receives_session_turn_attributes_and_a_unique_call_key(
     real: AgentService, endpoint: ResolverServer
 ) -> None:
     servers = {**OWN, **build_endpoint(endpoint.url)}
@@ -254,7 +254,7 @@ async def test_a_tool_knows_its_session_its_turn_and_a_key_of_its_call_which_no_
         assert (told[0], told[1], told[3]) == (session, 2, attributes)
 
 
-async def test_functions_are_tools_of_a_plan(real: AgentService) -> None:
+async def test_functions_can_be_tools_of_a_plan(real: AgentService) -> None:
     session = await real.open_session(build_agent_blueprint(tools={"servers": OWN}))
     await real.complete_turn(
         session,
@@ -277,7 +277,7 @@ async def test_functions_are_tools_of_a_plan(real: AgentService) -> None:
         ("write", {"a": "1"}, 'a: `type` is "integer"'),
     ],
 )
-async def test_arguments_that_break_the_schema_call_no_function(
+async def test_function_is_not_called_with_arguments_that_violate_its_schema(
     real: AgentService, tool: str, arguments: dict[str, Any], reason: str
 ) -> None:
     list_runs()
@@ -288,7 +288,7 @@ async def test_arguments_that_break_the_schema_call_no_function(
     assert reason in get_text(returned)
 
 
-async def test_what_a_function_raises_is_told_by_its_type_unless_it_is_for_the_model(
+async def test_exception_of_a_function_is_reported_by_its_type_unless_meant_for_the_model(
     real: AgentService,
 ) -> None:
     refused = await call_tool(real, OWN, "own_refuse", why="the room is closed")
@@ -304,7 +304,7 @@ async def test_what_a_function_raises_is_told_by_its_type_unless_it_is_for_the_m
     assert (unwritten.outcome, "cannot be written as JSON" in get_text(unwritten)) == ("lost", True)
 
 
-async def test_a_function_that_takes_too_long_is_lost_and_the_turn_goes_on(
+async def test_function_over_its_time_limit_is_lost_and_the_turn_continues(
     real: AgentService,
 ) -> None:
     spec = FunctionServerSpec(functions=("wait",))
@@ -329,7 +329,7 @@ async def test_a_function_that_takes_too_long_is_lost_and_the_turn_goes_on(
         (b"x" * 2_000, "lost", "answered more than 1000 bytes"),
     ],
 )
-async def test_what_an_endpoint_answers_says_whether_it_may_have_been_done(
+async def test_endpoint_response_decides_whether_a_call_failed_or_is_lost(
     real: AgentService,
     endpoint: ResolverServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -348,7 +348,7 @@ async def test_what_an_endpoint_answers_says_whether_it_may_have_been_done(
     assert again.outcome == ("answered" if outcome == "answered" else "failed")
 
 
-async def test_an_endpoint_is_not_called_with_arguments_that_break_its_schema_or_if_it_is_gone(
+async def test_endpoint_with_invalid_arguments_is_not_called_and_unreachable_one_fails(
     real: AgentService, endpoint: ResolverServer
 ) -> None:
     before = len(endpoint.requests)
@@ -375,7 +375,7 @@ async def test_an_endpoint_is_not_called_with_arguments_that_break_its_schema_or
         ),
     ],
 )
-async def test_a_tool_that_cannot_be_used_fails_the_turn_at_once_and_says_why(
+async def test_unusable_tool_fails_the_turn_at_once_with_its_reason(
     real: AgentService, servers: dict[str, Any], line: str
 ) -> None:
     session = await real.open_session(build_loop_blueprint(tools={"servers": servers}))
@@ -386,7 +386,7 @@ async def test_a_tool_that_cannot_be_used_fails_the_turn_at_once_and_says_why(
     assert line in ended.fault.detail.splitlines()[-1]
 
 
-async def test_a_function_that_no_package_registers_opens_no_session(real: AgentService) -> None:
+async def test_session_with_unregistered_function_is_refused_at_opening(real: AgentService) -> None:
     kind = build_loop_blueprint(tools={"servers": {"own": {"functions": ["lok"]}}})
     (real.folder / kind.blueprint).mkdir(exist_ok=True)
     with pytest.raises(AssertionError, match="unknown-tool"):
@@ -405,7 +405,7 @@ def build_stock_room() -> Blueprint:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_function_that_only_its_first_run_may_do_never_runs_twice_after_a_crash(
+async def test_function_that_checks_for_its_first_run_never_runs_twice_after_a_crash(
     when: Literal["before", "after"],
 ) -> None:
     outcomes, repeated = Counter[str](), 0

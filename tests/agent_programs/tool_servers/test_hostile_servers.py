@@ -49,12 +49,14 @@ async def wait_for_exit(pid: int) -> None:
             await asyncio.sleep(POLL_INTERVAL)
 
 
-async def test_nothing_is_looked_at_by_the_schema_of_a_stranger(servers: McpToolServers) -> None:
+async def test_results_are_not_validated_against_schemas_of_the_server(
+    servers: McpToolServers,
+) -> None:
     assert (await call_tool(servers, "slow")).text == '{"a":"' + "a" * 40 + '!"}'
     assert int((await call_tool(servers, "texts")).text)
 
 
-async def test_a_server_that_is_given_up_ends_and_so_does_what_it_says(
+async def test_abandoned_server_process_exits_despite_endless_output(
     servers: McpToolServers,
 ) -> None:
     pid = int((await call_tool(servers, "who")).text)
@@ -65,7 +67,7 @@ async def test_a_server_that_is_given_up_ends_and_so_does_what_it_says(
         await wait_for_exit(pid)
 
 
-async def test_bytes_and_arguments_that_are_no_text_spoil_nothing_but_themselves(
+async def test_undecodable_bytes_and_arguments_affect_only_their_own_call(
     servers: McpToolServers,
 ) -> None:
     who = await call_tool(servers, "who")
@@ -74,13 +76,13 @@ async def test_bytes_and_arguments_that_are_no_text_spoil_nothing_but_themselves
         assert await servers.call_tool("hostile", HOSTILE, "who", {"what": "\ud800"}) == who
 
 
-async def test_a_deep_result_is_text_that_is_condensed_as_text(servers: McpToolServers) -> None:
+async def test_deeply_nested_result_is_condensed_as_text(servers: McpToolServers) -> None:
     deep = await call_tool(servers, "deep")
     assert deep.text == '{"a":' + "[" * 150 + "]" * 150 + "}"
     assert parse_members(deep.text) is None
 
 
-async def test_what_a_connection_broke_by_is_in_no_log(
+async def test_arguments_that_break_a_connection_are_not_logged(
     servers: McpToolServers, caplog: pytest.LogCaptureFixture
 ) -> None:
     program = ServerProgram(HOSTILE.command)
@@ -93,7 +95,7 @@ async def test_what_a_connection_broke_by_is_in_no_log(
     assert not caplog.records
 
 
-async def test_a_refusal_by_the_code_of_a_closed_connection_is_told_as_it_was_said(
+async def test_tool_error_with_the_code_of_a_closed_connection_keeps_its_message(
     servers: McpToolServers,
 ) -> None:
     who = await call_tool(servers, "who")
@@ -102,7 +104,7 @@ async def test_a_refusal_by_the_code_of_a_closed_connection_is_told_as_it_was_sa
     assert await call_tool(servers, "who") == who
 
 
-async def test_of_many_servers_those_that_were_not_used_for_longest_are_let_go_of(
+async def test_least_recently_used_servers_are_closed_above_the_connection_limit(
     servers: McpToolServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp_servers, "MAX_CONNECTIONS", 2)

@@ -34,7 +34,7 @@ async def call_tool(servers: McpToolServers, tool: str, **arguments: str) -> str
     return (await servers.call_tool("small", SMALL, tool, arguments)).text
 
 
-async def test_a_server_that_hangs_is_given_up_and_the_next_call_has_another(
+async def test_hung_server_is_replaced_at_the_next_call(
     servers: McpToolServers,
 ) -> None:
     first = await call_tool(servers, "who")
@@ -46,7 +46,7 @@ async def test_a_server_that_hangs_is_given_up_and_the_next_call_has_another(
     assert await call_tool(servers, "who") == second
 
 
-async def test_a_server_that_dies_is_started_again_at_the_next_call(
+async def test_dead_server_is_restarted_at_the_next_call(
     servers: McpToolServers,
 ) -> None:
     first = await call_tool(servers, "who")
@@ -58,7 +58,7 @@ async def test_a_server_that_dies_is_started_again_at_the_next_call(
     assert await call_tool(servers, "who") not in {first, second}
 
 
-async def test_whoever_waits_on_a_server_is_not_cut_off_by_those_who_find_it_hung(
+async def test_pending_call_is_not_interrupted_by_other_calls_to_its_server(
     servers: McpToolServers, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
@@ -72,7 +72,7 @@ async def test_whoever_waits_on_a_server_is_not_cut_off_by_those_who_find_it_hun
         await waiting
 
 
-async def test_programs_end_when_the_worker_takes_leave_of_them() -> None:
+async def test_server_programs_exit_when_the_worker_closes() -> None:
     servers = McpToolServers()
     pid = int(await call_tool(servers, "who"))
     await servers.close()
@@ -80,7 +80,7 @@ async def test_programs_end_when_the_worker_takes_leave_of_them() -> None:
         os.kill(pid, 0)
 
 
-async def test_new_sessions_ask_a_server_what_it_has_once_a_minute() -> None:
+async def test_tool_list_of_a_server_is_requested_once_per_cache_period() -> None:
     servers, eager = McpToolServers(), McpToolServers(cache_seconds=0)
     for each, expected in ((servers, "1"), (eager, "2")):
         assert await each.list_offers("small", SMALL) == await each.list_offers("small", SMALL)
@@ -88,11 +88,11 @@ async def test_new_sessions_ask_a_server_what_it_has_once_a_minute() -> None:
         await each.close()
 
 
-async def test_a_server_says_which_of_its_tools_may_run_again(servers: McpToolServers) -> None:
+async def test_server_declares_which_of_its_tools_are_idempotent(servers: McpToolServers) -> None:
     offers = await servers.list_offers("small", SMALL)
     assert {offer.tool for offer in offers if offer.idempotent} == {"who", "listed"}
 
 
-async def test_a_program_that_is_nowhere_cannot_be_asked(servers: McpToolServers) -> None:
+async def test_missing_program_fails_with_tools_not_started(servers: McpToolServers) -> None:
     with pytest.raises(ToolServerFailure, match="tools_not_started: gone: there is no program"):
         await servers.list_offers("gone", LocalServerSpec(command=("no-such-program",)))

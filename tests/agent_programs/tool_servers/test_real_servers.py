@@ -61,18 +61,20 @@ async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ClockS
 
 def answer_with_plan(*goals: str) -> ModelAnswer:
     """Return a plan of steps that may call any tool."""
-    return ModelAnswer((json.dumps({"steps": [{"goal": goal} for goal in goals]}),))
+    return ModelAnswer(tokens=(json.dumps({"steps": [{"goal": goal} for goal in goals]}),))
 
 
 def answer_with_time_call(zone: str) -> ModelAnswer:
     """Return an answer that requests the time of a zone."""
     tool_request = ("time_get_current_time", json.dumps({"timezone": zone}))
-    return ModelAnswer((), finish="tool_calls", tool_calls=(tool_request,))
+    return ModelAnswer(tokens=(), finish="tool_calls", tool_calls=(tool_request,))
 
 
 @pytest.mark.slow("real tool servers start")
-async def test_a_tool_of_a_real_server_is_discovered_run_and_told_of(shop: ClockService) -> None:
-    reply = ModelAnswer(("It is ", "late."))
+async def test_tool_of_a_real_server_is_discovered_run_and_included_in_prompts(
+    shop: ClockService,
+) -> None:
+    reply = ModelAnswer(tokens=("It is ", "late."))
     session = await shop.submit_turn(
         answer_with_plan("Look at the clock."), answer_with_time_call("Europe/Vilnius"), reply
     )
@@ -92,23 +94,25 @@ async def test_a_tool_of_a_real_server_is_discovered_run_and_told_of(shop: Clock
     assert [tool["function"]["name"] for tool in prompts[1]["tools"]] == ["time_get_current_time"]
 
 
-async def test_what_a_server_calls_an_error_is_told_to_the_model(shop: ClockService) -> None:
+async def test_tool_error_of_the_server_is_returned_to_the_model(shop: ClockService) -> None:
     session = await shop.submit_turn(
         answer_with_plan("Look."),
         answer_with_time_call("Nowhere/Land"),
-        ModelAnswer(("I cannot say.",)),
+        ModelAnswer(tokens=("I cannot say.",)),
     )
     (returned,) = await shop.load_events(session, ToolReturned)
     assert returned.outcome == "failed"
     assert "Nowhere/Land" in returned.text.text
 
 
-async def test_whoever_watches_sees_the_reply_and_nothing_of_how_it_was_come_by(
+async def test_turn_stream_contains_the_reply_but_no_hidden_calls(
     shop: ClockService,
 ) -> None:
     session = await shop.up.service.open_session("clockmaker")
     shop.provider.queue_behaviours(
-        answer_with_plan("Look."), answer_with_time_call("UTC"), ModelAnswer(("It is ", "noon."))
+        answer_with_plan("Look."),
+        answer_with_time_call("UTC"),
+        ModelAnswer(tokens=("It is ", "noon.")),
     )
     turn = await shop.up.service.submit_turn(session, "What time is it?")
     async with shop.up.service.watch_turn(session, turn) as answer:
@@ -118,9 +122,9 @@ async def test_whoever_watches_sees_the_reply_and_nothing_of_how_it_was_come_by(
     assert "".join(each.json["text"] for each in reply_events[:2]) == "It is noon."
 
 
-async def test_the_rows_know_every_call_of_a_turn(shop: ClockService) -> None:
+async def test_read_models_contain_every_call_of_a_turn(shop: ClockService) -> None:
     session = await shop.submit_turn(
-        answer_with_plan("Look."), answer_with_time_call("UTC"), ModelAnswer(("Noon.",))
+        answer_with_plan("Look."), answer_with_time_call("UTC"), ModelAnswer(tokens=("Noon.",))
     )
     calls = await shop.up.service.list_calls(session)
     assert [(each["call"], each["kind"]) for each in calls] == [

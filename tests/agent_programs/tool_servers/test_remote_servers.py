@@ -100,7 +100,7 @@ async def run_tool_turn(
     return returned
 
 
-async def test_a_result_comes_back_and_a_long_one_is_told_by_its_columns(
+async def test_short_result_is_kept_and_long_one_is_condensed_to_its_columns(
     far: RemoteToolServer, servers: McpToolServers
 ) -> None:
     short = await run_tool_turn(far, servers, 'rows {"count": 2}')
@@ -114,7 +114,7 @@ def format_result(returned: ToolReturned) -> str:
     return json.dumps(returned.model_dump()["text"])
 
 
-async def test_a_tool_that_raises_has_failed_and_the_server_is_asked_again(
+async def test_failed_tool_is_recorded_and_its_server_is_called_again(
     far: RemoteToolServer, servers: McpToolServers
 ) -> None:
     failed = await run_tool_turn(far, servers, 'fail {"why": "no stock"}')
@@ -123,7 +123,7 @@ async def test_a_tool_that_raises_has_failed_and_the_server_is_asked_again(
     assert (await run_tool_turn(far, servers, 'rows {"count": 1}')).outcome == "answered"
 
 
-async def test_a_tool_that_takes_too_long_is_lost_and_the_turn_goes_on(
+async def test_tool_over_its_time_limit_is_lost_and_the_turn_continues(
     far: RemoteToolServer, servers: McpToolServers
 ) -> None:
     await servers.list_offers("far", far.spec)  # or the connection would count as the tool's time
@@ -133,7 +133,7 @@ async def test_a_tool_that_takes_too_long_is_lost_and_the_turn_goes_on(
 
 
 @pytest.mark.slow("real tool servers start")
-async def test_a_tool_whose_server_is_killed_while_it_runs_is_lost(
+async def test_tool_is_lost_if_its_server_is_killed_while_it_runs(
     far: RemoteToolServer, servers: McpToolServers, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
@@ -152,7 +152,7 @@ async def test_a_tool_whose_server_is_killed_while_it_runs_is_lost(
     ("code", "outcome"),
     [(INTERNAL_ERROR, "lost"), (PARSE_ERROR, "lost"), (INVALID_PARAMS, "failed")],
 )
-async def test_after_some_errors_nobody_knows_whether_it_was_done(
+async def test_error_code_of_the_server_decides_whether_a_tool_failed_or_is_lost(
     far: RemoteToolServer, servers: McpToolServers, code: int, outcome: str
 ) -> None:
     # A gateway that answers 502 in the midst of a tool is told by the package as an internal error
@@ -161,7 +161,7 @@ async def test_after_some_errors_nobody_knows_whether_it_was_done(
     assert f"{outcome}: no" in format_result(refused)
 
 
-async def test_a_result_of_too_many_bytes_is_not_taken_and_the_tool_was_done_all_the_same(
+async def test_result_over_the_byte_limit_is_discarded_but_the_tool_counts_as_done(
     far: RemoteToolServer, servers: McpToolServers
 ) -> None:
     done = await run_tool_turn(far, servers, 'rows {"count": 500}', most_bytes=1_000)
@@ -171,7 +171,7 @@ async def test_a_result_of_too_many_bytes_is_not_taken_and_the_tool_was_done_all
 
 
 @pytest.mark.slow("real tool servers start")
-async def test_a_server_that_is_gone_cannot_be_asked_and_one_that_is_back_can(
+async def test_stopped_server_fails_calls_and_restarted_server_answers_them(
     far: RemoteToolServer, servers: McpToolServers
 ) -> None:
     await servers.list_offers("far", far.spec)

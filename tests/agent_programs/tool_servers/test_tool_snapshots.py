@@ -33,7 +33,7 @@ class CountingBlobs:
         raise NotImplementedError
 
 
-async def test_u14_a_profile_is_written_once_for_each_schema_of_its_tools() -> None:
+async def test_u14_tool_catalog_is_stored_once_per_tenant_until_a_schema_changes() -> None:
     shop, blobs, pinning, spec = (
         FakeToolServer(),
         CountingBlobs(),
@@ -43,7 +43,11 @@ async def test_u14_a_profile_is_written_once_for_each_schema_of_its_tools() -> N
     assert spec
 
     async def pinned(tenant: str, profile: str) -> Digest:
-        return (await pinning.snapshot_tools(shop, blobs, tenant, profile, spec)).digest
+        return (
+            await pinning.snapshot_tools(
+                servers=shop, blobs=blobs, tenant=tenant, profile=profile, spec=spec
+            )
+        ).digest
 
     first = await pinned("t", "agent")
     written = len(blobs.put_so_far)
@@ -51,8 +55,10 @@ async def test_u14_a_profile_is_written_once_for_each_schema_of_its_tools() -> N
     assert len(blobs.put_so_far) == written
     await pinned("other", "agent")
     assert len(blobs.put_so_far) == 2 * written
-    shop.extra_offers = (ToolOffer("saw", "Saws.", {"type": "object"}),)
+    shop.extra_offers = (ToolOffer(tool="saw", description="Saws.", schema={"type": "object"}),)
     changed = await pinned("t", "agent")
     assert changed != first
-    shop.extra_offers = (ToolOffer("saw", "Saws wood.", {"type": "object"}),)
+    shop.extra_offers = (
+        ToolOffer(tool="saw", description="Saws wood.", schema={"type": "object"}),
+    )
     assert await pinned("t", "agent") not in {first, changed}

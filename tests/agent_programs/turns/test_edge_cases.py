@@ -42,7 +42,7 @@ def list_log_levels(log_lines: Said, event: str) -> list[str]:
     return [line["log_level"] for line in log_lines if line["event"] == event]
 
 
-async def test_u29_a_result_beyond_the_limits_is_told_by_its_columns_and_said_as_information(
+async def test_u29_oversized_result_is_condensed_to_columns_and_logged_as_info(
     platform: AgentService,
 ) -> None:
     platform.shop.result_text = json.dumps([{"id": n, "name": f"thing {n}"} for n in range(1_000)])
@@ -57,25 +57,25 @@ async def test_u29_a_result_beyond_the_limits_is_told_by_its_columns_and_said_as
     (returned,) = await platform.load_events(session, ToolReturned)
     assert returned.treatment == "condensed"
     assert "columns id, name" in platform.get_request_texts(2)[0]
-    assert list_log_levels(log_lines, "result-distilled") == ["info"]
+    assert list_log_levels(log_lines, "tool-result-condensed") == ["info"]
 
 
-async def test_u29_a_reply_that_was_cut_short_stands_as_it_is_with_a_warning(
+async def test_u29_truncated_reply_is_kept_and_logged_as_warning(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_plain_blueprint())
     with capture_logs() as log_lines:
         await platform.complete_turn(
-            session, ModelAnswer(("Once upon",), finish="length"), text="Tell me."
+            session, ModelAnswer(tokens=("Once upon",), finish="length"), text="Tell me."
         )
     (reply,) = await platform.load_events(session, TurnCompleted)
     assert reply.finish == "length"
     await platform.complete_turn(session, answer_with_text("a time."), text="Go on.")
     assert platform.get_request_texts(1)[1:] == ["Tell me.", "Once upon", "Go on."]
-    assert list_log_levels(log_lines, "answer-cut-short") == ["warning"]
+    assert list_log_levels(log_lines, "answer-truncated") == ["warning"]
 
 
-async def test_u29_malformed_json_is_mended_quietly_or_an_error_and_asked_for_again(
+async def test_u29_malformed_json_is_repaired_at_debug_level_or_logged_as_error_and_retried(
     platform: AgentService,
 ) -> None:
     session, mended = (
@@ -89,10 +89,10 @@ async def test_u29_malformed_json_is_mended_quietly_or_an_error_and_asked_for_ag
     (plan, _) = await platform.load_events(session, CallCompleted)
     assert plan.repairs == ("taken out of a block of code",)
     assert list_log_levels(log_lines, "answer-malformed") == ["error"]
-    assert list_log_levels(log_lines, "answer-mended") == ["debug"]
+    assert list_log_levels(log_lines, "answer-repaired") == ["debug"]
 
 
-async def test_u29_a_session_that_cannot_be_read_stops_alone_with_an_error(
+async def test_u29_unreadable_session_stops_alone_and_is_logged_as_error(
     platform: AgentService,
 ) -> None:
     bad, good = (
@@ -120,7 +120,7 @@ async def test_u29_a_session_that_cannot_be_read_stops_alone_with_an_error(
     platform.opened_sessions.remove(bad)
 
 
-async def test_u29_what_is_kept_beside_the_log_is_thrown_away_with_an_error_and_made_anew(
+async def test_u29_invalid_snapshot_is_discarded_with_an_error_and_rebuilt_from_the_log(
     platform: AgentService,
 ) -> None:
     # The seed loses a collection that it retrieves from; what can be lost like that is a snapshot
@@ -139,13 +139,16 @@ async def test_u29_what_is_kept_beside_the_log_is_thrown_away_with_an_error_and_
     assert list_log_levels(log_lines, "snapshot-discarded") == ["error"]
 
 
-async def test_u29_a_rate_limit_is_waited_for_with_a_warning_each_time(
+async def test_u29_rate_limit_is_retried_with_a_warning_for_each_attempt(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_plain_blueprint())
     with capture_logs() as log_lines:
         await platform.complete_turn(
-            session, ModelRefusal(429), ModelRefusal(429), answer_with_text("At last.")
+            session,
+            ModelRefusal(status=429),
+            ModelRefusal(status=429),
+            answer_with_text("At last."),
         )
     faults = [
         each.fault for each in await platform.load_events(session, AttemptEnded) if each.fault
@@ -154,11 +157,11 @@ async def test_u29_a_rate_limit_is_waited_for_with_a_warning_each_time(
     assert list_log_levels(log_lines, "attempt-failed") == ["warning"] * 2
 
 
-async def test_a_refusal_that_ends_the_turn_is_an_error_in_the_log_that_names_model_and_reason(
+async def test_refusal_that_ends_the_turn_is_logged_as_error_with_model_and_reason(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_plain_blueprint())
-    platform.provider.queue_behaviours(ModelRefusal(401))
+    platform.provider.queue_behaviours(ModelRefusal(status=401))
     with capture_logs() as log_lines:
         assert (await platform.submit_turn(session))["status"] == "failed"
     (line,) = [each for each in log_lines if each["event"] == "attempt-failed"]
@@ -168,7 +171,7 @@ async def test_a_refusal_that_ends_the_turn_is_an_error_in_the_log_that_names_mo
     assert line["model"] in {each["model"] for each in await platform.list_calls(session)}
 
 
-async def test_u29_a_turn_that_is_off_is_left_out_of_a_prompt_with_a_word_for_who_debugs(
+async def test_u29_excluded_turn_is_left_out_of_the_prompt_and_logged_at_debug(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_plain_blueprint())
@@ -177,5 +180,5 @@ async def test_u29_a_turn_that_is_off_is_left_out_of_a_prompt_with_a_word_for_wh
     with capture_logs() as log_lines:
         await platform.complete_turn(session, answer_with_text("Two."), text="Second.")
     assert platform.get_request_texts(1)[1:] == ["Second."]
-    (line,) = [each for each in log_lines if each["event"] == "left-out"]
+    (line,) = [each for each in log_lines if each["event"] == "prompt-parts-excluded"]
     assert (line["log_level"], line["rules"]) == ("debug", {"excluded": 1})

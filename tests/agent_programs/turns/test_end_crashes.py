@@ -106,10 +106,19 @@ def build_answerer() -> Blueprint:
 def ask_transition() -> list[ScriptStep]:
     """Return a script in which the model replies and asks to end the phase."""
     wish = ModelToolCall("c1", TRANSITION_TOOL, '{"signal": "understood"}')
-    return ["Well done.", FinishedAnswer("tool_calls", (wish,), USAGE, "puppet/one", None)]
+    return [
+        "Well done.",
+        FinishedAnswer(
+            finish_reason="tool_calls",
+            tool_calls=(wish,),
+            usage=USAGE,
+            model="puppet/one",
+            response_id=None,
+        ),
+    ]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AttemptKeyedModel(PuppetModel):
     """A model whose answer depends on the prompt, and on how often it was asked before."""
 
@@ -129,7 +138,7 @@ class AttemptKeyedModel(PuppetModel):
             yield each
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CancellingModel(AttemptKeyedModel):
     """A model during whose first answer the turn is cancelled; it says no more."""
 
@@ -146,7 +155,7 @@ class CancellingModel(AttemptKeyedModel):
                 await asyncio.Event().wait()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnKind:
     """A kind of turns, and what its workers append."""
 
@@ -166,79 +175,86 @@ PATIENT: Final = build_small_blueprint(retries={"base_seconds": 0})
 
 
 KINDS: Final[Mapping[str, TurnKind]] = {
-    "plain": TurnKind((CLAIM, PROMPT, "turn-completed"), PATIENT),
+    "plain": TurnKind(appends=(CLAIM, PROMPT, "turn-completed"), blueprint=PATIENT),
     "queued": TurnKind(
-        (
+        appends=(
             *(CLAIM, PROMPT, "turn-completed turn-released"),
             *(CLAIM, PROMPT, "turn-completed"),
         ),
-        PATIENT,
+        blueprint=PATIENT,
         texts=("One?", "Two?"),
     ),
     "retried": TurnKind(
-        (CLAIM, PROMPT, "attempt-ended attempt-started", "turn-completed"),
-        PATIENT,
-        {"One?": (["We", FAILURE], ["Well."])},
+        appends=(CLAIM, PROMPT, "attempt-ended attempt-started", "turn-completed"),
+        blueprint=PATIENT,
+        answers={"One?": (["We", FAILURE], ["Well."])},
     ),
     "failed": TurnKind(
-        (CLAIM, PROMPT, "attempt-ended turn-failed turn-released", CLAIM, PROMPT, "turn-completed"),
-        build_small_blueprint(retries={"max": 0}),
-        {"One?": [[FAILURE]]},
-        ("One?", "Two?"),
+        appends=(
+            CLAIM,
+            PROMPT,
+            "attempt-ended turn-failed turn-released",
+            CLAIM,
+            PROMPT,
+            "turn-completed",
+        ),
+        blueprint=build_small_blueprint(retries={"max": 0}),
+        answers={"One?": [[FAILURE]]},
+        texts=("One?", "Two?"),
     ),
     "withheld": TurnKind(
-        (
+        appends=(
             *(CLAIM, PROMPT, "call-completed reply-redacted turn-released"),
             *(CLAIM, PROMPT, "turn-completed"),
         ),
-        build_small_blueprint(
+        blueprint=build_small_blueprint(
             safety={"hold_back": "reply", "rules": [{"name": "r", "pattern": "bad"}]}
         ),
-        {"One?": [["That is bad."]]},
-        ("One?", "Two?"),
+        answers={"One?": [["That is bad."]]},
+        texts=("One?", "Two?"),
     ),
     "cancelled": TurnKind(
         # What the attempt cost is tried twice: the first try meets the cancellation on the log.
-        (CLAIM, PROMPT, "attempt-ended", "attempt-ended", CLAIM, PROMPT, "turn-completed"),
-        PATIENT,
+        appends=(CLAIM, PROMPT, "attempt-ended", "attempt-ended", CLAIM, PROMPT, "turn-completed"),
+        blueprint=PATIENT,
         texts=("One?", "Two?"),
         is_cancelled=True,
     ),
     "filtered": TurnKind(
-        (CLAIM, PROMPT, "turn-completed turn-excluded"),
-        PATIENT,
-        {"One?": [["We", build_finish(finish="content_filter")]]},
+        appends=(CLAIM, PROMPT, "turn-completed turn-excluded"),
+        blueprint=PATIENT,
+        answers={"One?": [["We", build_finish(finish="content_filter")]]},
     ),
     "signalled": TurnKind(
-        (
+        appends=(
             *(CLAIM, PROMPT),
             "call-completed tool-called tool-returned turn-completed phase-entered turn-submitted",
             *(CLAIM, PROMPT, "turn-completed phase-entered"),
         ),
-        build_lesson(),
-        {"One?": [ask_transition()]},
+        blueprint=build_lesson(),
+        answers={"One?": [ask_transition()]},
         cartridge=LESSON,
     ),
     "forced": TurnKind(
-        (
+        appends=(
             *(CLAIM, PROMPT, "turn-completed turn-released"),
             *(CLAIM, PROMPT, "turn-completed phase-entered turn-submitted"),
             *(CLAIM, PROMPT, "turn-completed phase-entered"),
         ),
-        build_lesson(),
+        blueprint=build_lesson(),
         texts=("One?", "Two?"),
         cartridge=LESSON,
     ),
     "remembered": TurnKind(
-        (CLAIM, "turn-resolved", PROMPT, "turn-completed"),
-        build_answerer(),
+        appends=(CLAIM, "turn-resolved", PROMPT, "turn-completed"),
+        blueprint=build_answerer(),
         texts=(RISK,),
     ),
     "fallen back": TurnKind(
-        (CLAIM, "turn-resolved", PROMPT, "attempt-ended turn-completed"),
-        build_answerer(),
-        {RISK: [[FAILURE]]},
-        (RISK,),
+        appends=(CLAIM, "turn-resolved", PROMPT, "attempt-ended turn-completed"),
+        blueprint=build_answerer(),
+        answers={RISK: [[FAILURE]]},
+        texts=(RISK,),
     ),
 }
 
@@ -254,7 +270,7 @@ UNCOMPARED: Final = {"answer", "attempt", "spent", "manifest", "digest", "withhe
 """Fields of an attempt, and digests of prompts and withheld replies, which differ by the salt."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RecordingLog(CrashingLog):
     """A crashing log that knows the appends that its worker made or tried."""
 
@@ -270,20 +286,23 @@ class RecordingLog(CrashingLog):
 async def open_session(kind: TurnKind) -> SessionHarness:
     """Open a session of a kind and submit its turns."""
     house = SessionHarness()
-    material = SessionMaterial(kind.blueprint, kind.cartridge or {})
+    material = SessionMaterial(blueprint=kind.blueprint, cartridge=kind.cartridge or {})
     blueprint, cartridge = material.blueprint, None
     if kind.cartridge:
         cartridge = await house.blueprints.store_cartridge(TENANT, kind.cartridge)
     opening = OpenSession(
-        await house.blueprints.store_blueprint(TENANT, blueprint),
-        blueprint.default_profile,
-        compute_history_reach(blueprint),
-        {},
-        cartridge,
-        material.phases,
+        blueprint=await house.blueprints.store_blueprint(TENANT, blueprint),
+        profile=blueprint.default_profile,
+        reach=compute_history_reach(blueprint),
+        attributes={},
+        cartridge=cartridge,
+        phases=material.phases,
     )
     commands: list[Command] = [opening]
-    commands += (SubmitTurn(text, blueprint.policies, material.phases) for text in kind.texts)
+    commands += (
+        SubmitTurn(text=text, policies=blueprint.policies, phases=material.phases)
+        for text in kind.texts
+    )
     for command in commands:
         await house.sessions.handle(TENANT, "s", command, TESTER)
     cancel = partial(house.sessions.handle, TENANT, "s", CancelTurn(1), TESTER)
@@ -300,7 +319,7 @@ async def run_kind(
 ) -> tuple[SessionHarness, RecordingLog]:
     """Let a worker have all turns of a kind until it dies, and another one what is left."""
     house = await open_session(kind)
-    queue, mortal = MemoryQueue(house), RecordingLog(house.log, at, when)
+    queue, mortal = MemoryQueue(house), RecordingLog(log=house.log, fatal=at, when=when)
     working = asyncio.create_task(queue.deliver_all(build_crashing_worker(house, mortal, "w1")))
     dying = asyncio.create_task(mortal.dead.wait())
     await asyncio.wait({working, dying}, return_when=asyncio.FIRST_COMPLETED)
@@ -334,7 +353,7 @@ def count_attempts(house: SessionHarness, kind: type[Any]) -> Counter[tuple[int,
 
 
 @pytest.mark.parametrize("name", KINDS)
-async def test_those_are_the_appends_of_each_kind(name: str) -> None:
+async def test_each_kind_of_turn_end_has_the_expected_appends(name: str) -> None:
     _, log = await run_kind(KINDS[name])
     assert tuple(log.batches) == KINDS[name].appends
 
@@ -343,7 +362,7 @@ _stories_without_crash: dict[str, list[tuple[str, Any]]] = {}
 
 
 @pytest.mark.parametrize(("name", "at", "when"), CASES)
-async def test_the_log_says_what_it_says_without_a_crash(
+async def test_log_after_a_crash_equals_the_log_without_a_crash(
     name: str, at: int, when: Literal["before", "after"]
 ) -> None:
     kind = KINDS[name]

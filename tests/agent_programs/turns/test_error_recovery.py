@@ -44,7 +44,7 @@ def build_recovering_agent() -> Blueprint:
     return build_agent_blueprint(layers=words["layers"], calls=words["calls"])
 
 
-async def test_u16_a_step_whose_tools_all_failed_is_taken_once_more_with_what_failed(
+async def test_u16_step_is_retried_once_with_the_failures_if_all_its_tools_failed(
     platform: AgentService,
 ) -> None:
     platform.shop.failing_tools = ["look"]
@@ -70,7 +70,7 @@ async def test_u16_a_step_whose_tools_all_failed_is_taken_once_more_with_what_fa
     assert [each["event"] for each in again["because"]] == ["tool-returned"]
 
 
-async def test_a_step_that_fails_twice_is_let_be_and_the_reply_is_told() -> None:
+async def test_step_that_fails_twice_is_skipped_and_reply_includes_the_failures() -> None:
     shop = await AgentHarness(kind=build_recovering_agent()).open_session()
     shop.shop.failing_tools = ["look", "look"]
     plan = build_plan_script(("Find it.", ["shop_look"]), ("Pay.", []))
@@ -87,7 +87,7 @@ async def test_a_step_that_fails_twice_is_let_be_and_the_reply_is_told() -> None
     assert len(shop.list_events(TurnCompleted)) == 1
 
 
-async def test_the_next_step_that_fails_has_its_own_second_try() -> None:
+async def test_each_failing_step_has_its_own_retry() -> None:
     shop = await AgentHarness().open_session()
     shop.shop.failing_tools = ["look", "pay"]
     plan = build_plan_script(("Find it.", []), ("Pay.", []))
@@ -97,7 +97,7 @@ async def test_the_next_step_that_fails_has_its_own_second_try() -> None:
     assert [each.step for each in shop.list_events(ToolCalled)] == [1, 1, 2, 2]
 
 
-async def test_one_tool_that_did_its_work_is_enough() -> None:
+async def test_step_with_one_successful_tool_is_not_retried() -> None:
     shop = await AgentHarness().open_session()
     shop.shop.failing_tools = ["pay"]
     await shop.run_turn(
@@ -127,7 +127,7 @@ async def run_failing_step(error: Exception, tool: tuple[str, str], *, taken: in
 
 
 @pytest.mark.parametrize("error", BROKEN_OFF, ids=["too slow", "broken off"])
-async def test_a_tool_that_may_have_been_done_and_may_not_run_again_is_lost(
+async def test_non_idempotent_tool_with_unknown_outcome_is_lost(
     error: Exception,
 ) -> None:
     shop = await run_failing_step(error, PAY, taken=1)
@@ -139,7 +139,7 @@ async def test_a_tool_that_may_have_been_done_and_may_not_run_again_is_lost(
 
 
 @pytest.mark.parametrize("error", BROKEN_OFF, ids=["too slow", "broken off"])
-async def test_one_that_may_run_again_has_failed_and_its_step_is_taken_once_more(
+async def test_idempotent_tool_with_unknown_outcome_is_failed_and_its_step_is_retried(
     error: Exception,
 ) -> None:
     shop = await run_failing_step(error, LOOK, taken=2)
@@ -148,7 +148,7 @@ async def test_one_that_may_run_again_has_failed_and_its_step_is_taken_once_more
 
 
 @pytest.mark.parametrize(("tool", "runs"), [(PAY, ["pay"]), (LOOK, ["look", "look"])])
-async def test_what_gave_too_much_is_asked_for_once_more_only_if_it_may_run_again(
+async def test_oversized_result_is_requested_again_only_if_the_tool_is_idempotent(
     tool: tuple[str, str], runs: list[str]
 ) -> None:
     servers = {"shop": {"command": ["shop"], "idempotent": ["look"]}}
@@ -164,13 +164,13 @@ async def test_what_gave_too_much_is_asked_for_once_more_only_if_it_may_run_agai
     )
 
 
-async def test_one_whose_server_is_not_reached_has_failed_since_nothing_was_asked() -> None:
+async def test_unreachable_server_fails_the_tool_and_its_step_is_retried() -> None:
     shop = await run_failing_step(UNREACHABLE, PAY, taken=2)
     assert [each.outcome for each in shop.list_events(ToolReturned)] == ["failed", "failed"]
     assert "may have been done" not in shop.get_request_texts(2)[0]
 
 
-async def test_what_may_have_been_done_is_not_done_again() -> None:
+async def test_tool_with_unknown_outcome_is_not_repeated_after_takeover() -> None:
     shop, begun = await AgentHarness().open_session(), asyncio.Event()
 
     async def dying() -> None:

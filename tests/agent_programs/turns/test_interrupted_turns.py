@@ -50,7 +50,7 @@ async def list_tool_outcomes(platform: AgentService, session: str) -> list[str]:
     return [each.outcome for each in returned]
 
 
-async def test_u16_a_turn_that_is_cancelled_lets_its_tools_come_back_all_the_same(
+async def test_u16_cancelled_turn_records_an_outcome_for_each_tool(
     platform: AgentService,
 ) -> None:
     session, release = await start_blocked_turn(platform, build_agent_blueprint())
@@ -66,7 +66,7 @@ async def test_u16_a_turn_that_is_cancelled_lets_its_tools_come_back_all_the_sam
     assert platform.get_request_texts(3)[1:] == ["Never mind."]
 
 
-async def test_u16_a_turn_whose_time_is_up_fails_and_its_tools_come_back_all_the_same(
+async def test_u16_turn_past_its_deadline_fails_and_records_tool_outcomes(
     platform: AgentService,
 ) -> None:
     profiles = {
@@ -84,7 +84,7 @@ async def test_u16_a_turn_whose_time_is_up_fails_and_its_tools_come_back_all_the
     )
 
 
-async def test_u16_a_second_turn_waits_until_the_tools_of_the_first_have_come_back(
+async def test_u16_second_turn_waits_until_tools_of_the_first_have_returned(
     platform: AgentService,
 ) -> None:
     session, release = await start_blocked_turn(
@@ -104,7 +104,7 @@ async def test_u16_a_second_turn_waits_until_the_tools_of_the_first_have_come_ba
     assert [each.call for each in attempts] == ["1.1", "1.2", "1.3", "2.1", "2.2"]
 
 
-async def test_u16_a_second_turn_may_interrupt_the_tools_of_the_first(
+async def test_u16_second_turn_can_interrupt_tools_of_the_first(
     platform: AgentService,
 ) -> None:
     policies = {"second_submit": "interrupt", "retries": NOW}
@@ -119,7 +119,7 @@ async def test_u16_a_second_turn_may_interrupt_the_tools_of_the_first(
     assert await list_tool_outcomes(platform, session) == ["lost", "refused"]
 
 
-async def test_u16_a_second_turn_may_be_turned_away(platform: AgentService) -> None:
+async def test_u16_second_turn_can_be_rejected_by_policy(platform: AgentService) -> None:
     session, release = await start_blocked_turn(
         platform, build_agent_blueprint(policies={"second_submit": "reject"})
     )

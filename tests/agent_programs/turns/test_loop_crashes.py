@@ -43,7 +43,9 @@ async def crash_loop(at: int, when: Literal["before", "after"]) -> tuple[AgentHa
 
 @pytest.mark.parametrize("at", range(1, APPENDS + 1))
 @pytest.mark.parametrize("when", WHEN)
-async def test_a_loop_goes_on_where_the_log_ends(at: int, when: Literal["before", "after"]) -> None:
+async def test_loop_resumes_from_the_log_after_a_crash(
+    at: int, when: Literal["before", "after"]
+) -> None:
     shop, died = await crash_loop(at, when)
     assert died
     answered = Counter(each.call for each in shop.list_events(CallCompleted))
@@ -56,13 +58,13 @@ async def test_a_loop_goes_on_where_the_log_ends(at: int, when: Literal["before"
     assert set(came_back.values()) == {1}
 
 
-async def test_those_are_all_the_appends_of_a_loop() -> None:
+async def test_crash_points_cover_every_append_of_a_loop() -> None:
     _, died = await crash_loop(APPENDS + 1, "before")
     assert not died
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_a_payment_that_nobody_saw_end_is_told_to_the_model_as_lost() -> None:
+async def test_payment_with_unknown_outcome_is_reported_to_the_model_as_lost() -> None:
     outcomes = set[str]()
     for at in range(1, APPENDS + 1):
         shop, _ = await crash_loop(at, "after")
@@ -82,7 +84,7 @@ async def crash_approved_loop(
 ) -> tuple[AgentHarness, bool]:
     """Let a worker die in a turn that waits for an approval, and another do what is left."""
     shop = await open_loop(tools=GUARDED_TOOLS)
-    house, mortal = shop.house, CrashingLog(shop.house.log, at, when)
+    house, mortal = shop.house, CrashingLog(log=shop.house.log, fatal=at, when=when)
     house.model = RoundKeyedModel()
     worker = build_crashing_worker(house, mortal, "w1")
     delivery = build_delivery(submitted := await house.submit_turn("Get me a hammer."))
@@ -110,7 +112,7 @@ async def run_until_dead(turn: Coroutine[Any, Any, object], mortal: CrashingLog)
 
 @pytest.mark.parametrize("at", range(1, APPROVED_APPENDS + 1))
 @pytest.mark.parametrize("when", WHEN)
-async def test_an_approved_tool_runs_once_at_most_and_after_its_approval(
+async def test_approved_tool_runs_at_most_once_and_only_after_its_approval(
     at: int, when: Literal["before", "after"]
 ) -> None:
     shop, died = await crash_approved_loop(at, when)
@@ -125,12 +127,12 @@ async def test_an_approved_tool_runs_once_at_most_and_after_its_approval(
     assert came_back == Counter((each.call, each.id) for each in shop.list_events(ToolCalled))
 
 
-async def test_those_are_all_the_appends_of_an_approved_loop() -> None:
+async def test_crash_points_cover_every_append_of_an_approved_loop() -> None:
     _, died = await crash_approved_loop(APPROVED_APPENDS + 1, "before")
     assert not died
 
 
-async def test_a_refused_tool_never_runs_wherever_a_worker_dies() -> None:
+async def test_refused_tool_never_runs_wherever_a_worker_dies() -> None:
     for at in range(1, APPROVED_APPENDS):
         shop, died = await crash_approved_loop(at, "after", "refuse")
         assert died

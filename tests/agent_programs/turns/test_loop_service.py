@@ -26,7 +26,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 LOOK = answer_with_tool_calls(("shop_look", {"what": "hammer"}), ("shop_look", {"what": "nail"}))
 
 
-async def test_the_prompt_of_a_round_is_shown_as_it_was_sent(platform: AgentService) -> None:
+async def test_prompt_of_a_tool_round_is_shown_as_it_was_sent(platform: AgentService) -> None:
     session = await platform.open_session(build_loop_blueprint())
     await platform.complete_turn(session, LOOK, answer_with_text("Three of each."))
     prompt = await platform.fetch_prompt(session, "1.2")
@@ -37,7 +37,7 @@ async def test_the_prompt_of_a_round_is_shown_as_it_was_sent(platform: AgentServ
     assert [each["role"] for each in sent] == ["system", "user", "assistant", "tool", "tool"]
 
 
-async def test_a_chat_whose_call_offers_all_tools_calls_them_until_it_answers(
+async def test_chat_profile_with_a_call_that_offers_all_tools_runs_as_a_loop(
     platform: AgentService,
 ) -> None:
     profiles = {
@@ -58,14 +58,14 @@ async def test_a_chat_whose_call_offers_all_tools_calls_them_until_it_answers(
     assert [len(tools) for tools in platform.list_offered_tools()] == [2, 2, 0]
 
 
-async def test_watchers_of_a_loop_get_the_text_of_a_round_and_then_the_reply_anew(
+async def test_loop_stream_sends_text_of_a_round_then_resets_and_sends_the_reply(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_loop_blueprint())
     seen = asyncio.Event()
     platform.shop.during_call = seen.wait
     called = (("shop_look", json.dumps({"what": "hammer"})),)
-    begun = ModelAnswer(("Let me ", "look."), finish="tool_calls", tool_calls=called)
+    begun = ModelAnswer(tokens=("Let me ", "look."), finish="tool_calls", tool_calls=called)
     platform.provider.queue_behaviours(begun, answer_with_text("There are ", "three."))
     await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "Hammers?"})
     story = list[str]()
@@ -79,7 +79,7 @@ async def test_watchers_of_a_loop_get_the_text_of_a_round_and_then_the_reply_ane
     )
 
 
-async def test_long_results_of_a_loop_are_shortened_where_they_have_no_room(
+async def test_long_results_of_a_loop_are_condensed_if_they_do_not_fit(
     platform: AgentService,
 ) -> None:
     ladder = [
@@ -107,7 +107,7 @@ def build_calls() -> dict[str, Any]:
     return {"converse": {"messages": messages, "tools": ["all"]}}
 
 
-async def test_only_the_reply_of_a_loop_must_have_its_form(platform: AgentService) -> None:
+async def test_only_the_final_reply_of_a_loop_must_match_the_schema(platform: AgentService) -> None:
     schema = {"type": "object", "properties": {"stock": {"type": "integer"}}, "required": ["stock"]}
     calls = {"converse": {**build_calls()["converse"], "output": {"schema": schema}}}
     session = await platform.open_session(build_loop_blueprint(calls=calls))
@@ -115,7 +115,7 @@ async def test_only_the_reply_of_a_loop_must_have_its_form(platform: AgentServic
     assert turn["reply"] == '{"stock": 3}'
 
 
-async def test_later_turns_may_show_what_the_tools_of_a_loop_gave(platform: AgentService) -> None:
+async def test_later_turns_can_include_tool_results_of_a_loop(platform: AgentService) -> None:
     calls = build_calls()
     kind = build_loop_blueprint(calls=calls, history={"recent": {"of": "work"}})
     session = await platform.open_session(kind)
@@ -126,7 +126,7 @@ async def test_later_turns_may_show_what_the_tools_of_a_loop_gave(platform: Agen
     assert earlier["content"].endswith("Three of each.")
 
 
-async def test_a_cancelled_loop_says_what_became_of_its_tools(platform: AgentService) -> None:
+async def test_cancelled_loop_records_an_outcome_for_each_tool(platform: AgentService) -> None:
     session = await platform.open_session(build_loop_blueprint())
 
     async def cancel() -> None:
@@ -139,7 +139,7 @@ async def test_a_cancelled_loop_says_what_became_of_its_tools(platform: AgentSer
     assert names.count("tool-called") == names.count("tool-returned") == 2
 
 
-async def test_the_difference_between_two_rounds_is_the_calls_and_their_results(
+async def test_diff_of_two_rounds_shows_tool_calls_and_results(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_loop_blueprint())
@@ -170,7 +170,7 @@ async def test_the_difference_between_two_rounds_is_the_calls_and_their_results(
         ),
     ],
 )
-async def test_a_loop_that_could_not_run_is_refused(
+async def test_blueprint_check_rejects_a_loop_that_cannot_run(
     changes: dict[str, Any], where: tuple[str, ...], what: str
 ) -> None:
     (found,) = check_blueprint(build_loop_blueprint(**changes))

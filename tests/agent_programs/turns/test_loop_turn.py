@@ -28,7 +28,7 @@ from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall
 
 
-def test_a_loop_is_a_sound_blueprint() -> None:
+def test_loop_blueprint_is_valid() -> None:
     assert [*check_blueprint(build_loop_blueprint())] == []
 
 
@@ -54,13 +54,19 @@ async def test_tools_are_called_in_rounds_until_the_model_answers() -> None:
     assert [each["role"] for each in first.messages] == ["system", "user"]
 
 
-async def test_every_call_of_a_tool_is_followed_by_its_result() -> None:
+async def test_every_tool_call_in_a_prompt_is_followed_by_its_result() -> None:
     shop = await open_loop()
     calls = (
         ModelToolCall("a", "shop_look", '{"what": "hammer"}'),
         ModelToolCall("b", "shop_look", '{"what": "nail"}'),
     )
-    answer = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
+    answer = FinishedAnswer(
+        finish_reason="tool_calls",
+        tool_calls=calls,
+        usage=USAGE,
+        model="puppet/one",
+        response_id=None,
+    )
     shop.shop.results = ["3 in stock", "line one\nline two"]
     await shop.run_turn(["Let me look.", answer], ["There are three."])
     assert [*shop.house.model.requests[1].messages[2:]] == [
@@ -81,7 +87,7 @@ def build_call(id: str, tool: str, arguments: str) -> dict[str, JsonValue]:
     return {"id": id, "type": "function", "function": {"name": tool, "arguments": arguments}}
 
 
-async def test_reads_of_one_answer_run_at_the_same_time_and_payments_one_after_the_other() -> None:
+async def test_idempotent_tools_of_one_answer_run_concurrently_and_others_sequentially() -> None:
     shop = await open_loop()
     running, most = Counter[str](), Counter[str]()
 
@@ -100,8 +106,10 @@ async def test_reads_of_one_answer_run_at_the_same_time_and_payments_one_after_t
     assert [tool for tool, _ in shop.shop.tool_calls] == ["look", "look", "pay", "pay"]
 
 
-async def test_a_server_may_say_that_a_tool_only_reads() -> None:
-    peek = ToolOffer("peek", "Looks again.", {"type": "object"}, idempotent=True)
+async def test_server_can_declare_a_tool_as_idempotent() -> None:
+    peek = ToolOffer(
+        tool="peek", description="Looks again.", schema={"type": "object"}, idempotent=True
+    )
     shop = await open_loop(FakeToolServer(extra_offers=(peek,)))
     await shop.run_turn(["Hello."])
     (taken,) = shop.list_events(ToolsSnapshotted)
@@ -110,14 +118,14 @@ async def test_a_server_may_say_that_a_tool_only_reads() -> None:
     }
 
 
-async def test_an_answer_without_words_has_no_content_beside_its_calls() -> None:
+async def test_answer_without_text_has_null_content_beside_its_tool_calls() -> None:
     shop = await open_loop()
     await shop.run_turn(build_tool_script(("shop_look", "{}")), ["Three."])
     assert shop.house.model.requests[1].messages[2]["content"] is None
 
 
 @pytest.mark.parametrize("written", ["", "no JSON", "[1]", '{"what": '])
-async def test_arguments_that_are_no_object_are_sent_back_as_an_empty_one(written: str) -> None:
+async def test_malformed_arguments_are_sent_back_as_an_empty_object(written: str) -> None:
     shop = await open_loop()
     await shop.run_turn(build_tool_script(("shop_look", written)), ["I could not look."])
     message: Any = shop.house.model.requests[1].messages[2]
@@ -126,7 +134,7 @@ async def test_arguments_that_are_no_object_are_sent_back_as_an_empty_one(writte
     assert called.arguments == written
 
 
-async def test_a_tool_that_nobody_offers_is_refused_and_the_model_is_told() -> None:
+async def test_tool_that_was_not_offered_is_refused_with_a_message_to_the_model() -> None:
     shop = await open_loop()
     await shop.run_turn(build_tool_script(("shop_fly", "{}")), ["I cannot fly."])
     (returned,) = shop.list_events(ToolReturned)
@@ -139,7 +147,7 @@ def call_look(name: str) -> list[ScriptStep]:
     return build_tool_script(("shop_look", "{}"), named=f"{name}{{}}")
 
 
-async def test_after_the_last_round_tools_are_refused_and_the_model_is_told() -> None:
+async def test_tools_after_the_last_round_are_refused_with_a_message_to_the_model() -> None:
     shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 2}})
     await shop.run_turn(call_look("a"), call_look("b"), call_look("c"), ["Enough."])
     assert len(shop.shop.tool_calls) == 2
@@ -151,7 +159,7 @@ async def test_after_the_last_round_tools_are_refused_and_the_model_is_told() ->
     assert len(shop.list_events(TurnCompleted)) == 1
 
 
-async def test_a_model_that_calls_tools_in_spite_of_that_fails_the_turn() -> None:
+async def test_model_that_keeps_calling_tools_after_the_last_round_fails_the_turn() -> None:
     shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 1}})
     await shop.run_turn(call_look("a"), call_look("b"), call_look("c"))
     (failed,) = shop.list_events(TurnFailed)
@@ -159,26 +167,38 @@ async def test_a_model_that_calls_tools_in_spite_of_that_fails_the_turn() -> Non
     assert len(shop.shop.tool_calls) == 1
 
 
-async def test_an_answer_beside_tool_calls_is_the_reply_where_no_round_is_left() -> None:
+async def test_text_beside_tool_calls_is_the_reply_if_no_round_is_left() -> None:
     shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 1}})
     calls = (ModelToolCall("d", "shop_look", "{}"),)
-    last = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
+    last = FinishedAnswer(
+        finish_reason="tool_calls",
+        tool_calls=calls,
+        usage=USAGE,
+        model="puppet/one",
+        response_id=None,
+    )
     await shop.run_turn(call_look("a"), call_look("b"), ["Three.", last])
     (reply,) = shop.list_events(TurnCompleted)
     assert reply.text == PlainText(text="Three.")
     assert shop.list_events(ToolReturned)[-1].outcome == "refused"
 
 
-async def test_tool_calls_of_one_id_are_told_apart_beside_a_reply_as_well() -> None:
+async def test_duplicate_tool_call_ids_beside_a_reply_get_distinct_ids() -> None:
     shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 1}})
     calls = (ModelToolCall("d", "shop_look", "{}"), ModelToolCall("d", "shop_pay", "{}"))
-    last = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
+    last = FinishedAnswer(
+        finish_reason="tool_calls",
+        tool_calls=calls,
+        usage=USAGE,
+        model="puppet/one",
+        response_id=None,
+    )
     await shop.run_turn(call_look("a"), call_look("b"), ["Three.", last])
     returned = [each.id for each in shop.list_events(ToolReturned) if each.call == "1.3"]
     assert returned == ["d", "d#2"]
 
 
-async def test_rounds_are_of_one_turn_and_the_next_turn_has_its_own() -> None:
+async def test_tool_rounds_do_not_appear_in_the_next_turn() -> None:
     shop = await open_loop()
     await shop.run_turn(build_tool_script(("shop_look", "{}")), ["Three."])
     await shop.run_turn(["Still three."], text="And now?")
@@ -186,7 +206,7 @@ async def test_rounds_are_of_one_turn_and_the_next_turn_has_its_own() -> None:
     assert roles == ["system", "user", "assistant", "user"]
 
 
-async def test_every_prompt_of_a_loop_names_where_its_rounds_come_from() -> None:
+async def test_every_prompt_of_a_loop_records_the_sources_of_its_rounds() -> None:
     shop = await open_loop()
     await shop.run_turn(build_tool_script(("shop_look", '{"what": "nail"}')), ["Three."])
     parts = shop.list_events(ContextAssembled)[1].manifest.parts
@@ -197,7 +217,7 @@ async def test_every_prompt_of_a_loop_names_where_its_rounds_come_from() -> None
     ]
 
 
-async def test_a_summary_between_two_rounds_leaves_the_rounds_as_they_are() -> None:
+async def test_summary_between_two_rounds_leaves_the_rounds_unchanged() -> None:
     older: list[Any] = [{"history": "older"}, {"user": ["sum_up"]}]
     plain = build_loop_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)
     steps: list[JsonValue] = [

@@ -45,7 +45,7 @@ async def use_adapter(platform: AgentService, adapter: ModelAdapter) -> AsyncGen
 async def play_turns(platform: AgentService) -> str:
     """Play two turns of a shipped blueprint; the model refuses the first call once."""
     session = await platform.open_shipped_session("assistant")
-    busy = ModelRefusal(429, headers={"retry-after": "0"})
+    busy = ModelRefusal(status=429, headers={"retry-after": "0"})
     await platform.complete_turn(session, busy, answer_with_text("At ", "the ford."), text="Where?")
     await platform.complete_turn(session, answer_with_text("At dusk."), text="And when?")
     return session
@@ -67,7 +67,7 @@ def drop_own_values(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.slow("turns of several calls run over HTTP")
-async def test_both_adapters_leave_the_same_record_and_the_direct_one_proves_the_bytes(
+async def test_both_adapters_record_the_same_events_and_the_direct_one_matches_body_digests(
     platform: AgentService,
 ) -> None:
     facts: list[list[tuple[str, dict[str, Any]]]] = []
@@ -86,7 +86,7 @@ async def test_both_adapters_leave_the_same_record_and_the_direct_one_proves_the
         assert prompt["body_digest"] == compute_digest(exchange.raw)
 
 
-async def test_tool_rounds_are_sent_byte_for_byte_as_well(platform: AgentService) -> None:
+async def test_tool_rounds_are_sent_byte_for_byte(platform: AgentService) -> None:
     async with use_adapter(platform, "direct"):
         session = await platform.open_session()
         await platform.complete_turn(session, *TWO_STEP_ANSWERS)
@@ -96,7 +96,7 @@ async def test_tool_rounds_are_sent_byte_for_byte_as_well(platform: AgentService
     assert len(sent) == len(TWO_STEP_ANSWERS)
 
 
-async def test_a_body_that_is_not_the_recorded_one_is_found_by_every_verifier(
+async def test_changed_body_digest_is_detected_by_both_verifiers(
     platform: AgentService,
 ) -> None:
     async with use_adapter(platform, "direct"):

@@ -71,7 +71,7 @@ def find_schema_part(prompt: dict[str, Any]) -> dict[str, Any]:
     return dict(part)
 
 
-async def test_a_model_that_can_is_asked_by_response_format(platform: AgentService) -> None:
+async def test_capable_model_receives_the_schema_as_response_format(platform: AgentService) -> None:
     session = await platform.open_session(build_mood_blueprint())
     await platform.complete_turn(session, answer_with_text(FINE))
     asked = {"name": "reply", "schema": MOOD, "strict": True}
@@ -90,7 +90,7 @@ async def test_a_model_that_can_is_asked_by_response_format(platform: AgentServi
     assert event.parameters == prompt["parameters"]
 
 
-async def test_a_model_that_is_not_known_to_can_is_told_in_its_prompt(
+async def test_model_without_known_support_gets_the_schema_in_its_prompt(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_mood_blueprint(UNKNOWN))
@@ -108,7 +108,7 @@ async def test_a_model_that_is_not_known_to_can_is_told_in_its_prompt(
 
 
 @pytest.mark.parametrize("model", [KNOWN, UNKNOWN])
-async def test_a_preview_and_why_show_which_of_the_two_it_is(
+async def test_preview_and_why_show_how_the_schema_is_requested(
     platform: AgentService, model: str
 ) -> None:
     session = await platform.open_session(build_mood_blueprint(model))
@@ -122,7 +122,7 @@ async def test_a_preview_and_why_show_which_of_the_two_it_is(
     assert [each["event"] for each in origin["by"]] == ["session-opened"]
 
 
-async def test_a_schema_that_strict_mode_forbids_is_sent_without_it(
+async def test_schema_that_strict_mode_forbids_is_sent_without_strict(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_mood_blueprint(schema=LOOSE))
@@ -131,7 +131,7 @@ async def test_a_schema_that_strict_mode_forbids_is_sent_without_it(
     assert platform.bodies[0]["response_format"]["json_schema"] == asked
 
 
-async def test_a_schema_that_is_no_object_is_stated_in_the_prompt(platform: AgentService) -> None:
+async def test_schema_that_is_not_an_object_is_stated_in_the_prompt(platform: AgentService) -> None:
     session = await platform.open_session(build_mood_blueprint(schema={"type": "array"}))
     await platform.complete_turn(session, answer_with_text("[]"))
     assert "response_format" not in platform.bodies[0]
@@ -139,7 +139,7 @@ async def test_a_schema_that_is_no_object_is_stated_in_the_prompt(platform: Agen
     assert (part["role"], part["rule"]) == ("system", "its schema is no object")
 
 
-async def test_a_call_that_offers_tools_states_its_schema_in_the_prompt(
+async def test_call_that_offers_tools_states_its_schema_in_the_prompt(
     platform: AgentService,
 ) -> None:
     messages = [{"user": ["input"]}]
@@ -157,7 +157,7 @@ async def test_a_call_that_offers_tools_states_its_schema_in_the_prompt(
     assert (part["role"], part["rule"]) == ("system", "it offers tools")
 
 
-async def test_a_call_with_a_response_format_of_its_own_is_asked_by_that_alone(
+async def test_call_with_its_own_response_format_sends_that_alone(
     platform: AgentService,
 ) -> None:
     own = {"response_format": {"type": "json_object"}}
@@ -190,11 +190,11 @@ def changing_table(platform: AgentService) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("changing_table")
-async def test_what_was_decided_is_on_the_log_and_a_changed_table_changes_nothing_of_it(
+async def test_recorded_output_request_is_unaffected_by_a_changed_support_table(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_mood_blueprint(UNKNOWN))
-    refusal = ModelRefusal(500)
+    refusal = ModelRefusal(status=500)
     await platform.complete_turn(session, refusal, answer_with_text(FINE))
     assert ["response_format" in body for body in platform.bodies] == [True, True]
     assert len(await platform.load_events(session, ContextAssembled)) == 1
@@ -206,12 +206,12 @@ async def test_what_was_decided_is_on_the_log_and_a_changed_table_changes_nothin
         assert prompt["assembly"]["outcome"] == "reproduced"
 
 
-async def test_a_refused_response_format_has_a_code_and_says_what_to_do(
+async def test_refused_response_format_fails_with_its_own_code_and_a_fix(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_mood_blueprint())
     message = "Invalid schema for response_format 'reply': a secret of the provider"
-    refusal = ModelRefusal(400, message, type="invalid_request_error")
+    refusal = ModelRefusal(status=400, message=message, type="invalid_request_error")
     turn = await platform.submit_turn(session, refusal)
     assert (turn["status"], turn["reason"]) == ("failed", "response_format_refused")
     (ended,) = await platform.load_events(session, AttemptEnded)
@@ -223,26 +223,28 @@ async def test_a_refused_response_format_has_a_code_and_says_what_to_do(
     )
 
 
-async def test_a_refused_response_format_of_the_blueprint_is_for_its_author(
+async def test_refused_response_format_of_the_blueprint_names_the_parameter_to_correct(
     platform: AgentService,
 ) -> None:
     own = {"response_format": {"type": "json_object"}}
     session = await platform.open_session(build_mood_blueprint(parameters=own))
-    await platform.submit_turn(session, ModelRefusal(400, "no response_format here"))
+    await platform.submit_turn(session, ModelRefusal(status=400, message="no response_format here"))
     (ended,) = await platform.load_events(session, AttemptEnded)
     assert ended.fault is not None
     assert ended.fault.detail.endswith("correct `response_format` among the call's `parameters`")
 
 
-async def test_a_refusal_that_only_quotes_the_word_is_a_bad_request(
+async def test_refusal_that_only_quotes_response_format_is_a_bad_request(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_mood_blueprint(UNKNOWN))
-    turn = await platform.submit_turn(session, ModelRefusal(400, "you wrote: response_format"))
+    turn = await platform.submit_turn(
+        session, ModelRefusal(status=400, message="you wrote: response_format")
+    )
     assert turn["reason"] == "bad_request"
 
 
-async def test_the_value_is_in_the_answer_the_history_and_the_end_of_the_stream(
+async def test_structured_value_is_in_answer_history_and_end_of_stream(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_mood_blueprint())
@@ -259,7 +261,7 @@ async def test_the_value_is_in_the_answer_the_history_and_the_end_of_the_stream(
     assert parse_structured_text(event.text) == {"mood": "fine"}
 
 
-async def test_a_redacted_reply_has_no_value(platform: AgentService) -> None:
+async def test_redacted_reply_has_no_structured_value(platform: AgentService) -> None:
     session = await platform.open_session(build_mood_blueprint())
     await platform.complete_turn(session, answer_with_text('{"mood": "gloomy"}'))
     form = {"turn": 1, "reason": "unkind"}
@@ -272,7 +274,7 @@ async def test_a_redacted_reply_has_no_value(platform: AgentService) -> None:
     assert '"structured"' not in events
 
 
-async def test_a_reply_without_a_schema_has_no_value(platform: AgentService) -> None:
+async def test_reply_without_a_schema_has_no_structured_value(platform: AgentService) -> None:
     session = await platform.open_session(build_mood_blueprint(output=None))
     turn = await platform.submit_turn(session, answer_with_text(FINE))
     assert (turn["reply"], turn["output"]) == (FINE, None)

@@ -63,7 +63,7 @@ async def run_lookup_turn(gives: str = "3 in stock") -> AgentHarness:
     return shop
 
 
-async def test_u9_the_plan_is_told_the_last_results_and_skips_the_calls_they_spare(
+async def test_u9_plan_includes_results_of_the_last_turn_and_skips_calls_they_satisfy(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_hydrating_agent())
@@ -87,7 +87,7 @@ async def test_u9_the_plan_is_told_the_last_results_and_skips_the_calls_they_spa
     assert [step["given"] for step in turns[1]["steps"]] == [True]
 
 
-async def test_a_step_that_is_done_is_among_the_results_of_those_behind_it() -> None:
+async def test_step_satisfied_by_prior_result_is_among_the_results_of_later_steps() -> None:
     shop = await run_lookup_turn()
     pay = build_tool_script(("shop_pay", '{"what": "hammer"}'))
     await shop.run_turn(
@@ -104,7 +104,7 @@ async def test_a_step_that_is_done_is_among_the_results_of_those_behind_it() -> 
     assert [tool for tool, _ in shop.shop.tool_calls] == ["look", "pay"]
 
 
-async def test_what_a_later_turn_is_told_in_short_says_by_which_rule() -> None:
+async def test_prior_result_condensed_for_a_later_turn_records_its_rule() -> None:
     shop = await run_lookup_turn("3 in stock, and 4 on their way. " * 40)
     await shop.run_turn(build_plan_script(), ["Three."], text="How many?")
     parts = [each.manifest.parts for each in shop.list_events(ContextAssembled)]
@@ -119,7 +119,7 @@ async def test_what_a_later_turn_is_told_in_short_says_by_which_rule() -> None:
     ]
 
 
-async def test_a_step_that_points_nowhere_is_taken_and_that_is_on_the_record() -> None:
+async def test_step_with_unknown_prior_result_runs_and_is_recorded_as_repair() -> None:
     shop = await run_lookup_turn()
     look = build_tool_script(("shop_look", '{"what": "hammer"}'))
     pay = build_tool_script(("shop_pay", '{"what": "hammer"}'))
@@ -130,7 +130,7 @@ async def test_a_step_that_points_nowhere_is_taken_and_that_is_on_the_record() -
     assert [tool for tool, _ in shop.shop.tool_calls] == ["look", "look", "pay"]
 
 
-async def test_a_long_result_is_told_by_its_shape() -> None:
+async def test_long_prior_result_is_condensed_to_its_columns() -> None:
     rows = [{"id": n, "name": f"thing {n}"} for n in range(40)]
     shop = await run_lookup_turn(json.dumps(rows))
     await shop.run_turn(build_plan_script(), ["So."], text="And?")
@@ -147,7 +147,7 @@ async def test_a_long_result_is_told_by_its_shape() -> None:
         ((ExcludeTurn(1), RestoreTurn(1)), None),
     ],
 )
-async def test_what_later_turns_may_not_be_told_is_told_to_no_plan(
+async def test_prior_results_of_excluded_or_redacted_turns_reach_no_plan(
     commands: tuple[Command, ...], rule: str | None
 ) -> None:
     shop = await run_lookup_turn()
@@ -160,14 +160,14 @@ async def test_what_later_turns_may_not_be_told_is_told_to_no_plan(
     assert (part.rule, part.is_included) == (rule, rule is None)
 
 
-async def test_a_turn_that_gave_nothing_hydrates_nothing() -> None:
+async def test_turn_without_tool_results_provides_no_prior_results() -> None:
     shop = await run_lookup_turn()
     await shop.run_turn(build_plan_script(), ["You are welcome."], text="Thanks.")
     await shop.run_turn(build_plan_script(), ["Yes?"], text="And?")
     assert shop.get_request_texts(5)[0] == "Plan first."
 
 
-async def test_what_a_plan_points_at_is_gone_with_the_turn_it_came_from() -> None:
+async def test_prior_result_leaves_the_turn_if_its_origin_is_excluded_meanwhile() -> None:
     shop = await run_lookup_turn()
     excluding = ExcludeTurn(1)
     shop.shop.during_call = lambda: shop.house.sessions.handle(TENANT, "s", excluding, TESTER)

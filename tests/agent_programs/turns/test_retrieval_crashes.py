@@ -51,7 +51,7 @@ async def open_knowing_session(**settings: Any) -> tuple[AgentHarness, FixedSear
 
 @pytest.mark.parametrize("at", range(1, APPENDS + 1))
 @pytest.mark.parametrize("when", WHEN)
-async def test_a_retrieval_that_is_recorded_is_never_made_again(
+async def test_recorded_retrieval_is_never_repeated(
     at: int, when: Literal["before", "after"]
 ) -> None:
     harness, search = await open_knowing_session()
@@ -64,13 +64,13 @@ async def test_a_retrieval_that_is_recorded_is_never_made_again(
     assert names.index(KnowledgeRetrieved) < names.index(ContextAssembled)
 
 
-async def test_those_are_all_the_appends_of_a_turn_that_retrieves() -> None:
+async def test_crash_points_cover_every_append_of_a_turn_that_retrieves() -> None:
     harness, _ = await open_knowing_session()
     assert not await run_crashing_turn(harness, APPENDS + 1, "before", AnsweringModel)
 
 
 @pytest.mark.parametrize("when", WHEN)
-async def test_a_turn_that_refuses_without_documents_fails_once_whoever_takes_it_over(
+async def test_turn_refused_without_documents_fails_once_after_takeover(
     when: Literal["before", "after"],
 ) -> None:
     harness, search = await open_knowing_session(nothing_found="refuse", min_score=0.95)
@@ -82,7 +82,7 @@ async def test_a_turn_that_refuses_without_documents_fails_once_whoever_takes_it
     assert harness.list_events(ContextAssembled) == []
 
 
-def test_a_retrieval_that_is_recorded_again_changes_nothing() -> None:
+def test_recording_a_retrieval_twice_appends_no_event() -> None:
     sample = build_samples()["knowledge-retrieved"]
     assert isinstance(sample, KnowledgeRetrieved)
     retrieved = sample.model_copy(update={"turn": 1, "call": "1.1"})

@@ -64,7 +64,7 @@ MENDED = {
 
 
 @pytest.mark.parametrize("written", MENDED)
-async def test_u27_a_reply_that_is_nearly_right_is_mended_and_both_are_on_the_record(
+async def test_u27_nearly_valid_reply_is_repaired_and_original_and_repair_are_recorded(
     platform: AgentService, written: str
 ) -> None:
     mended, repair = MENDED[written]
@@ -80,7 +80,7 @@ async def test_u27_a_reply_that_is_nearly_right_is_mended_and_both_are_on_the_re
     assert platform.get_request_texts(1)[2] == mended
 
 
-async def test_u27_a_reply_that_is_right_stays_as_it_was_said(platform: AgentService) -> None:
+async def test_u27_valid_reply_is_kept_as_written(platform: AgentService) -> None:
     session, written = await platform.open_session(build_json_blueprint()), '{ "mood":"fine" }'
     await platform.complete_turn(session, answer_with_text(written))
     (completed,) = await platform.load_events(session, CallCompleted)
@@ -89,7 +89,7 @@ async def test_u27_a_reply_that_is_right_stays_as_it_was_said(platform: AgentSer
     assert reply.text == PlainText(text=written)
 
 
-async def test_u27_whoever_watches_gets_the_mended_reply_and_nothing_else(
+async def test_u27_turn_stream_contains_only_the_repaired_reply(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_json_blueprint())
@@ -102,7 +102,7 @@ async def test_u27_whoever_watches_gets_the_mended_reply_and_nothing_else(
     assert {each.event.kind for each in published} == {"attempt-alive"}
 
 
-async def test_u27_beyond_repair_it_is_asked_for_again_and_then_the_turn_fails(
+async def test_u27_unrepairable_reply_is_requested_again_before_the_turn_fails(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_json_blueprint())
@@ -123,7 +123,7 @@ async def test_u27_beyond_repair_it_is_asked_for_again_and_then_the_turn_fails(
     assert len(await platform.load_events(session, ContextAssembled)) == 2
 
 
-async def test_u27_without_repair_only_what_is_right_will_do(platform: AgentService) -> None:
+async def test_u27_without_repair_only_a_valid_reply_is_accepted(platform: AgentService) -> None:
     session = await platform.open_session(build_json_blueprint(repair=False))
     await platform.complete_turn(
         session,
@@ -133,7 +133,7 @@ async def test_u27_without_repair_only_what_is_right_will_do(platform: AgentServ
     assert len(platform.bodies) == 2
 
 
-async def test_u27_a_rule_of_safety_that_only_the_mended_reply_breaks_withholds_it(
+async def test_u27_reply_is_withheld_if_only_its_repaired_form_breaks_a_safety_rule(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_json_blueprint())
@@ -142,7 +142,7 @@ async def test_u27_a_rule_of_safety_that_only_the_mended_reply_breaks_withholds_
     assert "turn-completed" not in await platform.list_event_names(session)
 
 
-async def test_u27_a_plan_may_have_a_form_of_its_authors_in_a_file_that_is_pinned(
+async def test_u27_plan_can_use_a_schema_of_its_author_from_a_pinned_file(
     platform: AgentService,
 ) -> None:
     calls = json.loads(encode_blueprint(build_agent_blueprint()))["calls"]

@@ -33,7 +33,7 @@ from turnlog.services.worker.model.model_types import FinishedAnswer, ModelFailu
 EIGHT = tuple((f"Step {n}.", ()) for n in range(8))
 
 
-async def test_a_turn_plans_takes_each_step_and_says_what_came_of_it() -> None:
+async def test_turn_plans_runs_each_step_and_replies() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(*TWO_STEP_SCRIPTS)
     assert shop.house.list_event_names()[1:] == [
@@ -66,7 +66,7 @@ async def test_a_turn_plans_takes_each_step_and_says_what_came_of_it() -> None:
     assert (reply.text, reply.call) == (PlainText(text="It is yours."), "1.4")
 
 
-async def test_each_call_sees_what_is_its_own() -> None:
+async def test_each_call_includes_only_its_own_step_tools_and_results() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(*TWO_STEP_SCRIPTS)
     looked = 'shop_look {"what": "hammer"}\n  3 in stock'
@@ -78,7 +78,7 @@ async def test_each_call_sees_what_is_its_own() -> None:
     assert shop.list_offered_tools() == [[], ["shop_look"], ["shop_pay"], []]
 
 
-async def test_only_the_reply_is_shown_to_whoever_watches() -> None:
+async def test_token_stream_contains_only_the_reply() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(*TWO_STEP_SCRIPTS)
     events = [each.event for each in await shop.house.tokens.read_token_events(TENANT, "s", 1)]
@@ -86,7 +86,7 @@ async def test_only_the_reply_is_shown_to_whoever_watches() -> None:
     assert [(token.call, token.text) for token in tokens] == [("1.4", "It is "), ("1.4", "yours.")]
 
 
-async def test_a_question_without_steps_is_answered_at_once() -> None:
+async def test_plan_without_steps_is_answered_at_once() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(build_plan_script(), ["Hello."])
     assert [each.manifest.kind for each in shop.list_events(ContextAssembled)] == [
@@ -95,7 +95,7 @@ async def test_a_question_without_steps_is_answered_at_once() -> None:
     ]
 
 
-async def test_tools_are_pinned_once_and_only_named_from_the_second_turn_on() -> None:
+async def test_tools_are_pinned_once_and_listed_by_name_from_the_second_turn() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(build_plan_script(), ["One."])
     await shop.run_turn(build_plan_script(), ["Two."])
@@ -103,11 +103,13 @@ async def test_tools_are_pinned_once_and_only_named_from_the_second_turn_on() ->
     assert shop.get_request_texts(2)[0] == "Plan first.\n\n- shop_look\n- shop_pay"
 
 
-async def test_naming_twenty_tools_takes_less_than_two_fifths_of_telling_of_them() -> None:
+async def test_listing_twenty_tools_by_name_takes_under_two_fifths_of_their_descriptions() -> None:
     argument = {"type": "string", "description": "Which one is meant, by its number."}
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"which": {**argument}}}
     about = "Looks into one of the many drawers that there are and says what is in it."
-    drawers = tuple(ToolOffer(f"drawer_{n}", about, schema) for n in range(18))
+    drawers = tuple(
+        ToolOffer(tool=f"drawer_{n}", description=about, schema=schema) for n in range(18)
+    )
     shop = await AgentHarness(FakeToolServer(extra_offers=drawers)).open_session()
     await shop.run_turn(build_plan_script(), ["One."])
     await shop.run_turn(build_plan_script(), ["Two."])
@@ -119,7 +121,7 @@ def count_tool_tokens(call: ContextAssembled) -> int:
     return sum(part.tokens for part in call.manifest.parts if part.component == "tools_context")
 
 
-async def test_a_plan_that_cannot_be_read_is_asked_for_again() -> None:
+async def test_unreadable_plan_is_requested_again() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(["I would rather not."], build_plan_script(), ["Well."])
     kinds = [each.manifest.kind for each in shop.list_events(ContextAssembled)]
@@ -127,7 +129,7 @@ async def test_a_plan_that_cannot_be_read_is_asked_for_again() -> None:
     assert [each.attempt for each in shop.list_events(AttemptStarted)] == [1, 2, 3]
 
 
-async def test_what_had_to_be_mended_in_a_plan_is_on_the_record() -> None:
+async def test_repairs_of_a_plan_are_recorded() -> None:
     shop = await AgentHarness().open_session()
     written = 'Sure:\n```json\n{"steps": [{"goal": 7, "tools": "shop_look"}]}\n```'
     await shop.run_turn([written], build_tool_script(), ["Done."])
@@ -138,7 +140,7 @@ async def test_what_had_to_be_mended_in_a_plan_is_on_the_record() -> None:
     )
 
 
-async def test_a_tool_that_was_not_offered_is_refused_and_the_model_is_told() -> None:
+async def test_tool_that_was_not_offered_is_refused_with_a_message_to_the_model() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(
         build_plan_script(("Find a hammer.", ["shop_look"])),
@@ -151,7 +153,7 @@ async def test_a_tool_that_was_not_offered_is_refused_and_the_model_is_told() ->
     assert "shop_pay {}\n  refused: no tool 'shop_pay' was offered" in shop.get_request_texts(2)[0]
 
 
-async def test_more_tools_than_a_batch_holds_are_not_recorded_one_by_one() -> None:
+async def test_tool_requests_over_the_batch_limit_are_counted_but_not_recorded() -> None:
     shop = await AgentHarness().open_session()
     many = build_tool_script(*[("shop_look", "{}")] * 600)
     await shop.run_turn(build_plan_script(("Look.", [])), many, ["Enough."])
@@ -162,7 +164,7 @@ async def test_more_tools_than_a_batch_holds_are_not_recorded_one_by_one() -> No
     assert answered.repairs == ("472 more tools asked for, which are not recorded",)
 
 
-async def test_an_answer_that_no_event_could_hold_fails_its_turn_at_once() -> None:
+async def test_answer_too_large_for_an_event_fails_its_turn_at_once() -> None:
     shop = await AgentHarness().open_session()
     huge = build_tool_script(("shop_look", json.dumps({"what": "x" * 1_000_000})))
     await shop.run_turn(build_plan_script(("Look.", [])), huge)
@@ -171,14 +173,14 @@ async def test_an_answer_that_no_event_could_hold_fails_its_turn_at_once() -> No
     assert [each.outcome for each in shop.list_events(AttemptEnded)] == ["answered", "failed"]
 
 
-async def test_a_reply_that_no_event_could_hold_fails_its_turn() -> None:
+async def test_reply_too_large_for_an_event_fails_its_turn() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(build_plan_script(), ["x" * 1_100_000])
     (failed,) = shop.list_events(TurnFailed)
     assert failed.code == "too-large"
 
 
-async def test_requests_of_one_id_are_told_apart() -> None:
+async def test_tool_requests_with_the_same_id_get_distinct_ids() -> None:
     shop = await AgentHarness().open_session()
     script = build_tool_script(
         ("shop_look", '{"what": "a"}'), ("shop_look", '{"what": "b"}'), named="t"
@@ -188,32 +190,48 @@ async def test_requests_of_one_id_are_told_apart() -> None:
     assert [arguments["what"] for _, arguments in shop.shop.tool_calls] == ["a", "b"]
 
 
-async def test_an_estimate_counts_what_the_tools_are_called_with() -> None:
+async def test_token_estimate_includes_tool_call_arguments() -> None:
     shop = await AgentHarness().open_session()
     tool_call = ModelToolCall("t", "shop_look", json.dumps({"what": "x" * 400}))
     await shop.run_turn(
         build_plan_script(("Look.", [])),
-        [FinishedAnswer("tool_calls", (tool_call,), None, "puppet/one", None)],
+        [
+            FinishedAnswer(
+                finish_reason="tool_calls",
+                tool_calls=(tool_call,),
+                usage=None,
+                model="puppet/one",
+                response_id=None,
+            )
+        ],
         ["Looked."],
     )
     _, called, *_ = shop.list_events(AttemptEnded)
     assert (called.usage.known, called.usage.output_tokens) == ("estimated", 106)
 
 
-async def test_an_id_that_looks_like_one_that_was_given_out_is_told_apart_too() -> None:
+async def test_tool_request_id_that_resembles_a_derived_id_gets_a_distinct_id() -> None:
     shop = await AgentHarness().open_session()
     ids = ("t#3", "t", "t")
     tool_calls = tuple(ModelToolCall(id, "shop_look", "{}") for id in ids)
     await shop.run_turn(
         build_plan_script(("Look.", [])),
-        [FinishedAnswer("tool_calls", tool_calls, USAGE, "puppet/one", None)],
+        [
+            FinishedAnswer(
+                finish_reason="tool_calls",
+                tool_calls=tool_calls,
+                usage=USAGE,
+                model="puppet/one",
+                response_id=None,
+            )
+        ],
         ["All three."],
     )
     assert len({each.id for each in shop.list_events(ToolCalled)}) == len(ids)
     assert len(shop.shop.tool_calls) == len(ids)
 
 
-async def test_a_long_result_enters_as_a_summary_and_the_whole_is_kept() -> None:
+async def test_long_result_enters_prompts_condensed_and_is_stored_whole() -> None:
     rows = [{"id": n, "name": f"thing {n}", "price": n * 1.5} for n in range(1_000)]
     shop = AgentHarness(FakeToolServer(result_text=str(rows).replace("'", '"')))
     await shop.open_session()
@@ -233,7 +251,7 @@ async def test_a_long_result_enters_as_a_summary_and_the_whole_is_kept() -> None
     assert "1000 rows with columns id, name, price" in shop.get_request_texts(2)[0]
 
 
-async def test_a_failed_call_is_tried_again_without_repeating_those_before_it() -> None:
+async def test_failed_call_is_retried_without_repeating_earlier_calls() -> None:
     shop = await AgentHarness().open_session()
     plan, look, pay, reply = TWO_STEP_SCRIPTS
     await shop.run_turn(plan, [ModelFailure("server_error")], look, pay, reply)
@@ -243,14 +261,14 @@ async def test_a_failed_call_is_tried_again_without_repeating_those_before_it() 
     assert len(shop.shop.tool_calls) == 2
 
 
-async def test_claims_are_counted_for_each_call() -> None:
+async def test_claims_are_counted_per_call() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(build_plan_script(*EIGHT), *(build_tool_script() for _ in EIGHT), ["Done."])
     assert shop.list_events(TurnFailed) == []
     assert len(shop.list_events(AttemptStarted)) == Policies().max_claims
 
 
-async def test_a_turn_that_is_cancelled_lets_its_tools_come_back_all_the_same() -> None:
+async def test_cancelled_turn_records_an_outcome_for_each_tool() -> None:
     shop = await AgentHarness().open_session()
     shop.shop.during_call = lambda: shop.house.sessions.handle(TENANT, "s", CancelTurn(1), TESTER)
     shop.house.model.scripts = [
@@ -262,7 +280,7 @@ async def test_a_turn_that_is_cancelled_lets_its_tools_come_back_all_the_same() 
     assert len(shop.shop.tool_calls) == 1
 
 
-async def test_every_call_of_a_turn_can_be_had_again() -> None:
+async def test_every_call_of_a_turn_can_be_reassembled() -> None:
     # By reference, by assembly and by the verifier: what a house holds is proven as the test ends
     shop = await AgentHarness().open_session()
     await shop.run_turn(*TWO_STEP_SCRIPTS)

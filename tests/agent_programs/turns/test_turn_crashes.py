@@ -40,7 +40,7 @@ APPENDS = 14
 WHEN: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CrashingLog:
     """A log that raises before or after one of its appends."""
 
@@ -101,7 +101,9 @@ class PromptFetchingModel(PromptKeyedModel):
     )
 
 
-GREETING = ToolOffer("greet", "How to greet.", {"type": "object"}, "prompt")
+GREETING = ToolOffer(
+    tool="greet", description="How to greet.", schema={"type": "object"}, kind="prompt"
+)
 
 
 def build_crashing_worker(house: SessionHarness, log: CrashingLog, name: str) -> TurnRunner:
@@ -123,7 +125,7 @@ async def run_crashing_turn(
     house = shop.house
     house.model = model()
     submitted = await house.submit_turn("Get me a hammer.")
-    mortal = CrashingLog(house.log, at, when)
+    mortal = CrashingLog(log=house.log, fatal=at, when=when)
     worker = build_crashing_worker(house, mortal, "w1")
     working = asyncio.create_task(worker.run_turn(build_delivery(submitted)))
     dying = asyncio.create_task(mortal.dead.wait())
@@ -139,7 +141,7 @@ async def run_crashing_turn(
 
 @pytest.mark.parametrize("at", range(1, APPENDS + 1))
 @pytest.mark.parametrize("when", WHEN)
-async def test_nothing_that_is_known_is_done_twice_and_the_turn_is_answered(
+async def test_crash_at_any_append_repeats_no_known_work_and_completes_the_turn(
     at: int, when: Literal["before", "after"]
 ) -> None:
     shop = await AgentHarness().open_session()
@@ -156,12 +158,12 @@ async def test_nothing_that_is_known_is_done_twice_and_the_turn_is_answered(
     assert set(came_back.values()) == {1}
 
 
-async def test_those_are_all_the_appends_there_are() -> None:
+async def test_crash_points_cover_every_append() -> None:
     shop = await AgentHarness().open_session()
     assert not await run_crashing_turn(shop, APPENDS + 1, "before")
 
 
-async def test_a_tool_that_may_run_again_is_run_again_and_one_that_may_not_is_called_lost() -> None:
+async def test_interrupted_tool_runs_again_if_idempotent_and_is_lost_otherwise() -> None:
     outcomes: dict[str, set[str]] = {"shop_look": set(), "shop_pay": set()}
     runs: Counter[str] = Counter()
     for at in range(1, APPENDS + 1):
@@ -174,7 +176,7 @@ async def test_a_tool_that_may_run_again_is_run_again_and_one_that_may_not_is_ca
     assert runs == {"look": 1, "pay": 1}
 
 
-async def test_a_tool_that_ran_and_whose_word_was_not_recorded_is_run_again_if_it_may() -> None:
+async def test_tool_with_unrecorded_result_runs_again_if_idempotent() -> None:
     runs: Counter[str] = Counter()
     for at in range(1, APPENDS + 1):
         shop = await AgentHarness().open_session()
@@ -183,7 +185,7 @@ async def test_a_tool_that_ran_and_whose_word_was_not_recorded_is_run_again_if_i
     assert runs == {"look": 2, "pay": 1}
 
 
-async def test_a_prompt_is_a_read_and_fetched_again_where_its_text_was_not_recorded() -> None:
+async def test_server_prompt_with_unrecorded_text_is_fetched_again() -> None:
     requests: Counter[str] = Counter()
     for at in range(1, APPENDS + 1):
         shop = await AgentHarness().open_session()

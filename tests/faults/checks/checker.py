@@ -40,7 +40,7 @@ class PromiseViolation:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedEvidence:
     """Everything the checker judges by."""
 
@@ -177,13 +177,13 @@ def _check_reads(session: str, evidence: CheckedEvidence) -> NamedFaults:
     replies = _list_recorded_replies(events)
     for heard_reply in evidence.history.heard:
         if heard_reply.session == session:
-            yield from _check_heard_reply(heard_reply, replies)
+            yield from _check_received_reply(heard_reply, replies)
     for look in evidence.history.reads:
         if look.session == session:
             yield from _check_read(look)
 
 
-def _check_heard_reply(heard_reply: HeardReply, replies: Mapping[int, str]) -> NamedFaults:
+def _check_received_reply(heard_reply: HeardReply, replies: Mapping[int, str]) -> NamedFaults:
     recorded = replies.get(heard_reply.turn)
     if (heard_reply.end == "done") != (recorded is not None):
         yield "tokens", f"a watcher of turn {heard_reply.turn} was told {heard_reply.end}"

@@ -47,9 +47,9 @@ async def collect_evidence(at: EvidenceSource, history: ClientHistory) -> Checke
     sessions = {each.session for each in history.tries}
     of_history = {session: events for session, events in log.items() if session in sessions}
     return CheckedEvidence(
-        history,
-        of_history,
-        datetime.now(UTC),
+        history=history,
+        log=of_history,
+        at=datetime.now(UTC),
         blobs=blobs,
         live=live,
         rebuilt=rebuilt,

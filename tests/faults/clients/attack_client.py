@@ -43,7 +43,7 @@ def _name_timeout(what: str) -> Generator[None]:
         raise AssertionError(f"after {SERVICE_TIMEOUT:g} s {what}") from error
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AttackClient:
     """A client with one session at a time."""
 
@@ -79,7 +79,7 @@ class AttackClient:
         """Watch a reply to its end, over as many connections as it takes."""
         assert self.http.base_url.port is not None
         watcher = ResumingWatcher(
-            self.http.base_url.port, f"{self._session_path}/turns/{turn}/stream"
+            port=self.http.base_url.port, path=f"{self._session_path}/turns/{turn}/stream"
         )
         with _name_timeout(f"turn {turn} of {self.session} is not over"):
             async with asyncio.timeout(SERVICE_TIMEOUT):
@@ -121,7 +121,16 @@ class AttackClient:
             answer = await self.http.post(path, json=form, headers={"Idempotency-Key": key})
             status, body = answer.status_code, answer.json()
         answered_at = time.monotonic()
-        tried = CommandTry(self.session, what, key, text, asked_at, answered_at, status, body)
+        tried = CommandTry(
+            session=self.session,
+            what=what,
+            key=key,
+            text=text,
+            asked_at=asked_at,
+            told_at=answered_at,
+            status=status,
+            body=body,
+        )
         self.history.tries.append(tried)
         return tried
 
@@ -137,7 +146,9 @@ class AttackClient:
         with _name_timeout(f"command {key} of {self.session} is not answered"):
             async with asyncio.timeout(SERVICE_TIMEOUT):
                 while True:
-                    tried = await self.send_once(what, path, form, key, text)
+                    tried = await self.send_once(
+                        what=what, path=path, form=form, key=key, text=text
+                    )
                     if tried.accepted:
                         return tried.body
                     assert tried.status is None or tried.status in RETRY_STATUSES, tried

@@ -13,7 +13,7 @@ from typing import Any, Literal
 CommandKind = Literal["open", "submit", "other"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandTry:
     """One try of a command, from its sending to its answer or to giving up."""
 

@@ -60,7 +60,9 @@ async def run_load(
     at: AttackedService, history: ClientHistory, clients: int = 4
 ) -> AsyncGenerator[ClientLoad]:
     """Run clients while the body runs; each finishes its last turn."""
-    attacking = [AttackClient(at.service.http, history) for _ in itertools.repeat(None, clients)]
+    attacking = [
+        AttackClient(http=at.service.http, history=history) for _ in itertools.repeat(None, clients)
+    ]
     async with run_clients(attacking) as load:
         yield load
 

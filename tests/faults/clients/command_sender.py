@@ -23,7 +23,7 @@ TUTOR_TASK: Final = "share-before-reading"
 _names = itertools.count(1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClientCommand:
     """One command, however often it is sent."""
 
@@ -49,19 +49,37 @@ class CommandSender:
         session = f"{self.name}-{next(self.keys)}"
         attributes = {"task": TUTOR_TASK} if blueprint == "trickster" else {}
         body = {"blueprint": blueprint, "session": session, "attributes": attributes}
-        return ClientCommand(session, "open", self._create_key(), "POST", "/v1/sessions", body)
+        return ClientCommand(
+            session=session,
+            kind="open",
+            key=self._create_key(),
+            method="POST",
+            path="/v1/sessions",
+            body=body,
+        )
 
     def create_submit(self, session: str) -> ClientCommand:
         key = self._create_key()
         text = f"What of {key}?"
         return ClientCommand(
-            session, "submit", key, "POST", _build_path(session, "turns"), {"text": text}, text
+            session=session,
+            kind="submit",
+            key=key,
+            method="POST",
+            path=_build_path(session, "turns"),
+            body={"text": text},
+            text=text,
         )
 
     def create_choice(self, session: str, choice: str) -> ClientCommand:
         path = _build_path(session, "choices")
         return ClientCommand(
-            session, "choice", self._create_key(), "POST", path, {"choice": choice}
+            session=session,
+            kind="choice",
+            key=self._create_key(),
+            method="POST",
+            path=path,
+            body={"choice": choice},
         )
 
     def create_change(self, what: str, session: str, turn: int) -> ClientCommand:
@@ -69,20 +87,29 @@ class CommandSender:
             case "redact":
                 body = {"turn": turn, "reason": "on request"}
                 path, method = _build_path(session, "redactions"), "POST"
-                return ClientCommand(session, what, self._create_key(), method, path, body)
+                return ClientCommand(
+                    session=session,
+                    kind=what,
+                    key=self._create_key(),
+                    method=method,
+                    path=path,
+                    body=body,
+                )
             case "cancel":
                 return ClientCommand(
-                    session,
-                    what,
-                    self._create_key(),
-                    "POST",
-                    _build_path(session, what),
-                    {"turn": turn},
+                    session=session,
+                    kind=what,
+                    key=self._create_key(),
+                    method="POST",
+                    path=_build_path(session, what),
+                    body={"turn": turn},
                 )
             case _:
                 method = "PUT" if what == "exclude" else "DELETE"
                 path = _build_path(session, f"turns/{turn}/exclusion")
-                return ClientCommand(session, what, self._create_key(), method, path)
+                return ClientCommand(
+                    session=session, kind=what, key=self._create_key(), method=method, path=path
+                )
 
     async def send_once(self, wish: ClientCommand) -> CommandTry:
         """Send a command once; an answer may not come."""
@@ -119,7 +146,9 @@ class CommandSender:
     async def watch_turn(self, session: str, turn: int, *, slowly: bool) -> HeardReply:
         """Watch a reply to its end; a slow client starts late."""
         await asyncio.sleep(1.0 if slowly else 0.0)
-        return await AttackClient(self.service.service.http, self.history, session).watch_turn(turn)
+        return await AttackClient(
+            http=self.service.service.http, history=self.history, session=session
+        ).watch_turn(turn)
 
     def _create_key(self) -> str:
         return f"{self.name}-k{next(self.keys)}"

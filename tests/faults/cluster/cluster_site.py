@@ -68,7 +68,7 @@ class RecordedService:
     database: str
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class ClusterSite:
     """A running site."""
 
@@ -164,7 +164,8 @@ class ClusterSite:
         """Create clients, spread over the gateways."""
         gateways = self.gateways
         return [
-            AttackClient(gateways[number % len(gateways)], self.history) for number in range(count)
+            AttackClient(http=gateways[number % len(gateways)], history=self.history)
+            for number in range(count)
         ]
 
     @asynccontextmanager
@@ -188,7 +189,14 @@ async def run_site(folder: Path, shape: SiteShape) -> AsyncGenerator[ClusterSite
         provider = await parts.enter_async_context(OpenAIServer(EchoAnswer(pace=0.002)))
         host = await parts.enter_async_context(run_process_host(folder, NO_VARIABLES))
         roles = await parts.enter_async_context(run_role_set(host))
-        site = ClusterSite(shape, network, cluster, postgres, provider, roles)
+        site = ClusterSite(
+            shape=shape,
+            network=network,
+            nats=cluster,
+            postgres=postgres,
+            provider=provider,
+            roles=roles,
+        )
         parts.push_async_callback(site.close_clients)
         site.create_roles()
         await cluster.wait_until_healthy()

@@ -151,7 +151,7 @@ async def count_waiting_slots(site: ClusterSite) -> int | None:
 async def require_prompt_turn(site: ClusterSite, gateway: httpx.AsyncClient) -> None:
     """Require that a first turn through a gateway is answered soon."""
     began_at = time.monotonic()
-    client = AttackClient(gateway, site.history)
+    client = AttackClient(http=gateway, history=site.history)
     await client.open_session()
     heard = await client.watch_turn(await client.submit_turn())
     seconds = time.monotonic() - began_at

@@ -42,7 +42,7 @@ class ReadinessReport(BaseModel):
         return [f"{name}: {part.detail}" for name, part in self.parts.items() if not part.ready]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SupervisedRole:
     """A role, over all its processes."""
 

@@ -36,7 +36,7 @@ pytestmark = [whole_programme, pytest.mark.timeout(900)]
 
 
 @pytest.mark.promise("P1", "P9")
-async def test_a_compressed_log_of_several_nodes_is_written_uncompressed_from_a_start_on(
+async def test_compressed_log_of_several_nodes_is_written_uncompressed_after_a_restart(
     site: ClusterSite,
 ) -> None:
     async with site.open_nats() as connection:
@@ -56,7 +56,7 @@ async def test_a_compressed_log_of_several_nodes_is_written_uncompressed_from_a_
 
 
 @pytest.mark.promise("P1", "P9")
-async def test_a_compressed_log_of_a_single_server_stays_compressed(
+async def test_compressed_log_of_a_single_server_stays_compressed(
     tmp_path: Path, history: ClientHistory
 ) -> None:
     async with run_attacked_service(tmp_path) as attacked:

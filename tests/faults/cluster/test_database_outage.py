@@ -18,7 +18,7 @@ OUTAGE_SECONDS: Final = 15.0
 
 
 @pytest.mark.promise("P1", "P7", "P10")
-async def test_turns_go_on_while_the_database_hangs(site: ClusterSite) -> None:
+async def test_turns_complete_while_the_database_hangs(site: ClusterSite) -> None:
     async with site.run_load() as load:
         site.postgres.suspend_server()
         try:
@@ -31,7 +31,7 @@ async def test_turns_go_on_while_the_database_hangs(site: ClusterSite) -> None:
 
 
 @pytest.mark.promise("P1", "P7", "P10")
-async def test_turns_go_on_while_the_database_is_gone(site: ClusterSite) -> None:
+async def test_turns_complete_while_the_database_is_down(site: ClusterSite) -> None:
     async with site.run_load() as load:
         await asyncio.to_thread(site.postgres.kill_server)
         await asyncio.sleep(OUTAGE_SECONDS)

@@ -27,7 +27,7 @@ GRACE: Final = 10.0
 
 
 @pytest.mark.promise("P7")
-async def test_the_first_turns_of_a_blueprint_are_prompt_in_many_sessions_at_once(
+async def test_first_turns_of_a_blueprint_are_prompt_in_many_sessions_at_once(
     site: ClusterSite,
 ) -> None:
     for number in range(ROUNDS):
@@ -41,7 +41,7 @@ async def test_the_first_turns_of_a_blueprint_are_prompt_in_many_sessions_at_onc
 
 
 @pytest.mark.promise("P7", "P20")
-async def test_a_worker_that_is_asked_to_end_hands_its_turns_over_at_once(
+async def test_stopping_worker_hands_its_turns_over_at_once(
     site: ClusterSite,
 ) -> None:
     held = asyncio.Event()

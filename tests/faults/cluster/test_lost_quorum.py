@@ -25,7 +25,7 @@ OUTAGE_SECONDS: Final = 15.0
 
 @pytest.mark.promise("P1", "P3", "P4", "P7")
 @pytest.mark.parametrize("survivor", ["leader", "follower"])
-async def test_a_lost_quorum_is_never_called_a_log_that_was_rolled_back(
+async def test_lost_quorum_is_never_reported_as_a_rolled_back_log(
     site: ClusterSite, survivor: str
 ) -> None:
     async with site.run_load() as load:

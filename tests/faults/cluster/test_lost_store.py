@@ -15,7 +15,7 @@ pytestmark = [whole_programme, pytest.mark.timeout(600)]
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P7")
-async def test_a_node_that_lost_its_store_leads_everything_later(site: ClusterSite) -> None:
+async def test_node_that_lost_its_store_can_lead_every_stream_later(site: ClusterSite) -> None:
     async with site.run_load() as load:
         node = await find_leader(site)
         await node.end_process(signal.SIGKILL)

@@ -50,7 +50,7 @@ async def test_roles_stay_ready_and_start_while_the_first_node_is_down(site: Clu
 
 
 @pytest.mark.promise("P2", "P7")
-async def test_roles_start_while_a_node_is_a_lame_duck(site: ClusterSite) -> None:
+async def test_roles_start_while_a_node_is_in_lame_duck_mode(site: ClusterSite) -> None:
     first, *_ = site.nats.nodes
     # A server repeats what it once said of its store; after a restart nobody has asked it yet.
     await restart_node(site, first)

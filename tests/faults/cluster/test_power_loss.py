@@ -38,7 +38,7 @@ async def test_three_power_losses_of_the_nodes_lose_nothing(site: ClusterSite) -
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P7", "P9")
-async def test_a_power_loss_of_everything_loses_nothing(site: ClusterSite) -> None:
+async def test_power_loss_of_the_whole_site_loses_nothing(site: ClusterSite) -> None:
     await restart_all_nodes(site)
     async with site.run_load() as load:
         await load.wait_for_turns()
@@ -48,7 +48,7 @@ async def test_a_power_loss_of_everything_loses_nothing(site: ClusterSite) -> No
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P7", "P9")
-async def test_a_power_loss_after_a_file_of_the_log_was_filled_loses_nothing(
+async def test_power_loss_after_a_log_file_was_filled_loses_nothing(
     site: ClusterSite,
 ) -> None:
     # The snapshot is of the first file, and that one is full when the power goes: the server

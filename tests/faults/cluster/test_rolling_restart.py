@@ -16,7 +16,7 @@ pytestmark = [whole_programme, pytest.mark.timeout(600)]
 
 @pytest.mark.promise("P1", "P3", "P4", "P7")
 @pytest.mark.parametrize("number", [signal.SIGTERM, LAME_DUCK], ids=["stopped", "lame duck"])
-async def test_two_rolling_restarts_under_load_leave_every_worker_at_work(
+async def test_two_rolling_restarts_under_load_leave_every_worker_running(
     site: ClusterSite, number: signal.Signals
 ) -> None:
     for _ in range(2):

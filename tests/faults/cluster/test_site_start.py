@@ -21,7 +21,7 @@ pytestmark = [whole_programme, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("form", get_args(NetworkForm))
-async def test_roles_that_start_together_on_an_empty_cluster_start_once(
+async def test_roles_that_start_together_on_an_empty_cluster_do_not_restart(
     tmp_path: Path, form: NetworkForm
 ) -> None:
     if form == "namespaces" and not can_make_namespaces():

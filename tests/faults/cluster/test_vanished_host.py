@@ -31,7 +31,9 @@ ABSENCE_SECONDS: Final = 45.0
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P7", "P8")
-async def test_the_node_that_every_role_is_connected_to_vanishes(site: ClusterSite) -> None:
+async def test_site_survives_loss_of_the_node_that_every_role_is_connected_to(
+    site: ClusterSite,
+) -> None:
     leader = await find_leader(site)
     node = next(each for each in site.nats.nodes if each is not leader)
     await gather_clients(site, node)
@@ -42,7 +44,7 @@ async def test_the_node_that_every_role_is_connected_to_vanishes(site: ClusterSi
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P7", "P8")
-async def test_a_follower_that_no_role_is_connected_to_vanishes(site: ClusterSite) -> None:
+async def test_site_survives_loss_of_a_follower_without_clients(site: ClusterSite) -> None:
     leader = await find_leader(site)
     node = next(each for each in site.nats.nodes if each is not leader)
     await send_clients_away(site, node)
@@ -50,12 +52,12 @@ async def test_a_follower_that_no_role_is_connected_to_vanishes(site: ClusterSit
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P7", "P8")
-async def test_the_leader_of_the_log_vanishes(site: ClusterSite) -> None:
+async def test_site_survives_loss_of_the_log_leader(site: ClusterSite) -> None:
     await run_absence(site, await find_leader(site))
 
 
 @pytest.mark.promise("P20")
-async def test_roles_end_in_good_order_while_their_node_is_gone(site: ClusterSite) -> None:
+async def test_roles_exit_cleanly_while_their_node_is_unreachable(site: ClusterSite) -> None:
     first, *_ = site.nats.nodes
     await gather_clients(site, first)
     async with cut_off_node(site, first):

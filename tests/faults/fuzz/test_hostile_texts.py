@@ -91,8 +91,8 @@ async def attack_guard(chance: random.Random) -> None:
         assert rule.has_match(short) is bool(known), (pattern, short)
     text = draw_text(chance, chance.choice((50, 5_000, 100_000)))
     guard = OutputGuard(
-        chance.choice(get_args(HoldBack)),
-        (("fuzz", lambda written: "it matches" if rule.has_match(written) else None),),
+        hold_back=chance.choice(get_args(HoldBack)),
+        rules=(("fuzz", lambda written: "it matches" if rule.has_match(written) else None),),
     )
     released_text = ""
     for piece in [*iterate_pieces(chance, text), None]:
@@ -243,7 +243,7 @@ def check_readers(text: str) -> None:
 
 
 @pytest.mark.parametrize("attack", [attack_guard, attack_bounds, attack_json])
-async def test_no_text_of_a_model_holds_the_loop(
+async def test_no_text_of_a_model_blocks_the_event_loop(
     attack: Callable[[random.Random], Awaitable[None]],
 ) -> None:
     seed = time.time_ns() if RUN_EVERYTHING else 20_261_122

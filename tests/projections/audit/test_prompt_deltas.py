@@ -26,9 +26,13 @@ def build_parts_manifest(*parts: PromptPart) -> Manifest:
 @pytest.mark.parametrize(
     "now", [build_parts_manifest(DROPPED, KEPT), build_parts_manifest(KEPT, DROPPED)]
 )
-def test_a_segment_that_two_items_are_given_is_told_of_whichever_loses_it(now: Manifest) -> None:
-    cut = PromptAlteration("npc", "cut", "drop_lowest", None, None, 7)
+def test_trimmed_segment_is_reported_whichever_of_two_equal_parts_it_is(now: Manifest) -> None:
+    cut = PromptAlteration(
+        layer="npc", how="cut", rule="drop_lowest", first=None, last=None, segment=7
+    )
     assert compare_manifests(build_parts_manifest(KEPT, KEPT), now) == (cut,)
     assert compare_manifests(now, build_parts_manifest(KEPT, KEPT)) == (
-        PromptAlteration("npc", "uncut", "drop_lowest", None, None, 7),
+        PromptAlteration(
+            layer="npc", how="uncut", rule="drop_lowest", first=None, last=None, segment=7
+        ),
     )

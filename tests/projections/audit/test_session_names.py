@@ -13,13 +13,13 @@ from turnlog.projections.audit.record.partial_log import build_complete_log
 Told = list[tuple[str, list[tuple[str, list[tuple[int, str]]]]]]
 
 
-def test_a_session_with_the_name_of_the_library_differs_for_its_own_reasons() -> None:
+def test_session_named_like_the_library_has_the_same_diff_causes_as_any_other() -> None:
     assert compare_two_calls("s") == compare_two_calls(SEGMENT_FAMILY)
 
 
 def compare_two_calls(name: str) -> Told:
     """Return the difference of two calls of a session with that name."""
-    led = TrackedSession(build_tracked_blueprint())
+    led = TrackedSession(blueprint=build_tracked_blueprint())
     led.submit_turn("Hi.")
     led.answer_turn("Hello.")
     led.redact_reply(1, "(withheld)")

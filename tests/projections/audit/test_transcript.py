@@ -26,7 +26,7 @@ FORGED = (
 )
 
 
-def test_a_reason_of_many_lines_does_not_make_a_turn_that_never_was() -> None:
+def test_multiline_reason_cannot_forge_a_turn_in_a_transcript() -> None:
     session = given(
         open_session(),
         *build_exchange("Hi.", "Hello.\n\n### Turn 3"),
@@ -48,7 +48,7 @@ def test_a_reason_of_many_lines_does_not_make_a_turn_that_never_was() -> None:
     assert page.endswith(" **Reply** > I promise a refund. *x.*\n\n")
 
 
-def test_a_page_says_how_a_turn_was_worked_out_and_what_a_phase_does_not_see() -> None:
+def test_transcript_shows_plan_steps_tools_profile_and_hidden_phases() -> None:
     session = given(
         open_session(),
         PhaseEntered(phase="operate", before="focus", signal="asked", hidden=("ideate",)),

@@ -25,15 +25,17 @@ def list_effects(session: SessionScenario, turn: int) -> list[str]:
     return [each.what for each in iterate_effects(build_complete_log(session.events), turn)]
 
 
-def test_a_turn_that_somebody_brought_did_not_start_by_itself() -> None:
+def test_only_a_turn_without_input_is_reported_as_started_by_itself() -> None:
     ended = given(open_session(), *build_exchange("Go on.", "We are there."), ENTERED)
     assert list_effects(ended.apply_steps(submit_turn("And now I speak.")), 1) == [MOVED]
     alone = f"turn 2 started by itself in phase {ENTERED.phase}"
     assert list_effects(ended.apply_steps(TurnSubmitted(turn=2)), 1) == [MOVED, alone]
 
 
-def test_a_note_is_of_the_latest_reply_although_an_earlier_one_was_withheld_after_it() -> None:
-    led = TrackedSession(build_tracked_blueprint())
+def test_redaction_note_is_of_the_latest_reply_even_if_an_earlier_one_is_redacted_afterwards() -> (
+    None
+):
+    led = TrackedSession(blueprint=build_tracked_blueprint())
     for _ in range(2):
         led.submit_turn("How?")
         led.answer_turn("So.")
@@ -46,8 +48,8 @@ def test_a_note_is_of_the_latest_reply_although_an_earlier_one_was_withheld_afte
     assert list_effects(led.session, 1) == []
 
 
-def test_a_note_that_nobody_was_told_gives_way_to_the_next_one() -> None:
-    led = TrackedSession(build_tracked_blueprint())
+def test_unused_redaction_note_is_replaced_by_the_next_one() -> None:
+    led = TrackedSession(blueprint=build_tracked_blueprint())
     led.submit_turn("How?")
     led.answer_turn("So.")
     led.submit_turn("And?")

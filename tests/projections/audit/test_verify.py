@@ -82,7 +82,8 @@ BLOBS = {PINNED: "assistant", **build_blobs(FILES)}
 
 def build_means() -> VerificationContext:
     return VerificationContext(
-        InstalledExtensions({}, {}), {MaterialPins(PINNED, None, None): SessionMaterial(BLUEPRINT)}
+        InstalledExtensions({}, {}),
+        {MaterialPins(PINNED, None, None): SessionMaterial(blueprint=BLUEPRINT)},
     )
 
 
@@ -99,7 +100,12 @@ def answer_turn(session: SessionScenario, text: str, reply: str) -> SessionScena
     session = session.apply_steps(submit_turn(text), claim_turn())
     found = assemble_next_prompt(session, BLUEPRINT, FILES)
     attempt = get_attempt(session.opened_state)
-    fixed = FixContext(attempt, "openai/test", dict(found.request.parameters), found.manifest)
+    fixed = FixContext(
+        attempt=attempt,
+        model="openai/test",
+        parameters=dict(found.request.parameters),
+        manifest=found.manifest,
+    )
     return session.apply_steps(fixed, complete_turn(reply))
 
 
@@ -148,7 +154,7 @@ def rewrite_chain(events: Sequence[RecordedEvent]) -> list[RecordedEvent]:
     return made
 
 
-def test_a_sound_session_has_nothing_to_find() -> None:
+def test_unaltered_session_has_no_findings() -> None:
     report = verify_events(EVENTS)
     assert report.is_sound
     assert (report.events, report.head) == (len(EVENTS), LAST.head)
@@ -160,7 +166,7 @@ def test_a_sound_session_has_nothing_to_find() -> None:
 
 @pytest.mark.promise("P17")
 @pytest.mark.parametrize("place", range(len(EVENTS) - 1))
-def test_one_altered_byte_is_found_at_its_event(place: int) -> None:
+def test_single_altered_byte_is_reported_at_its_event(place: int) -> None:
     event = EVENTS[place]
     altered = read_stored_event(
         event, event.stored.replace(b'"actor":"tester"', b'"actor":"nobody"')
@@ -169,7 +175,7 @@ def test_one_altered_byte_is_found_at_its_event(place: int) -> None:
     assert found == [("integrity", "chain", event.sequence)]
 
 
-def test_what_a_model_was_told_otherwise_is_found_by_chain_and_by_both_ways() -> None:
+def test_altered_input_is_found_by_chain_and_by_both_reproductions() -> None:
     event = EVENTS[2]
     altered = read_stored_event(event, event.stored.replace(b"Where am I?", b"Where is he"))
     found = list_findings((*EVENTS[:2], altered, *EVENTS[3:]))
@@ -178,7 +184,7 @@ def test_what_a_model_was_told_otherwise_is_found_by_chain_and_by_both_ways() ->
 
 
 @pytest.mark.promise("P17")
-def test_an_altered_last_event_is_found_by_whoever_noted_it() -> None:
+def test_altered_last_event_is_found_only_with_a_witnessed_head() -> None:
     altered = read_stored_event(LAST, LAST.stored.replace(b"Still.", b"Never."))
     events = (*EVENTS[:-1], altered)
     assert list_findings(events) == []
@@ -188,14 +194,14 @@ def test_an_altered_last_event_is_found_by_whoever_noted_it() -> None:
 
 
 @pytest.mark.promise("P17")
-def test_a_missing_end_is_found_by_whoever_noted_it_and_by_nobody_else() -> None:
+def test_missing_last_events_are_found_only_with_a_witnessed_head() -> None:
     assert list_findings(EVENTS[:-3]) == []
     noted = WitnessedHead(LAST.sequence, LAST.head.hash)
     assert list_findings(EVENTS[:-3], noted) == [("completeness", "noted", LAST.sequence)]
     assert verify_events(EVENTS[:-3], noted=noted).verdicts.completeness == "incomplete"
 
 
-def test_a_history_written_anew_from_its_first_event_is_found_by_whoever_noted_it() -> None:
+def test_history_rewritten_from_its_first_event_is_found_only_with_a_witnessed_head() -> None:
     bent = [read_stored_event(e, e.stored.replace(b'"tester"', b'"nobody"')) for e in EVENTS]
     rewritten = rewrite_chain(bent)
     assert list_findings(rewritten) == []
@@ -204,7 +210,7 @@ def test_a_history_written_anew_from_its_first_event_is_found_by_whoever_noted_i
 
 
 @pytest.mark.parametrize("place", range(len(EVENTS) - 1))
-def test_a_missing_event_is_named_and_what_is_behind_it_is_not_checked(place: int) -> None:
+def test_missing_event_is_reported_and_later_prompts_are_not_checked(place: int) -> None:
     report = verify_events((*EVENTS[:place], *EVENTS[place + 1 :]))
     found: Found = [(each.verdict, each.check, each.sequence) for each in report.findings]
     # Of what a turn asked for, the hole may have taken the answer.
@@ -215,18 +221,18 @@ def test_a_missing_event_is_named_and_what_is_behind_it_is_not_checked(place: in
     assert report.prompts.unchecked == sum(call > place for call in CALLS)
 
 
-def test_events_in_another_order_are_found() -> None:
+def test_reordered_events_are_found() -> None:
     swapped = (*EVENTS[:3], EVENTS[4], EVENTS[3], *EVENTS[5:])
     found = drop_reproduction_findings(list_findings(swapped))
     assert ("integrity", "sequence", 4) in found
 
 
-def test_an_event_that_is_there_twice_is_found() -> None:
+def test_duplicate_event_is_found() -> None:
     found = list_findings((*EVENTS[:3], EVENTS[2], *EVENTS[3:]))
     assert drop_reproduction_findings(found) == [("integrity", "sequence", 3)]
 
 
-def test_an_event_that_was_put_in_between_is_found() -> None:
+def test_inserted_event_is_found() -> None:
     forged = encode_batch(
         "acme",
         "s1",
@@ -248,7 +254,7 @@ def test_an_event_of_another_session_is_found() -> None:
     assert ("integrity", "chain", 3) in list_findings((*EVENTS[:2], moved, *EVENTS[3:]))
 
 
-def test_two_logs_that_were_spliced_are_found_at_the_joint() -> None:
+def test_two_spliced_logs_are_found_at_the_splice() -> None:
     other = answer_turn(
         answer_turn(open_with_blueprint(BLUEPRINT, FILES), "Who am I?", "You."),
         "And now?",
@@ -258,7 +264,7 @@ def test_two_logs_that_were_spliced_are_found_at_the_joint() -> None:
     assert drop_reproduction_findings(list_findings(spliced)) == [("integrity", "chain", 5)]
 
 
-def test_a_first_event_that_continues_another_is_found() -> None:
+def test_first_event_with_a_previous_hash_is_found() -> None:
     batch = encode_batch(
         "acme",
         "s1",
@@ -269,7 +275,7 @@ def test_a_first_event_that_continues_another_is_found() -> None:
     assert list_findings((first,)) == [("integrity", "chain", 1)]
 
 
-def test_a_turn_that_is_answered_twice_is_found_with_a_chain_that_holds() -> None:
+def test_turn_answered_twice_is_found_even_if_the_chain_is_valid() -> None:
     again = TurnCompleted(turn=2, call="2.1", text=PlainText(text="Or not."), finish="stop")
     report = verify_events(SESSION.append_events(again).events)
     (found,) = report.findings
@@ -278,7 +284,7 @@ def test_a_turn_that_is_answered_twice_is_found_with_a_chain_that_holds() -> Non
     assert report.prompts.assembly == 2
 
 
-def test_a_turn_that_is_answered_after_its_reply_was_withheld_is_found() -> None:
+def test_turn_answered_after_its_redaction_is_found() -> None:
     withheld = ReplyRedacted(turn=9, reason="secret", rule="r", replacement=PlainText(text="-"))
     again = TurnCompleted(turn=9, call="9.1", text=PlainText(text="Or not."), finish="stop")
     assert list_findings(SESSION.append_events(withheld, again).events) == [
@@ -288,7 +294,7 @@ def test_a_turn_that_is_answered_after_its_reply_was_withheld_is_found() -> None
     assert list_findings(SESSION.append_events(redacted_later).events) == []
 
 
-def test_a_tool_that_never_returned_and_one_that_nobody_asked_for_are_found() -> None:
+def test_tool_call_without_result_and_result_without_call_are_found() -> None:
     called = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
     back = ToolReturned(turn=2, call="2.1", id="b", tool="look", outcome="accepted")
     assert list_findings(SESSION.append_events(called).events) == [
@@ -303,7 +309,7 @@ def test_a_tool_that_never_returned_and_one_that_nobody_asked_for_are_found() ->
     assert list_findings(SESSION.append_events(called, returned, called, returned).events) == []
 
 
-def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
+def test_tool_requested_or_returned_twice_or_started_unrequested_is_found() -> None:
     called = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
     begun = ToolStarted(turn=2, call="2.1", id="a", tool="look", attempt=2)
     back = ToolReturned(turn=2, call="2.1", id="a", tool="look", outcome="answered")
@@ -318,7 +324,7 @@ def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
         ]
 
 
-def test_a_tool_that_ran_without_the_approval_that_it_needed_is_found() -> None:
+def test_tool_run_without_its_required_approval_is_found() -> None:
     pin = ToolPin(digest=PINNED, server="shop", tool="look", approval=True)
     pinned = ToolsSnapshotted(
         profile=SESSION.opened_state.profile,
@@ -357,7 +363,7 @@ def test_a_tool_that_ran_without_the_approval_that_it_needed_is_found() -> None:
         ),
     ],
 )
-def test_a_blob_that_is_gone_or_altered_is_found_and_so_is_every_prompt_of_it(
+def test_missing_or_altered_blob_is_found_with_every_prompt_that_includes_it(
     blobs: dict[str, str], verdict: str
 ) -> None:
     report = verify_events(EVENTS, blobs)
@@ -368,36 +374,44 @@ def test_a_blob_that_is_gone_or_altered_is_found_and_so_is_every_prompt_of_it(
     assert (report.prompts.reference, report.prompts.assembly) == (0, 0)
 
 
-def test_every_kind_of_event_that_names_blobs_is_asked_for_them() -> None:
+def test_blobs_are_listed_for_every_event_type_that_references_them() -> None:
     for each in record_events(*build_samples().values()):
         assert (type(each.event) in BLOB_NAMING_TYPES) or not tuple(list_event_blobs(each)), (
             each.envelope.type
         )
 
 
-def test_a_retrieved_text_that_is_gone_is_found_though_no_prompt_includes_it() -> None:
+def test_missing_retrieved_text_is_found_even_if_no_prompt_includes_it() -> None:
     retrieved = build_samples()["knowledge-retrieved"].model_copy(update={"turn": 2, "call": "2.1"})
     events = SESSION.append_events(retrieved).events
     assert ("completeness", "blobs", len(EVENTS) + 1) in list_findings(events)
 
 
-def test_a_prompt_of_another_model_than_recorded_is_found() -> None:
+def test_prompt_recorded_with_another_model_is_found() -> None:
     session = open_with_blueprint(BLUEPRINT, FILES).apply_steps(submit_turn("Hi"), claim_turn())
     found = assemble_next_prompt(session, BLUEPRINT, FILES)
     attempt = get_attempt(session.opened_state)
-    swapped = FixContext(attempt, "openai/other", {}, found.manifest)
+    swapped = FixContext(
+        attempt=attempt, model="openai/other", parameters={}, manifest=found.manifest
+    )
     report = verify_events(session.apply_steps(swapped).events)
     assert [finding.check for finding in report.findings] == ["reference", "assembly"]
 
 
 @pytest.mark.parametrize(("digest", "checks"), [(None, []), ("sha256:" + "0" * 64, ["reference"])])
-def test_a_body_that_is_not_the_one_sent_is_found(digest: Digest | None, checks: list[str]) -> None:
+def test_body_digest_that_differs_from_the_sent_body_is_found(
+    digest: Digest | None, checks: list[str]
+) -> None:
     session = open_with_blueprint(BLUEPRINT, FILES).apply_steps(submit_turn("Hi"), claim_turn())
     found = assemble_next_prompt(session, BLUEPRINT, FILES)
     attempt, sent = get_attempt(session.opened_state), compute_digest(found.request.chat_body)
     parameters = dict(found.request.parameters)
     fixed = FixContext(
-        attempt, "openai/test", parameters, found.manifest, body_digest=digest or sent
+        attempt=attempt,
+        model="openai/test",
+        parameters=parameters,
+        manifest=found.manifest,
+        body_digest=digest or sent,
     )
     report = verify_events(session.apply_steps(fixed).events)
     assert [finding.check for finding in report.findings] == checks
@@ -412,7 +426,7 @@ def rewrite_manifest(place: int, **changed: JsonValue) -> list[RecordedEvent]:
     return rewrite_chain((*EVENTS[:place], bent, *EVENTS[place + 1 :]))
 
 
-def test_a_manifest_that_was_edited_with_its_digest_made_anew_is_found_by_assembling() -> None:
+def test_edited_manifest_with_a_matching_digest_is_found_by_reassembly() -> None:
     event = EVENTS[CALLS[1]]
     manifest = json.loads(event.stored)["data"]["manifest"]
     parts = [part for part in manifest["parts"] if part["layer"] != "persona"]
@@ -436,13 +450,13 @@ def test_a_manifest_that_was_edited_with_its_digest_made_anew_is_found_by_assemb
     assert report.verdicts.reproduction == "failed"
 
 
-def test_a_figure_of_a_manifest_that_was_edited_is_named() -> None:
+def test_edited_figure_of_a_manifest_is_reported_with_both_values() -> None:
     tokens = json.loads(EVENTS[CALLS[0]].stored)["data"]["manifest"]["tokens"]
     (found,) = verify_events(rewrite_manifest(CALLS[0], tokens=tokens + 7)).findings
     assert found.detail == f"call 1.1: manifest: its tokens is {tokens}, recorded as {tokens + 7}"
 
 
-def test_a_prompt_of_an_older_assembler_that_comes_out_otherwise_is_no_failure() -> None:
+def test_prompt_of_an_older_assembler_that_differs_is_unreproducible_and_no_failure() -> None:
     report = verify_events(rewrite_manifest(CALLS[1], assembler=0, tokens=1))
     assert report.is_sound
     assert (report.verdicts.reproduction, report.prompts.unreproducible) == ("unreproducible", 1)
@@ -450,7 +464,7 @@ def test_a_prompt_of_an_older_assembler_that_comes_out_otherwise_is_no_failure()
     assert (report.prompts.reference, report.prompts.assembly) == (2, 1)
 
 
-def test_what_nobody_can_have_meant_is_a_finding_and_no_error() -> None:
+def test_invalid_call_kind_in_a_manifest_is_a_finding_and_no_exception() -> None:
     report = verify_events(rewrite_manifest(CALLS[1], kind="prophesy"))
     assert [each.check for each in report.findings] == ["assembly"]
 
@@ -469,7 +483,7 @@ DATA = b'"data":{'
 
 @pytest.mark.parametrize("field", [TYPE, DATA], ids=["before its place", "behind its place"])
 @pytest.mark.parametrize("place", range(1, len(EVENTS)))
-def test_an_event_that_cannot_be_read_is_told_once_and_names_the_calls_behind_it(
+def test_undecodable_event_is_reported_once_with_the_calls_it_leaves_unchecked(
     place: int, field: bytes
 ) -> None:
     raws = [RawEvent("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS]
@@ -488,7 +502,7 @@ def test_an_event_that_cannot_be_read_is_told_once_and_names_the_calls_behind_it
         assert report.prompts.behind.endswith(f"since event {bad} cannot be read")
 
 
-def test_what_cannot_be_read_and_was_put_in_between_hides_nothing_behind_it() -> None:
+def test_inserted_undecodable_event_does_not_hide_later_findings() -> None:
     first, second, third, fourth = (
         RawEvent("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS[:4]
     )
@@ -508,7 +522,7 @@ def list_chain_findings(chains: ChainVerifier, *raws: RawEvent) -> list[tuple[st
     return [(finding.check, finding.sequence) for _, finding in found]
 
 
-def test_a_name_that_steers_a_terminal_is_spelt_in_what_is_told_of_it() -> None:
+def test_control_characters_of_a_session_name_are_escaped_in_findings() -> None:
     stored = b'{"tenant": "t", "subject": "\\u001b[2J", "sequence": 1}'
     found = ChainVerifier().check_event(RawEvent("session.t.s.turn", 1, stored))
     assert found

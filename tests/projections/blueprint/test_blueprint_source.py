@@ -55,20 +55,20 @@ def replace_text(before: str, after: str) -> str:
     return GOOD.replace(before, after)
 
 
-def test_a_blueprint_reads_as_it_was_written() -> None:
+def test_blueprint_is_parsed_with_its_written_values() -> None:
     blueprint = read_blueprint(GOOD)
     assert (blueprint.blueprint, blueprint.version) == ("guide", 2)
     assert blueprint.attributes["tone"].default == "dry"
     assert blueprint.default_profile == "chat"
 
 
-def test_what_a_session_pins_says_the_same_again() -> None:
+def test_pinned_blueprint_decodes_to_the_same_blueprint() -> None:
     blueprint = read_blueprint(GOOD)
     assert Blueprint.model_validate_json(encode_blueprint(blueprint)) == blueprint
 
 
 @pytest.mark.parametrize("word", ["on", "no", "yes", "off", "2001-01-01", "12:30", "0o17x"])
-def test_words_that_other_yaml_takes_for_something_else_are_text(word: str) -> None:
+def test_words_with_special_meaning_in_other_yaml_versions_are_text(word: str) -> None:
     text = replace_text("default: dry", f"default: {word}")
     assert read_blueprint(text).attributes["tone"].default == word
 
@@ -84,31 +84,31 @@ def test_words_that_other_yaml_takes_for_something_else_are_text(word: str) -> N
         ("{attribute: tone, is: dry}", "`is` means nothing here; use one of: attribute"),
     ],
 )
-def test_a_condition_that_is_none_has_one_fault(written: str, fault: str) -> None:
+def test_invalid_condition_has_one_fault(written: str, fault: str) -> None:
     text = replace_text('text: "Be {tone}."', f'text: "Be {{tone}}.", when: {written}')
     (found,) = list_faults(text)
     assert found.startswith("8: layers.tone.when")
     assert found.endswith(fault)
 
 
-def test_a_word_that_begins_a_known_one_is_taken_for_it() -> None:
+def test_prefix_of_a_known_key_is_suggested_as_that_key() -> None:
     (found,) = list_faults(replace_text("drop_oldest_pairs", "drop_oldest"))
     assert found.endswith("`drop_oldest` means nothing here; write `drop_oldest_pairs`")
 
 
-def test_a_word_that_only_looks_like_true_is_refused_where_true_is_meant() -> None:
+def test_yaml_1_1_boolean_is_refused_with_true_or_false_as_fix() -> None:
     assert list_faults(replace_text("default: true", "default: on")) == [
         "25: profiles.chat.default: it must be a valid boolean; write `true` or `false`"
     ]
 
 
-def test_a_number_in_quotes_is_no_number() -> None:
+def test_quoted_number_is_refused() -> None:
     assert list_faults(replace_text("tokens: 100", 'tokens: "100"')) == [
         "21: budget.window.tokens: it must be a valid integer; write a whole number, without quotes"
     ]
 
 
-def test_a_key_that_stands_twice_is_refused_with_both_its_lines() -> None:
+def test_duplicate_key_is_refused_with_both_lines() -> None:
     assert list_faults(
         replace_text("  city: {attribute: city}", "  tone: {text: Hm.}").replace("persona", "p")
     ) == [
@@ -117,7 +117,7 @@ def test_a_key_that_stands_twice_is_refused_with_both_its_lines() -> None:
     ]
 
 
-def test_all_faults_are_named_at_once_in_the_order_of_their_lines() -> None:
+def test_all_faults_are_reported_together_in_line_order() -> None:
     text = GOOD.replace("keep: always", "kep: always").replace("100", "0").replace("call:", "cal:")
     assert list_faults(text) == [
         "7: layers.persona.kep: `kep` means nothing here; write `keep`",
@@ -153,14 +153,14 @@ def test_all_faults_are_named_at_once_in_the_order_of_their_lines() -> None:
         ("[input]", "[]", "15: calls.reply.messages.2.user: it is empty; write at least one"),
     ],
 )  # fmt: skip
-def test_a_fault_is_named_with_its_line_and_its_place(before: str, after: str, fault: str) -> None:
+def test_fault_is_reported_with_its_line_and_path(before: str, after: str, fault: str) -> None:
     assert fault in list_faults(replace_text(before, after))[0]
 
 
 SAFETY = "policies:\n  safety:\n    rules:\n      - {name: contacts, pattern: '%s'}\n"
 
 
-def test_a_pattern_that_would_backtrack_is_refused_with_its_line() -> None:
+def test_backtracking_pattern_is_refused_with_its_line() -> None:
     (fault,) = list_faults(GOOD + SAFETY % "(?=a)b")
     assert fault == (
         "29: policies.safety.rules.0.pattern: look-ahead and look-behind cannot be searched in "
@@ -169,7 +169,7 @@ def test_a_pattern_that_would_backtrack_is_refused_with_its_line() -> None:
     assert load_blueprint_source(GOOD + SAFETY % r"\b\d{8,}\b|\S+@\S+\.\w+").lines
 
 
-def test_a_session_that_pinned_such_a_pattern_can_still_be_read() -> None:
+def test_pinned_blueprint_with_a_backtracking_pattern_can_still_be_read() -> None:
     pinned = json.loads(encode_blueprint(read_blueprint(GOOD + SAFETY % "a")))
     pinned["policies"]["safety"]["rules"][0]["pattern"] = "(?=a)b"
     assert Blueprint.model_validate(pinned).policies.safety.rules
@@ -181,7 +181,7 @@ def test_a_prompt_file_outside_the_folder_is_refused(place: str) -> None:
     assert "leaves the folder; name a place beside the blueprint" in fault
 
 
-def test_only_ids_and_locales_may_stand_in_a_path() -> None:
+def test_only_ids_and_locales_are_allowed_in_a_path() -> None:
     (fault,) = list_faults(replace_text("file: persona.md", 'file: "{tone}.md"'))
     assert fault == (
         "7: layers.persona.file: `tone` is of type text, which no path can hold; "
@@ -189,7 +189,7 @@ def test_only_ids_and_locales_may_stand_in_a_path() -> None:
     )
 
 
-def test_the_provider_may_stand_in_a_path_and_nowhere_else() -> None:
+def test_provider_is_allowed_only_in_a_path() -> None:
     blueprint = read_blueprint(replace_text("file: persona.md", 'file: "{provider}.md"'))
     assert blueprint.layers["persona"].model_dump()["file"] == "{provider}.md"
     assert (
@@ -197,7 +197,7 @@ def test_the_provider_may_stand_in_a_path_and_nowhere_else() -> None:
     )
 
 
-def test_a_budget_that_its_own_texts_overflow_is_refused() -> None:
+def test_budget_smaller_than_its_required_texts_is_refused() -> None:
     text = replace_text('{text: "Be {tone}."}', f"{{text: {'x' * 401}, keep: always}}")
     (fault,) = list_faults(text)
     assert fault == (
@@ -206,12 +206,12 @@ def test_a_budget_that_its_own_texts_overflow_is_refused() -> None:
     )
 
 
-def test_a_budget_that_its_own_texts_just_fill_is_taken() -> None:
+def test_budget_equal_to_its_required_texts_is_accepted() -> None:
     text = replace_text('{text: "Be {tone}."}', f"{{text: {'x' * 400}, keep: always}}")
     assert read_blueprint(text).budget["window"].tokens == 100
 
 
-def test_no_key_or_address_of_a_model_gets_into_a_blueprint() -> None:
+def test_api_key_or_address_in_call_parameters_is_refused() -> None:
     (fault,) = list_faults(replace_text("    budget: window", "    parameters: {api_key: sk-1}"))
     assert fault.startswith("16: calls.reply.parameters.api_key: there is no parameter `api_key`")
 
@@ -231,31 +231,31 @@ def test_no_key_or_address_of_a_model_gets_into_a_blueprint() -> None:
         ("a: &a [*a]", "1: with its aliases unfolded it is too large or deep; mend the YAML"),
     ],
 )
-def test_what_is_no_document_at_all_is_one_fault(text: str, fault: str) -> None:
+def test_text_that_is_no_document_has_one_fault(text: str, fault: str) -> None:
     (found,) = list_faults(text)
     assert found.startswith(fault)
 
 
-def test_aliases_that_unfold_without_end_are_refused_before_they_do() -> None:
+def test_exponential_aliases_are_refused_before_expansion() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     (fault,) = list_faults("\n".join(lines))
     assert "too large or deep" in fault
 
 
-def test_an_alias_stands_for_what_it_names() -> None:
+def test_alias_is_replaced_with_its_anchored_value() -> None:
     text = replace_text("default: dry}", "default: &dry dry}").replace("Be {tone}.", "x")
     assert read_blueprint(text.replace('"x"', "*dry")).layers["tone"].model_dump()["text"] == "dry"
 
 
-def test_an_anchor_may_be_set_anew() -> None:
+def test_anchor_can_be_redefined() -> None:
     text = replace_text("default: dry}", "default: &a dry}")
     text = text.replace("required: true", "required: &a true")
     assert read_blueprint(text).attributes["tone"].default == "dry"
 
 
 @pytest.mark.parametrize("character", ["\\0", "\\uD800"])
-def test_a_character_that_no_event_can_hold_is_refused(character: str) -> None:
+def test_character_that_no_event_can_store_is_refused(character: str) -> None:
     (fault,) = list_faults(replace_text("Be {tone}.", f"Be {character}."))
     assert fault == (
         "8: layers.tone.text: NUL and lone surrogates cannot be stored; remove the character"
@@ -269,13 +269,13 @@ def test_a_tag_is_refused(tagged: str) -> None:
     )
 
 
-def test_the_schema_of_blueprints_is_one_that_editors_can_read() -> None:
+def test_blueprint_schema_is_valid_json_schema_for_editors() -> None:
     schema = Blueprint.model_json_schema()
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(json.loads(encode_blueprint(read_blueprint(GOOD))))
 
 
-def test_the_blueprint_on_the_page_is_sound() -> None:
+def test_example_blueprint_in_the_documentation_is_valid() -> None:
     page = (Path(__file__).parents[3] / "docs/blueprints.md").read_text()
     blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (text,) = (block for block in blocks if block.startswith("blueprint:"))
@@ -298,7 +298,7 @@ REPLACED = GOOD.replace("  tone: {type: text", "  locale: {type: locale}\n  tone
         (None, "Withheld."),
     ],
 )
-def test_a_replacement_is_that_of_the_locale_or_its_language_or_of_english(
+def test_replacement_falls_back_from_locale_to_language_to_english(
     locale: str | None, text: str
 ) -> None:
     assert read_blueprint(REPLACED).policies.get_replacement(locale) == text
@@ -313,8 +313,6 @@ def test_a_replacement_is_that_of_the_locale_or_its_language_or_of_english(
         ("{en: Withheld., lt: Sulaikyta., pt-BR: Retido.}", "7", "it must be a valid string"),
     ],
 )
-def test_texts_by_locale_that_no_session_could_choose_from_are_faults(
-    before: str, after: str, fault: str
-) -> None:
+def test_invalid_texts_by_locale_are_faults(before: str, after: str, fault: str) -> None:
     (found,) = list_faults(REPLACED.replace(before, after))
     assert fault in found

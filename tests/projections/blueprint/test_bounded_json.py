@@ -45,7 +45,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("raw", "reason"), INVALID.values(), ids=INVALID)
-def test_what_is_not_bounded_json_is_refused_without_repeating_it(
+def test_json_out_of_bounds_is_refused_without_repeating_its_content(
     raw: str | bytes, reason: str
 ) -> None:
     with pytest.raises(InvalidJson) as failed:
@@ -55,27 +55,27 @@ def test_what_is_not_bounded_json_is_refused_without_repeating_it(
     assert failed.value.__cause__ is None
 
 
-def test_the_deepest_value_is_read() -> None:
+def test_json_of_maximum_depth_is_parsed() -> None:
     assert json.dumps(parse_json(nest(MAX_JSON_NESTING))) == nest(MAX_JSON_NESTING)
 
 
-def test_brackets_in_texts_are_not_levels() -> None:
+def test_brackets_in_strings_do_not_count_as_nesting() -> None:
     assert parse_json(json.dumps(nest(1_000))) == nest(1_000)
 
 
-def test_what_separates_values_is_not_counted_within_texts() -> None:
+def test_separators_in_strings_do_not_count_as_values() -> None:
     text = ',[{\\"' * MAX_JSON_VALUES
     assert parse_json(json.dumps([text, text])) == [text, text]
 
 
-def test_the_path_of_what_is_nested_too_deep_is_given() -> None:
+def test_error_for_nesting_too_deep_has_its_path() -> None:
     wide = [nest(2), *[1] * 100]
     with pytest.raises(InvalidJson) as failed:
         parse_json(f'{{"a":{json.dumps(wide)},"b":[0,{nest(MAX_JSON_NESTING)}]}}')
     assert failed.value.path == ("b", 1, *[0] * (MAX_JSON_NESTING - 2))
 
 
-def test_a_value_between_words_is_read_to_its_end() -> None:
+def test_json_value_embedded_in_text_is_parsed_to_its_end() -> None:
     text = f"It is {nest(2)}, not {nest(MAX_JSON_NESTING + 1)}"
     assert parse_embedded_json(text, 6) == ([[]], 10)
     with pytest.raises(InvalidJson, match="nested"):

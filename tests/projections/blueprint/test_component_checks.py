@@ -59,7 +59,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-def test_a_budget_by_components_is_read() -> None:
+def test_budget_with_components_is_parsed() -> None:
     budget = load_blueprint_source(TEXT).blueprint.budget["window"]
     limits = {name: (each.tokens, each.fixed) for name, each in budget.components.items()}
     assert limits == {
@@ -75,7 +75,7 @@ def test_a_budget_by_components_is_read() -> None:
 
 
 @pytest.mark.parametrize(("before", "after", "fault"), FAULTS)
-def test_a_fault_says_what_is_wrong_and_what_to_do(before: str, after: str, fault: str) -> None:
+def test_component_fault_has_a_reason_and_a_fix(before: str, after: str, fault: str) -> None:
     assert before in TEXT
     with pytest.raises(FaultyBlueprint) as refused:
         load_blueprint_source(TEXT.replace(before, after))
@@ -83,7 +83,7 @@ def test_a_fault_says_what_is_wrong_and_what_to_do(before: str, after: str, faul
     assert fault in faults_text.replace("cannot make room", "no room")
 
 
-def test_prompt_files_are_looked_for_by_category_provider_and_profile() -> None:
+def test_prompt_files_are_searched_by_category_provider_and_profile() -> None:
     layers = list_prompt_layers(load_blueprint_source(TEXT).blueprint)
     assert {name: (layer.file, layer.search) for name, layer in layers.items()} == {
         "base": (

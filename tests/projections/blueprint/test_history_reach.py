@@ -25,18 +25,18 @@ def read_blueprint(before: str = "", after: str = "") -> Blueprint:
     return load_blueprint_source(TWO_CALLS.replace(before, after)).blueprint
 
 
-def test_a_window_reaches_as_far_as_its_budget_has_characters() -> None:
+def test_reach_of_a_window_is_its_budget_in_characters() -> None:
     assert compute_history_reach(read_blueprint()) == 30
 
 
-def test_the_widest_window_counts() -> None:
+def test_reach_is_that_of_the_largest_window() -> None:
     wider = "    messages: [{history: recent}]\n    budget: large"
     assert compute_history_reach(read_blueprint("    messages: [{history: whole}]", wider)) == 400
 
 
-def test_one_window_without_a_budget_reaches_without_end() -> None:
+def test_reach_is_unlimited_if_one_window_has_no_budget() -> None:
     assert compute_history_reach(read_blueprint("{history: whole}", "{history: recent}")) == 0
 
 
-def test_where_no_call_looks_back_nothing_bounds_the_state() -> None:
+def test_reach_is_unlimited_if_no_call_includes_history() -> None:
     assert compute_history_reach(read_blueprint("{history: recent}, ", "")) == 0

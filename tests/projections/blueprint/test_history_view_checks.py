@@ -51,7 +51,7 @@ FAULTS = [
 ]
 
 
-def test_a_view_like_another_is_summed_up_by_the_words_of_that_one() -> None:
+def test_view_based_on_another_uses_the_summary_of_that_view() -> None:
     blueprint = load_blueprint_source(TEXT).blueprint
     summary = blueprint.resolve_view("short").summary
     assert summary is not None
@@ -60,9 +60,7 @@ def test_a_view_like_another_is_summed_up_by_the_words_of_that_one() -> None:
 
 
 @pytest.mark.parametrize(("right", "wrong", "fault"), FAULTS)
-def test_a_summary_that_cannot_be_had_is_named_before_any_session_opens(
-    right: str, wrong: str, fault: str
-) -> None:
+def test_invalid_summary_configuration_is_a_fault(right: str, wrong: str, fault: str) -> None:
     with pytest.raises(FaultyBlueprint) as faulty:
         load_blueprint_source(TEXT.replace(right, wrong))
     assert fault in "\n".join(map(str, faulty.value.faults))
@@ -83,7 +81,7 @@ def test_a_view_with_a_limit_of_its_own_is_not_summarised_by_the_limit_of_the_wh
     assert "`chat` is summarised above 4000 tokens of its own" in fault.what
 
 
-def test_a_step_that_would_be_taken_before_the_summary_it_follows_is_a_warning() -> None:
+def test_step_applied_before_its_preceding_summary_triggers_is_a_warning() -> None:
     assert load_blueprint_source(TEXT).list_warnings() == ()
     (warning,) = load_blueprint_source(LIMITED).list_warnings()
     assert warning.severity == "warning"
@@ -95,7 +93,7 @@ def test_a_step_that_would_be_taken_before_the_summary_it_follows_is_a_warning()
     assert load_blueprint_source(enough).list_warnings() == ()
 
 
-def test_the_ladders_are_said_in_words_in_the_order_of_their_steps() -> None:
+def test_ladders_are_described_in_step_order() -> None:
     found = load_blueprint_source(TEXT).blueprint
     history, whole = describe_ladders(found)
     assert history == (

@@ -35,14 +35,14 @@ def expect_refusal(values: dict[str, JsonValue]) -> Refused:
     return refusal.value
 
 
-def test_what_is_not_given_takes_its_default_or_stays_away() -> None:
+def test_missing_value_gets_its_default_or_is_omitted() -> None:
     assert check_values(SPECS, {"task": "t1"}, "attributes") == {
         "task": "t1",
         "language": "English",
     }
 
 
-def test_what_is_given_stands() -> None:
+def test_valid_values_are_returned_unchanged() -> None:
     values: dict[str, JsonValue] = {
         "task": "ep.whispercross",
         "language": "",
@@ -55,13 +55,13 @@ def test_what_is_given_stands() -> None:
     assert check_values(SPECS, values, "attributes") == values
 
 
-def test_a_missing_value_is_named_with_what_to_add() -> None:
+def test_missing_required_value_is_refused_with_what_to_add() -> None:
     refusal = expect_refusal({})
     assert (refusal.code, refusal.field) == ("missing-value", "attributes.task")
     assert refusal.fix.startswith("add task: an id")
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
+def test_unknown_name_is_refused_with_the_nearest_known_one() -> None:
     refusal = expect_refusal({"task": "t", "langage": "French"})
     assert (refusal.code, refusal.field) == ("unknown-value", "attributes.langage")
     assert refusal.fix == "write `language`"
@@ -90,7 +90,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
         ("player", []),
     ],
 )
-def test_a_value_of_another_kind_is_refused_by_name(name: str, value: JsonValue) -> None:
+def test_value_of_a_wrong_type_is_refused_with_its_name(name: str, value: JsonValue) -> None:
     refusal = expect_refusal({"task": "t", name: value})
     assert (refusal.code, refusal.field) == ("wrong-type", f"attributes.{name}")
     assert refusal.fix.startswith("send ")
@@ -110,7 +110,7 @@ def test_a_value_of_another_kind_is_refused_by_name(name: str, value: JsonValue)
         ({"level": 10**5000}, "bad-number", "attributes.level"),
     ],
 )
-def test_what_cannot_be_stored_is_refused_where_it_stands(
+def test_value_that_cannot_be_stored_is_refused_with_its_path(
     values: dict[str, JsonValue], code: str, field: str
 ) -> None:
     refusal = expect_refusal({"task": "t", **values})
@@ -133,7 +133,7 @@ def test_what_cannot_be_stored_is_refused_where_it_stands(
         ("order", "ord-12345", '"ord-12345" is not an id', "send an id: a letter or digit"),
     ],
 )
-def test_a_value_that_is_not_allowed_is_refused_with_what_is(
+def test_disallowed_value_is_refused_with_the_allowed_ones(
     name: str, value: JsonValue, detail: str, fix: str
 ) -> None:
     refusal = expect_refusal({"task": "t", name: value})
@@ -142,7 +142,7 @@ def test_a_value_that_is_not_allowed_is_refused_with_what_is(
     assert refusal.fix.startswith(fix)
 
 
-def test_a_value_within_what_is_allowed_stands() -> None:
+def test_values_within_their_constraints_are_returned_unchanged() -> None:
     values: dict[str, JsonValue] = {
         "task": "t",
         "difficulty": "hard",
@@ -155,7 +155,7 @@ def test_a_value_within_what_is_allowed_stands() -> None:
     assert check_values(SPECS, values, "inputs") == {**values, "language": "English"}
 
 
-def test_values_of_list_items_are_checked_alike() -> None:
+def test_values_of_list_items_are_checked_by_the_same_rules() -> None:
     specs = {"tags": ValueSpec(type="list", of={"tone": ValueSpec(type="text", enum=("dry",))})}
     assert check_values(specs, {"tags": [{"tone": "dry"}]}, "inputs")
     with pytest.raises(Refused, match="dry") as refusal:
@@ -163,20 +163,20 @@ def test_values_of_list_items_are_checked_alike() -> None:
     assert refusal.value.field == "inputs.tags.1.tone"
 
 
-def test_values_nested_without_end_are_refused() -> None:
+def test_values_nested_too_deep_are_refused() -> None:
     deep: list[JsonValue] = []
     for _ in range(10_000):
         deep = [deep]
     assert expect_refusal({"task": "t", "patterns": deep}).code == "too-deep"
 
 
-def test_more_than_an_event_should_hold_is_refused() -> None:
+def test_values_too_large_for_an_event_are_refused() -> None:
     refusal = expect_refusal({"task": "t", "language": "x" * 100_001})
     assert isinstance(refusal, TooLarge)
     assert refusal.field == "attributes"
 
 
-def test_a_name_of_any_length_is_refused_briefly() -> None:
+def test_refusal_of_a_very_long_name_is_short() -> None:
     refusal = expect_refusal({"task": "t", "x" * 90_000: 1})
     assert refusal.code == "unknown-value"
     assert len(str(refusal)) < 200
@@ -193,7 +193,7 @@ VALUES = st.recursive(
 )
 
 
-def test_a_value_under_another_name_is_returned_under_its_own_and_refused_under_both() -> None:
+def test_value_under_an_alias_is_returned_under_its_name_and_refused_under_both() -> None:
     assert check_values(SPECS, {"taskId": "t1", "help": True}, "attributes") == {
         "task": "t1",
         "hints": True,
@@ -216,7 +216,9 @@ TYPED_VALUES = VALUES | st.sampled_from(
         st.sampled_from([*SPECS, "taskId", "showHints", "help", "mode", "other"]), TYPED_VALUES
     )
 )
-def test_the_schema_takes_exactly_what_the_check_takes(values: dict[str, JsonValue]) -> None:
+def test_schema_accepts_exactly_the_values_that_the_check_accepts(
+    values: dict[str, JsonValue],
+) -> None:
     schema = build_values_schema(SPECS)
     Draft202012Validator.check_schema(schema)
     # Floats without a fraction are whole numbers to JSON Schema; none are drawn.

@@ -63,7 +63,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("written", "instead", "message"), FAULTS)
-def test_a_fault_is_named_with_its_line(written: str, instead: str, message: str) -> None:
+def test_ladder_fault_is_reported_with_its_line(written: str, instead: str, message: str) -> None:
     assert written in TEXT
     with pytest.raises(FaultyBlueprint) as faulty:
         load_blueprint_source(TEXT.replace(written, instead))
@@ -72,7 +72,7 @@ def test_a_fault_is_named_with_its_line(written: str, instead: str, message: str
     assert any(fault.line == line for fault in faulty.value.faults)
 
 
-def test_a_budget_may_be_what_a_turn_says_and_then_nothing_bounds_the_state() -> None:
+def test_budget_set_by_a_turn_input_makes_the_reach_unlimited() -> None:
     blueprint = load_blueprint_source(TEXT).blueprint
     limit = blueprint.budget["prompt"].tokens
     assert isinstance(limit, InputLimit)
@@ -83,7 +83,7 @@ def test_a_budget_may_be_what_a_turn_says_and_then_nothing_bounds_the_state() ->
     assert compute_history_reach(load_blueprint_source(looking_back).blueprint) == 0
 
 
-def test_the_items_of_a_list_are_checked_each_by_each_and_served_as_a_schema() -> None:
+def test_each_item_of_a_list_is_checked_and_its_schema_is_generated() -> None:
     inputs = load_blueprint_source(TEXT).blueprint.inputs
     values: dict[str, JsonValue] = {"people": [{"who": "a", "tier": 1}, {"who": "b"}]}
     assert check_values(inputs, values, "inputs") == values
@@ -98,7 +98,7 @@ def test_the_items_of_a_list_are_checked_each_by_each_and_served_as_a_schema() -
     }
 
 
-def test_a_step_that_no_package_registers_is_refused_before_a_session_opens() -> None:
+def test_unregistered_step_is_refused_before_a_session_opens() -> None:
     step = "registered: {name: nobodys, layer: state}"
     blueprint = load_blueprint_source(
         TEXT.replace("trim: {layer: state, chars: [80]}", step)

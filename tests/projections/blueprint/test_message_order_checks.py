@@ -49,13 +49,13 @@ def list_warnings(messages: str) -> list[str]:
         ("{history: work}, {history: recent}, {system: [persona]}", ["2.system", "1.history"]),
     ],
 )
-def test_an_order_that_not_every_provider_takes_is_a_warning(
+def test_message_order_that_some_providers_reject_is_a_warning(
     messages: str, warnings: list[str]
 ) -> None:
     assert list_warnings(messages) == warnings
 
 
-def test_the_input_does_not_end_a_request_that_is_made_without_one() -> None:
+def test_request_without_input_that_ends_with_history_is_a_warning() -> None:
     messages = "{system: [persona]}, {history: recent}, {user: [input]}"
     text = TEXT.replace("[MESSAGES]", f"[{messages}]\n    input: none")
     assert [fault.path for fault in load_blueprint_source(text).list_warnings()] == [

@@ -30,9 +30,7 @@ profiles: {chat: {default: true, call: reply}}
         ("{system: [carried]}, ", "", "phases.carry.forward: no call produces the text to carry"),
     ],
 )
-def test_phases_that_cannot_be_gone_through_are_told_of(
-    written: str, instead: str, fault: str
-) -> None:
+def test_invalid_phases_are_faults(written: str, instead: str, fault: str) -> None:
     assert load_blueprint_source(TEXT).blueprint.phases
     assert written in TEXT
     with pytest.raises(FaultyBlueprint) as found:
@@ -40,6 +38,6 @@ def test_phases_that_cannot_be_gone_through_are_told_of(
     assert any(fault in str(each) for each in found.value.faults)
 
 
-def test_where_phases_are_not_kept_apart_nothing_need_be_said_of_what_they_see() -> None:
+def test_can_see_is_optional_for_phases_without_isolation() -> None:
     text = TEXT.replace("  can_see: {ideate: [ideate], focus: [ideate, focus]}\n", "")
     assert load_blueprint_source(text).blueprint.phases

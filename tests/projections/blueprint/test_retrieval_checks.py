@@ -32,7 +32,7 @@ profiles:
         ("program: knowledge", "program: knowlege", "11: profiles.reader.program"),
     ],
 )
-def test_a_fault_of_a_retrieval_has_its_line(before: str, after: str, fault: str) -> None:
+def test_retrieval_fault_is_reported_with_its_line(before: str, after: str, fault: str) -> None:
     load_blueprint_source(GOOD)
     assert GOOD.count(before) == 1
     with pytest.raises(FaultyBlueprint) as refused:

@@ -39,7 +39,7 @@ def read_with_files(**files: str) -> Blueprint:
     return load_blueprint_source(TEXT, "agent/blueprint.yaml", ServerSources(beside)).blueprint
 
 
-def test_a_folder_stands_for_the_servers_in_it() -> None:
+def test_folder_is_expanded_to_the_servers_in_it() -> None:
     blueprint = read_with_files(time=TIME, all="url: http://127.0.0.1:1/mcp")
     assert blueprint.tools
     assert blueprint.tools.servers == {
@@ -49,7 +49,7 @@ def test_a_folder_stands_for_the_servers_in_it() -> None:
     assert b'"folder"' not in encode_blueprint(blueprint)
 
 
-def test_what_is_wrong_with_a_server_is_told_with_its_file_and_line() -> None:
+def test_fault_of_a_server_file_has_its_file_and_line() -> None:
     with pytest.raises(FaultyBlueprint) as raised:
         read_with_files(time=TIME.replace("idempotent", "idempotnt"))
     (fault,) = raised.value.faults
@@ -57,7 +57,7 @@ def test_what_is_wrong_with_a_server_is_told_with_its_file_and_line() -> None:
     assert fault.fix == "write `idempotent`"
 
 
-def test_a_folder_without_servers_is_told_of() -> None:
+def test_folder_without_servers_is_a_fault() -> None:
     with pytest.raises(FaultyBlueprint, match="there is no server in `mcp/`"):
         read_with_files()
 
@@ -69,7 +69,7 @@ def test_a_folder_without_servers_is_told_of() -> None:
         (("mcp/a/time.yaml", "mcp/time.yaml"), "mcp/time.yaml:1: there is a server `time` alread"),
     ],
 )
-def test_a_file_that_would_be_passed_over_is_told_of(files: tuple[str, ...], fault: str) -> None:
+def test_file_that_would_be_ignored_is_a_fault(files: tuple[str, ...], fault: str) -> None:
     with pytest.raises(FaultyBlueprint) as raised:
         load_blueprint_source(
             TEXT,
@@ -99,7 +99,7 @@ def find_faults(servers: str, configured: ConfiguredServers | None) -> list[str]
 
 
 @pytest.mark.parametrize("servers", ["{configured: all, folder: mcp/}", "{configured: all}"])
-def test_the_servers_of_the_operator_come_before_those_of_a_folder(servers: str) -> None:
+def test_configured_servers_take_precedence_over_those_of_a_folder(servers: str) -> None:
     blueprint = read_with_configured(servers, CONFIGURED)
     assert blueprint.tools
     assert blueprint.tools.servers == {
@@ -108,19 +108,19 @@ def test_the_servers_of_the_operator_come_before_those_of_a_folder(servers: str)
     }
 
 
-def test_without_a_tools_file_the_folder_is_read() -> None:
+def test_folder_is_used_if_there_is_no_tools_file() -> None:
     blueprint = read_with_configured("{configured: all, folder: mcp/}", None)
     assert blueprint.tools
     assert list(blueprint.tools.servers) == ["time"]
 
 
-def test_a_blueprint_that_only_names_a_folder_has_none_of_the_operators_servers() -> None:
+def test_blueprint_that_names_only_a_folder_gets_no_configured_servers() -> None:
     blueprint = read_with_configured("{folder: mcp/}", CONFIGURED)
     assert blueprint.tools
     assert list(blueprint.tools.servers) == ["time"]
 
 
-def test_a_blueprint_narrows_what_the_operator_offers_and_never_widens_it() -> None:
+def test_blueprint_can_restrict_configured_tools_but_not_extend_them() -> None:
     entry = "{configured: shop, only: [look, burn], except: [sell], idempotent: [pay]}"
     blueprint = read_with_configured(f"{{mine: {entry}}}", CONFIGURED)
     assert blueprint.tools
@@ -152,7 +152,7 @@ FIX = "give a tools file: `--tools FILE` or TURNLOG_TOOLS"
         ),
     ],
 )
-def test_a_server_that_nobody_configured_is_told_of(
+def test_reference_to_an_unconfigured_server_is_a_fault(
     servers: str, configured: ConfiguredServers | None, fault: str
 ) -> None:
     assert find_faults(servers, configured)[0] == f"agent/blueprint.yaml:7: {fault}"

@@ -17,16 +17,16 @@ from turnlog.projections.blueprint.template_slots import fill_slots, find_slots,
         ({"a": None}, '{"a": null}'),
     ],
 )
-def test_text_stands_as_it_is_and_all_else_as_json(value: JsonValue, text: str) -> None:
+def test_text_values_are_inserted_verbatim_and_others_as_json(value: JsonValue, text: str) -> None:
     assert format_prompt_value(value) == text
     assert fill_slots("<{x}>", {"x": value}) == f"<{text}>"
 
 
-def test_what_only_looks_like_a_slot_stands_as_it_is() -> None:
+def test_malformed_slots_are_left_unchanged() -> None:
     text = "{} {A} { a } {{ {a b} {1}"
     assert find_slots(text) == ()
     assert fill_slots(text, {"a": "x"}) == text
 
 
-def test_every_slot_is_named() -> None:
+def test_all_slots_are_found_in_order() -> None:
     assert find_slots("{a}/{b_c}-{d-e}{a}") == ("a", "b_c", "d-e", "a")

@@ -94,7 +94,7 @@ profiles: {agent: {default: true, program: tools, plan: plan, act: act, call: re
         ),
     ],
 )
-def test_what_cannot_be_meant_is_told(written: str, instead: str, fault: str) -> None:
+def test_invalid_tool_configuration_is_a_fault(written: str, instead: str, fault: str) -> None:
     assert load_blueprint_source(TEXT).blueprint.tools
     with pytest.raises(FaultyBlueprint) as found:
         load_blueprint_source(TEXT.replace(written, instead))
@@ -105,7 +105,7 @@ def test_what_cannot_be_meant_is_told(written: str, instead: str, fault: str) ->
     "address",
     ["https://ada:hush@x.example/mcp", "https://x.example/mcp?token=hush", "http://x/#hush"],
 )
-def test_a_secret_in_an_address_is_refused_and_not_said_again(address: str) -> None:
+def test_secret_in_an_address_is_refused_without_repeating_it(address: str) -> None:
     with pytest.raises(FaultyBlueprint) as found:
         load_blueprint_source(TEXT.replace("command: [mcp-server-time]", f'url: "{address}"'))
     assert "hush" not in str(found.value)
@@ -131,7 +131,7 @@ def test_a_secret_in_an_address_is_refused_and_not_said_again(address: str) -> N
         ),
     ],
 )
-def test_a_fix_names_the_words_of_an_author(written: str, instead: str, fix: str) -> None:
+def test_fix_uses_the_keys_of_the_blueprint(written: str, instead: str, fix: str) -> None:
     assert written in TEXT
     with pytest.raises(FaultyBlueprint) as found:
         load_blueprint_source(TEXT.replace(written, instead))

@@ -54,7 +54,7 @@ def replace_spec(spec: str) -> str:
         ("{type: list, of: {a: {type: text, enum: [x, x]}}}", "of.a.enum.1: `x` is listed twice"),
     ],
 )
-def test_a_contradiction_is_a_fault_of_its_line(spec: str, fault: str) -> None:
+def test_contradictory_value_spec_is_a_fault_at_its_line(spec: str, fault: str) -> None:
     with pytest.raises(FaultyBlueprint) as faulty:
         load_blueprint_source(replace_spec(spec))
     assert str(faulty.value.faults[0]).startswith(f"blueprint.yaml:4: attributes.level.{fault}")
@@ -70,10 +70,10 @@ def test_a_contradiction_is_a_fault_of_its_line(spec: str, fault: str) -> None:
         "{type: text, pattern: '(?i)yes|no', max_length: 4096}",
     ],
 )
-def test_what_agrees_is_accepted(spec: str) -> None:
+def test_consistent_value_spec_is_accepted(spec: str) -> None:
     load_blueprint_source(replace_spec(spec))
 
 
-def test_a_blueprint_without_the_new_settings_keeps_its_digest() -> None:
+def test_blueprint_without_value_constraints_keeps_its_digest() -> None:
     digest = compute_blueprint_digest(load_blueprint_source(TEXT).blueprint)
     assert digest == ("sha256:467c341e5c29be0affe287ce9b7cc592bad96922cac10b5f37dfd043ee519fea")

@@ -14,10 +14,12 @@ from turnlog.projections.knowledge.knowledge_inputs import EntryInput, PutEntrie
 from turnlog.projections.knowledge.knowledge_state import KnowledgeChanges, KnowledgeState
 from turnlog.projections.knowledge.rank_fusion import compute_fused_scores
 
-CASE = EntryInput("late", "Compare the times.", "case", "Late ships", efficiency=0.5)
+CASE = EntryInput(
+    id="late", text="Compare the times.", kind="case", title="Late ships", efficiency=0.5
+)
 
 
-async def test_what_is_already_so_is_not_recorded_again() -> None:
+async def test_unchanged_entry_is_not_recorded_again() -> None:
     knowledge = KnowledgeHarness()
     added = await knowledge.put_entries("cases", CASE, replace(CASE, id="early"))
     assert added.changes == KnowledgeChanges(1, added=("late", "early"))
@@ -27,10 +29,10 @@ async def test_what_is_already_so_is_not_recorded_again() -> None:
     assert edited.changes == KnowledgeChanges(2, edited=("late",))
 
 
-async def test_an_import_removes_what_its_file_no_longer_gives() -> None:
+async def test_import_removes_entries_that_are_no_longer_in_their_file() -> None:
     knowledge = KnowledgeHarness()
-    parts = tuple(EntryInput(f"a:{n}", f"part {n}", source="a.md") for n in range(3))
-    await knowledge.put_entries("docs", *parts, EntryInput("b", "other", source="b.md"))
+    parts = tuple(EntryInput(id=f"a:{n}", text=f"part {n}", source="a.md") for n in range(3))
+    await knowledge.put_entries("docs", *parts, EntryInput(id="b", text="other", source="b.md"))
     command = PutEntries("docs", parts[:1], replace_sources=True)
     outcome = await knowledge.handle_command(command)
     assert outcome.changes.removed == ("a:1", "a:2")
@@ -46,7 +48,7 @@ async def test_a_collection_without_entries_does_not_exist() -> None:
         await knowledge.remove_entries("cases")
 
 
-async def test_a_removal_of_an_unknown_entry_removes_none() -> None:
+async def test_removal_with_an_unknown_entry_is_refused_and_removes_nothing() -> None:
     knowledge = KnowledgeHarness()
     await knowledge.put_entries("cases", CASE)
     with pytest.raises(Refused, match="has no entry 'lost'"):
@@ -69,18 +71,18 @@ async def test_a_removal_of_an_unknown_entry_removes_none() -> None:
         (replace(CASE, kind="document"), "efficiency"),
     ],
 )
-async def test_a_bad_entry_is_named_and_nothing_of_its_command_is_stored(
+async def test_invalid_entry_is_refused_with_its_field_and_nothing_is_stored(
     entry: EntryInput, field: str
 ) -> None:
     knowledge = KnowledgeHarness()
     with pytest.raises(Refused) as refusal:
-        await knowledge.put_entries("cases", EntryInput("good", "Good."), entry)
+        await knowledge.put_entries("cases", EntryInput(id="good", text="Good."), entry)
     assert refusal.value.field == f"entries.1.{field}"
     assert refusal.value.fix
     assert await knowledge.load_state() == KnowledgeState("t")
 
 
-async def test_an_id_twice_and_a_bad_collection_are_refused() -> None:
+async def test_duplicate_id_and_invalid_collection_name_are_refused() -> None:
     knowledge = KnowledgeHarness()
     with pytest.raises(Refused, match="also number 0"):
         await knowledge.put_entries("cases", CASE, CASE)
@@ -88,7 +90,7 @@ async def test_an_id_twice_and_a_bad_collection_are_refused() -> None:
         await knowledge.put_entries("My Cases", CASE)
 
 
-async def test_a_repeated_command_is_answered_from_the_record() -> None:
+async def test_repeated_command_returns_its_recorded_answer() -> None:
     knowledge = KnowledgeHarness()
     key = CommandRef("k", compute_digest("body"))
     command = PutEntries("cases", (CASE,))
@@ -99,17 +101,17 @@ async def test_a_repeated_command_is_answered_from_the_record() -> None:
     assert (await knowledge.load_state()).collections == {}
 
 
-async def test_a_process_that_starts_later_folds_the_same_state() -> None:
+async def test_another_process_folds_the_same_state() -> None:
     knowledge = KnowledgeHarness()
-    many = tuple(EntryInput(f"e{n}", f"text {n}") for n in range(120))
+    many = tuple(EntryInput(id=f"e{n}", text=f"text {n}") for n in range(120))
     outcome = await knowledge.put_entries("many", *many)
     assert (outcome.changes.sequence, len(outcome.changes.added)) == (3, 120)
     await knowledge.remove_entries("many", "e7")
-    later = KnowledgeHarness(knowledge.log, knowledge.blobs)
+    later = KnowledgeHarness(log=knowledge.log, blobs=knowledge.blobs)
     assert await later.load_state() == await knowledge.load_state()
 
 
-def test_an_item_of_both_rankings_comes_before_one_of_a_single() -> None:
+def test_item_in_both_rankings_ranks_above_items_in_one() -> None:
     scores = compute_fused_scores(("a", "b"), ("b", "c"))
     assert sorted(scores, key=lambda each: -scores[each]) == ["b", "a", "c"]
     assert scores["b"] == 1 / 62 + 1 / 61

@@ -38,20 +38,20 @@ def compute_naively(query: str, texts: tuple[tuple[str, str], ...]) -> list[floa
     return scores
 
 
-def test_scores_are_those_of_bm25_with_titles_counted_twice() -> None:
+def test_scores_follow_bm25_with_titles_counted_twice() -> None:
     scores = build_postings(TEXTS).compute_scores(list_query_words("tide long wheat"))
     assert np.allclose(scores, compute_naively("tide long wheat", TEXTS))
     assert build_postings(TEXTS).compute_scores(list_query_words("sextant")).tolist() == [0.0] * 4
 
 
-def test_a_rare_word_weighs_more_than_one_that_nearly_all_entries_have() -> None:
+def test_rare_term_weighs_more_than_a_term_of_nearly_all_entries() -> None:
     texts = (*((f"Ship {n}", "A ship in the harbour.") for n in range(40)), ("", "A sextant."))
     scores = build_postings(texts).compute_scores(list_query_words("ship sextant"))
     assert int(scores.argmax()) == len(texts) - 1
     assert scores.min() > 0
 
 
-def test_words_are_found_in_any_form_that_english_gives_them() -> None:
+def test_query_terms_are_normalised_to_english_stems() -> None:
     assert list_query_words("Ships DEPARTED") == list_query_words("ship, departing!")
     assert list_query_words("café") == list_query_words("CAFE\N{COMBINING ACUTE ACCENT}")
     assert list_query_words("list_ships") == list_query_words("list ships")
@@ -60,7 +60,7 @@ def test_words_are_found_in_any_form_that_english_gives_them() -> None:
     assert list_query_words(" ,;") == []
 
 
-def test_postings_of_any_history_score_as_if_they_had_been_made_at_once() -> None:
+def test_incrementally_built_postings_score_like_those_built_at_once() -> None:
     random = Random(3)  # noqa: S311 - the same histories each time
     words = [f"word{number}" for number in range(30)]
     query = list_query_words(" ".join(words[:8]))

@@ -14,55 +14,57 @@ from turnlog.projections.library.segment_inputs import (
     find_segment_faults,
 )
 
-RULES = SegmentInput("ruleset", "Roll two dice.", "ruleset.classic")
+RULES = SegmentInput(scope="ruleset", content="Roll two dice.", ref="ruleset.classic")
 
-CUE = SegmentInput("npc", "He nods.", "npc.innkeeper", type="npc_cue", tier=1, priority="high")
+CUE = SegmentInput(
+    scope="npc", content="He nods.", ref="npc.innkeeper", type="npc_cue", tier=1, priority="high"
+)
 
 
-async def test_numbers_are_given_out_in_order_and_never_twice() -> None:
+async def test_segment_numbers_are_assigned_in_order_and_never_reused() -> None:
     library = SegmentHarness()
     assert [await library.add_segment("core", "one"), await library.add_segment("core", "one")] == [
         1,
         2,
     ]
-    await library.handle_command(EditSegment(2, active=False))
+    await library.handle_command(EditSegment(id=2, active=False))
     assert await library.add_segment("core", "three") == 3
 
 
-async def test_an_edit_is_a_version_more_and_the_one_before_stays_known() -> None:
+async def test_edit_adds_a_version_and_keeps_the_previous_one() -> None:
     library = SegmentHarness()
     number = await library.add_segment("core", "one")
-    done = await library.handle_command(EditSegment(number, content="two", tier=2))
+    done = await library.handle_command(EditSegment(id=number, content="two", tier=2))
     segment = done.state.segments[number]
     assert [each.version for each in segment.versions] == [1, 2]
     assert [each.text.tier for each in segment.versions] == [0, 2]
     assert segment.latest_versions["a"].version == 2
 
 
-async def test_an_edit_that_changes_nothing_leads_to_nothing() -> None:
+async def test_edit_without_changes_records_no_event() -> None:
     library = SegmentHarness()
     number = await library.add_segment("core", "one")
     before = (await library.load_library()).sequence
-    done = await library.handle_command(EditSegment(number, content="one", active=True))
+    done = await library.handle_command(EditSegment(id=number, content="one", active=True))
     assert done.state.sequence == before
     assert done.changes.sequence == before
 
 
-async def test_a_variant_begins_beside_the_others_and_is_switched_alone() -> None:
+async def test_variant_is_added_beside_others_and_is_deactivated_separately() -> None:
     library = SegmentHarness()
     number = await library.add_segment("core", "one")
-    await library.handle_command(EditSegment(number, "b", content="other"))
-    segment = (await library.handle_command(EditSegment(number, "a", active=False))).state.segments[
-        number
-    ]
+    await library.handle_command(EditSegment(id=number, variant="b", content="other"))
+    segment = (
+        await library.handle_command(EditSegment(id=number, variant="a", active=False))
+    ).state.segments[number]
     assert list(segment.latest_versions) == ["a", "b"]
     assert list(segment.active_versions) == ["b"]
-    segment = (await library.handle_command(EditSegment(number, active=False))).state.segments[
+    segment = (await library.handle_command(EditSegment(id=number, active=False))).state.segments[
         number
     ]
     assert not segment.is_active
     segment = (
-        await library.handle_command(EditSegment(number, "c", content="new"))
+        await library.handle_command(EditSegment(id=number, variant="c", content="new"))
     ).state.segments[number]
     assert not segment.is_active, "a variant that is new to a switched-off segment is off too"
 
@@ -70,17 +72,17 @@ async def test_a_variant_begins_beside_the_others_and_is_switched_alone() -> Non
 @pytest.mark.parametrize(
     ("command", "code", "field"),
     [
-        (EditSegment(9, content="x"), "unknown-segment", "segment"),
-        (EditSegment(1, content="x", seen=7), "segment-moved", "version"),
-        (EditSegment(1, content="  \n"), "invalid", "content"),
-        (EditSegment(1, content="a\0"), "invalid", "content"),
-        (EditSegment(1, tier=-1), "invalid", "tier"),
-        (EditSegment(1, priority="urgent"), "invalid", "priority"),
-        (EditSegment(1, "b"), "invalid", "content"),
-        (EditSegment(1, "No Name", content="x"), "invalid", "variant"),
+        (EditSegment(id=9, content="x"), "unknown-segment", "segment"),
+        (EditSegment(id=1, content="x", seen=7), "segment-moved", "version"),
+        (EditSegment(id=1, content="  \n"), "invalid", "content"),
+        (EditSegment(id=1, content="a\0"), "invalid", "content"),
+        (EditSegment(id=1, tier=-1), "invalid", "tier"),
+        (EditSegment(id=1, priority="urgent"), "invalid", "priority"),
+        (EditSegment(id=1, variant="b"), "invalid", "content"),
+        (EditSegment(id=1, variant="No Name", content="x"), "invalid", "variant"),
     ],
 )
-async def test_what_cannot_be_is_refused_by_field_and_changes_nothing(
+async def test_invalid_command_is_refused_with_its_field_and_changes_nothing(
     command: EditSegment, code: str, field: str
 ) -> None:
     library = SegmentHarness()
@@ -91,8 +93,18 @@ async def test_what_cannot_be_is_refused_by_field_and_changes_nothing(
     assert (await library.load_library()).sequence == 1
 
 
-def test_everything_that_is_wrong_with_a_segment_is_named_at_once() -> None:
-    wrong = SegmentInput("Core!", "", "no id", "english?", -1, "a b", "urgent", "B", id=0)
+def test_all_faults_of_a_segment_are_reported_together() -> None:
+    wrong = SegmentInput(
+        scope="Core!",
+        content="",
+        ref="no id",
+        locale="english?",
+        tier=-1,
+        type="a b",
+        priority="urgent",
+        variant="B",
+        id=0,
+    )
     assert [flaw.field for flaw in find_segment_faults(wrong)] == [
         "content",
         "scope",
@@ -106,7 +118,7 @@ def test_everything_that_is_wrong_with_a_segment_is_named_at_once() -> None:
     ]
 
 
-async def test_importing_again_changes_nothing() -> None:
+async def test_repeated_import_changes_nothing() -> None:
     library = SegmentHarness()
     rows = (RULES, CUE, CUE, dataclasses.replace(RULES, id=40, locale="lt", active=False))
     first = await library.import_segments(*rows)
@@ -116,7 +128,7 @@ async def test_importing_again_changes_nothing() -> None:
     assert again.state.segments == first.state.segments
 
 
-async def test_a_row_with_a_number_edits_the_segment_of_that_number() -> None:
+async def test_imported_row_with_an_id_edits_the_segment_of_that_id() -> None:
     library = SegmentHarness()
     await library.import_segments(dataclasses.replace(RULES, id=5))
     other = dataclasses.replace(RULES, id=5, content="Roll three.", active=False)
@@ -133,7 +145,7 @@ async def test_a_row_with_a_number_edits_the_segment_of_that_number() -> None:
     assert list(segment.active_versions) == ["b"]
 
 
-async def test_a_version_number_is_kept_where_it_is_above_every_earlier_one() -> None:
+async def test_imported_version_number_is_kept_if_it_is_above_all_earlier_ones() -> None:
     library = SegmentHarness()
     moved = dataclasses.replace(RULES, id=5, version=4)
     first = await library.import_segments(moved)
@@ -145,7 +157,7 @@ async def test_a_version_number_is_kept_where_it_is_above_every_earlier_one() ->
     assert [each.version for each in done.state.segments[5].versions] == [4, 9, 10, 11]
 
 
-async def test_one_import_begins_a_segment_with_all_its_variants() -> None:
+async def test_one_import_creates_a_segment_with_all_its_variants() -> None:
     library = SegmentHarness()
     rows = [dataclasses.replace(RULES, id=3, variant=name, content=name) for name in "ab"]
     done = await library.import_segments(*rows)
@@ -163,7 +175,7 @@ async def test_one_import_begins_a_segment_with_all_its_variants() -> None:
         (dataclasses.replace(RULES, version=0), "invalid", "segments.1.version"),
     ],
 )
-async def test_one_bad_row_leaves_everything_as_it_was(
+async def test_import_with_one_invalid_row_changes_nothing(
     bad: SegmentInput, code: str, field: str
 ) -> None:
     library = SegmentHarness()
@@ -174,7 +186,7 @@ async def test_one_bad_row_leaves_everything_as_it_was(
     assert list((await library.load_library()).segments) == [1]
 
 
-async def test_a_thousand_and_more_rows_are_one_import() -> None:
+async def test_import_accepts_thousands_of_rows_and_splits_them_into_events() -> None:
     library = SegmentHarness()
     rows = [dataclasses.replace(RULES, content=f"Rule {n}.") for n in range(2_500)]
     done = await library.import_segments(*rows)

@@ -20,19 +20,19 @@ def list_chosen_ids(
     return [each.segment.id for each in select_segments(library, request, locales, session).choices]
 
 
-async def test_a_scope_and_reference_give_their_own_active_segments_in_order() -> None:
+async def test_selection_returns_active_segments_of_its_scope_and_reference_in_order() -> None:
     library = SegmentHarness()
     for scope, ref in (("ruleset", "r"), ("ruleset", "q"), ("core", None), ("ruleset", "r")):
         await library.add_segment(scope, "text", ref)
     off = await library.add_segment("ruleset", "text", "r")
-    await library.handle_command(EditSegment(off, active=False))
+    await library.handle_command(EditSegment(id=off, active=False))
     loaded = await library.load_library()
     assert list_chosen_ids(loaded) == [1, 4]
     assert list_chosen_ids(loaded, request=SegmentRequest("core")) == [3]
     assert list_chosen_ids(loaded, request=SegmentRequest("ruleset")) == []
 
 
-async def test_the_first_locale_that_has_anything_is_taken_whole() -> None:
+async def test_all_segments_come_from_the_first_locale_that_has_any() -> None:
     library = SegmentHarness()
     for locale in (None, "en", "lt", "lt", "pt"):
         await library.add_segment("ruleset", "text", "r", locale=locale)
@@ -44,19 +44,19 @@ async def test_the_first_locale_that_has_anything_is_taken_whole() -> None:
     assert list_chosen_ids(loaded, "de") == [1], "one without a locale stands in"
 
 
-async def test_a_locale_whose_segments_are_all_off_is_passed_over() -> None:
+async def test_locale_with_inactive_segments_only_is_skipped() -> None:
     library = SegmentHarness()
     await library.add_segment("ruleset", "text", "r", locale="en")
     lithuanian = await library.add_segment("ruleset", "text", "r", locale="lt")
-    await library.handle_command(EditSegment(lithuanian, active=False))
+    await library.handle_command(EditSegment(id=lithuanian, active=False))
     assert list_chosen_ids(await library.load_library(), "lt", "en") == [1]
 
 
-async def test_a_session_is_always_given_the_same_variant_and_sessions_differ() -> None:
+async def test_session_always_gets_the_same_variant_and_sessions_get_both() -> None:
     library = SegmentHarness()
     for _ in range(2):
         number = await library.add_segment("ruleset", "a", "r")
-        await library.handle_command(EditSegment(number, "b", content="b"))
+        await library.handle_command(EditSegment(id=number, variant="b", content="b"))
     loaded = await library.load_library()
 
     def list_variants(session: str) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ async def test_a_session_is_always_given_the_same_variant_and_sessions_differ() 
     assert list_variants("session-7") == list_variants("session-7")
 
 
-async def test_what_this_release_cannot_use_is_left_out_and_reported() -> None:
+async def test_segment_that_this_release_cannot_use_is_omitted_with_a_reason() -> None:
     library = SegmentHarness()
     number = await library.add_segment("ruleset", "text", "r", locale="lt")
     await library.add_segment("ruleset", "text", "r", locale="en")

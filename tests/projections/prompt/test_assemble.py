@@ -74,15 +74,15 @@ def build_session(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> 
 
 
 def compute_needs(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> PromptNeeds:
-    return plan_prompt(SessionMaterial(blueprint), session.opened_state, REPLY_CALL).needs
+    return plan_prompt(SessionMaterial(blueprint=blueprint), session.opened_state, REPLY_CALL).needs
 
 
 def lacks_turns(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> bool:
     state = session.opened_state
-    return find_missing_turns(SessionMaterial(blueprint), state, REPLY_CALL) is not None
+    return find_missing_turns(SessionMaterial(blueprint=blueprint), state, REPLY_CALL) is not None
 
 
-def test_the_date_is_that_of_the_recorded_turn_and_of_no_clock() -> None:
+def test_date_in_a_prompt_comes_from_the_recorded_turn_not_the_clock() -> None:
     city, now = 'text: "The city is {city}."', 'now: "{weekday} {date} {time}"'
     blueprint = parse_blueprint(TEXT.replace(city, now))
     session = build_session(blueprint=blueprint)
@@ -94,7 +94,7 @@ def test_the_date_is_that_of_the_recorded_turn_and_of_no_clock() -> None:
     assert found.request.messages[0].content.splitlines()[-1] == "Thursday 2027-03-04 23:06"
 
 
-def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:
+def test_plan_needs_only_the_texts_that_its_prompt_includes() -> None:
     session = build_session(("Hi", "Hello"), ("Where?", "There.")).apply_steps(ExcludeTurn(1))
     needs = compute_needs(session)
     assert needs.blobs == (compute_digest("You are a guide."),)
@@ -102,7 +102,7 @@ def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:
     assert list(texts) == ["Where?", "There.", "Go on"]
 
 
-def test_text_of_a_layer_whose_condition_is_not_met_is_not_needed() -> None:
+def test_plan_needs_no_text_for_a_layer_whose_condition_is_unmet() -> None:
     text = TEXT.replace("keep: always}", "keep: always, when: first_turn}")
     first = build_session(blueprint=parse_blueprint(text))
     later = build_session(("Hi", "Hello"), blueprint=parse_blueprint(text))
@@ -114,7 +114,7 @@ def test_text_of_a_layer_whose_condition_is_not_met_is_not_needed() -> None:
     assert "You are a guide." not in found.request.messages[0].content
 
 
-def test_a_call_asks_for_older_turns_only_when_it_could_show_them() -> None:
+def test_plan_requests_older_turns_only_if_its_window_could_include_them() -> None:
     long = [("x" * 40, "y" * 40)] * 6
     session = build_session(*long)
     assert session.opened_state.earlier
@@ -123,7 +123,7 @@ def test_a_call_asks_for_older_turns_only_when_it_could_show_them() -> None:
     assert not lacks_turns(build_session(), WHOLE)
 
 
-def test_turns_left_out_make_room_for_older_ones_which_are_then_asked_for() -> None:
+def test_excluded_turns_free_room_for_older_turns_which_are_then_requested() -> None:
     session = build_session(*[("x" * 30, "y" * 30)] * 6)
     shorter = session.apply_steps(*(ExcludeTurn(ref.turn) for ref in session.opened_state.turns))
     assert lacks_turns(shorter)
@@ -131,7 +131,7 @@ def test_turns_left_out_make_room_for_older_ones_which_are_then_asked_for() -> N
     assert found.request.messages[1].content == "x" * 30
 
 
-def test_what_is_left_out_parts_the_history_where_it_stood() -> None:
+def test_excluded_turns_split_the_history_parts_at_their_position() -> None:
     turns = [("a", "b")] * 6
     session = build_session(*turns).apply_steps(ExcludeTurn(1), ExcludeTurn(3), ExcludeTurn(4))
     parts = assemble_next_prompt(session, BLUEPRINT, FILES).manifest.parts
@@ -149,7 +149,7 @@ def test_what_is_left_out_parts_the_history_where_it_stood() -> None:
 
 
 @pytest.mark.parametrize("missing", ["blobs", "said"])
-def test_a_text_that_was_not_fetched_is_an_error_and_never_a_hole(missing: str) -> None:
+def test_unfetched_text_raises_corrupt_instead_of_leaving_a_gap(missing: str) -> None:
     session = build_session(("Hi", "Hello"))
     texts = fetch_prompt_texts(compute_needs(session), session.events, FILES)
     less = (
@@ -158,10 +158,13 @@ def test_a_text_that_was_not_fetched_is_an_error_and_never_a_hole(missing: str) 
         else PromptTexts(texts.blobs, {})
     )
     with pytest.raises(Corrupt, match="was not fetched"):
-        assemble(plan_prompt(SessionMaterial(BLUEPRINT), session.opened_state, REPLY_CALL), less)
+        assemble(
+            plan_prompt(SessionMaterial(blueprint=BLUEPRINT), session.opened_state, REPLY_CALL),
+            less,
+        )
 
 
-def test_what_does_not_fit_is_named_with_its_size_and_the_way_out() -> None:
+def test_over_budget_refusal_lists_layer_sizes_and_a_fix() -> None:
     session = open_with_blueprint(BLUEPRINT, FILES, city="Riga").apply_steps(submit_turn("x" * 200))
     with pytest.raises(Refused) as refusal:
         assemble_next_prompt(session, BLUEPRINT, FILES)
@@ -171,7 +174,7 @@ def test_what_does_not_fit_is_named_with_its_size_and_the_way_out() -> None:
     assert refusal.value.fix == "shorten the input or raise the budget by 29 tokens"
 
 
-def test_a_history_that_may_not_be_cut_is_named_too() -> None:
+def test_over_budget_refusal_lists_a_history_without_a_ladder_step() -> None:
     rigid = parse_blueprint(TEXT.replace("[{drop_oldest_pairs: {history: recent}}]", "[]"))
     with pytest.raises(Refused) as refusal:
         assemble_next_prompt(build_session(("x" * 40, "y" * 40), blueprint=rigid), rigid, FILES)
@@ -179,12 +182,12 @@ def test_a_history_that_may_not_be_cut_is_named_too() -> None:
     assert refusal.value.detail == f"31 tokens do not fit 30: {sizes}"
 
 
-def test_parameters_of_the_call_go_with_the_request() -> None:
+def test_request_has_the_parameters_of_its_call() -> None:
     found = assemble_next_prompt(build_session(), BLUEPRINT, FILES)
     assert found.request.parameters == {"temperature": 0.5}
 
 
-def test_the_digest_covers_everything_the_model_is_sent() -> None:
+def test_request_digest_covers_everything_sent_to_the_model() -> None:
     request = assemble_next_prompt(build_session(), BLUEPRINT, FILES).request
     others = [
         replace(request, model="openai/other"),
@@ -195,7 +198,7 @@ def test_the_digest_covers_everything_the_model_is_sent() -> None:
     assert len({request.digest, *(other.digest for other in others)}) == 5
 
 
-def test_the_digest_is_that_of_the_canonical_form() -> None:
+def test_request_digest_is_computed_from_the_canonical_form() -> None:
     request = assemble_next_prompt(
         open_with_blueprint(BLUEPRINT, {}, city="Rīga").apply_steps(submit_turn("Go")),
         BLUEPRINT,
@@ -208,7 +211,7 @@ def test_the_digest_is_that_of_the_canonical_form() -> None:
     )
 
 
-def test_slots_are_filled_once_and_never_from_what_filled_them() -> None:
+def test_slot_values_are_not_expanded_again() -> None:
     session = open_with_blueprint(BLUEPRINT, FILES, city="{city} {persona}").apply_steps(
         submit_turn("Go")
     )
@@ -227,10 +230,13 @@ def test_a_slot_without_a_value_is_empty() -> None:
     )
 
 
-def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
+def test_prompt_files_of_another_provider_are_not_used() -> None:
     session = build_session()
     call = replace(REPLY_CALL, model="gemini/x")
-    assert plan_prompt(SessionMaterial(BLUEPRINT), session.opened_state, call).needs.blobs == ()
+    assert (
+        plan_prompt(SessionMaterial(blueprint=BLUEPRINT), session.opened_state, call).needs.blobs
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,11 +248,11 @@ def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
         ("scripted/demo", "scripted"),
     ],
 )
-def test_a_model_names_its_provider(model: str, provider: str) -> None:
+def test_provider_is_parsed_from_the_model_name(model: str, provider: str) -> None:
     assert parse_provider(model) == provider
 
 
-def test_a_cancelled_turn_takes_no_place_in_the_window() -> None:
+def test_cancelled_turn_is_not_in_the_window() -> None:
     session = open_with_blueprint(BLUEPRINT, FILES, city="Riga").apply_steps(
         submit_turn("No"), CancelTurn(), submit_turn("Yes")
     )
@@ -256,7 +262,7 @@ def test_a_cancelled_turn_takes_no_place_in_the_window() -> None:
     assert texts == ["Yes"]
 
 
-def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
+def test_session_of_many_short_turns_needs_only_its_recent_turns() -> None:
     roomy = parse_blueprint(TEXT.replace("tokens: 30", "tokens: 8000"))
     session = build_session(*[("a", "b")] * (MAX_RECENT_TURNS + 2), blueprint=roomy)
     assert not lacks_turns(session, roomy)
@@ -271,7 +277,7 @@ def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
     assert near.source == HistorySource(view="recent", first=3, last=MAX_RECENT_TURNS + 2)
 
 
-def test_the_latest_turns_make_the_same_prompt_as_the_whole_session() -> None:
+def test_recent_turns_yield_the_same_prompt_as_the_complete_session() -> None:
     roomy = parse_blueprint(TEXT.replace("tokens: 30", "tokens: 8000"))
     session = build_session(*[("a", "b")] * (MAX_RECENT_TURNS + 20), blueprint=roomy).apply_steps(
         *(ExcludeTurn(turn) for turn in (3, 40, MAX_RECENT_TURNS))
@@ -285,13 +291,13 @@ def test_the_latest_turns_make_the_same_prompt_as_the_whole_session() -> None:
     assert found == assemble_prompt_from(whole, session.events, roomy, FILES)
 
 
-def test_a_view_of_the_whole_history_shows_every_turn_of_it() -> None:
+def test_view_of_the_whole_history_includes_every_turn() -> None:
     session = build_session(*[("a", "b")] * (MAX_RECENT_TURNS + 2), blueprint=WHOLE)
     found = assemble_next_prompt(session, WHOLE, FILES)
     assert len(found.request.messages) == 2 * (MAX_RECENT_TURNS + 2) + 2
 
 
-def test_the_first_turn_lasts_until_one_is_answered() -> None:
+def test_first_turn_condition_holds_until_a_turn_is_answered() -> None:
     greeting = parse_blueprint(
         TEXT.replace('"The city is {city}."', "Greet them., when: first_turn")
     )
@@ -307,7 +313,7 @@ def get_system_text(found: AssembledPrompt) -> str:
     return found.request.messages[0].content
 
 
-def test_a_turn_that_began_by_itself_is_one_message_of_the_history() -> None:
+def test_turn_without_input_is_a_single_message_of_the_history() -> None:
     session = open_with_blueprint(BLUEPRINT, FILES, city="Riga").apply_steps(
         TurnSubmitted(turn=1), claim_turn(), complete_turn("Hello"),
         *build_exchange("a", "b"), *build_exchange("c", "d"), ExcludeTurn(2), submit_turn("Go on"),

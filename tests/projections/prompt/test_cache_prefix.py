@@ -65,7 +65,11 @@ class RecordedTalk:
         claimed = self.session.apply_steps(submit_turn(text), claim_turn())
         prompt = assemble_next_prompt(claimed, self.blueprint, FILES)
         attempt = get_attempt(claimed.opened_state)
-        fixed = claimed.apply_steps(FixContext(attempt, "openai/test", {}, prompt.manifest))
+        fixed = claimed.apply_steps(
+            FixContext(
+                attempt=attempt, model="openai/test", parameters={}, manifest=prompt.manifest
+            )
+        )
         answered = fixed.apply_steps(complete_turn(f"To {text}: yes."))
         return RecordedTalk(answered, self.blueprint, (*self.prompts, prompt))
 
@@ -88,17 +92,17 @@ def build_redaction(turn: int) -> RedactReply:
     return RedactReply(turn, "a secret", "operator", "(Withheld.)")
 
 
-def test_the_first_call_of_a_kind_has_nothing_before_it() -> None:
+def test_first_call_of_a_kind_has_no_cache_prefix() -> None:
     assert begin_talk().run_turn("one").prefix is None
 
 
-def test_a_conversation_that_goes_on_begins_with_all_that_was_said() -> None:
+def test_continued_conversation_reuses_the_complete_previous_prompt() -> None:
     talk = begin_talk().run_turn("one").run_turn("two").run_turn("three")
     before = talk.prompts[1].manifest
     assert talk.prefix == CachePrefix(call="2.1", messages=4, tokens=before.tokens, ended_by=None)
 
 
-def test_a_layer_that_goes_away_is_named() -> None:
+def test_cache_prefix_names_the_layer_that_is_no_longer_included() -> None:
     assert begin_talk().run_turn("one").run_turn("two").prefix == CachePrefix(
         call="1.1", messages=1, tokens=9, ended_by="first"
     )
@@ -108,7 +112,7 @@ def test_a_layer_that_goes_away_is_named() -> None:
     ("steps", "messages"),
     [((ExcludeTurn(1),), 1), ((build_redaction(1),), 2), ((ExcludeTurn(1), RestoreTurn(1)), 6)],
 )
-def test_a_turn_that_was_changed_or_taken_out_ends_it_there(
+def test_changed_or_excluded_turn_ends_the_cache_prefix(
     steps: tuple[CommandOrFactory, ...], messages: int
 ) -> None:
     prefix = (
@@ -125,7 +129,7 @@ def test_a_turn_that_was_changed_or_taken_out_ends_it_there(
     assert (prefix.call, prefix.messages, prefix.ended_by) == ("3.1", messages, ended_by)
 
 
-def test_dropping_the_oldest_ends_it_behind_the_system_prompt() -> None:
+def test_dropping_the_oldest_turns_ends_the_cache_prefix_after_the_system_prompt() -> None:
     talk = begin_talk().run_turn("a" * 20).run_turn("b" * 20).run_turn("c" * 20)
     assert talk.prefix == CachePrefix(call="2.1", messages=1, tokens=9, ended_by="history")
 
@@ -136,7 +140,7 @@ CHANGES = st.lists(
 
 
 @drawn(CHANGES, st.integers(1, 3))
-def test_the_messages_it_names_are_the_same_and_the_next_one_is_not(
+def test_cache_prefix_is_the_longest_common_prefix_of_both_prompts(
     changes: list[str], turn: int
 ) -> None:
     talk = begin_talk().run_turn("one").run_turn("two").run_turn("three")

@@ -39,7 +39,16 @@ def draw_runs(draw: st.DrawFn) -> tuple[SettledTurnRun, ...]:
     for missing, length, status, excluded, phase in draw(st.lists(PARTS, max_size=8)):
         first = turn + missing + 1
         turn = first + length - 1
-        runs.append(SettledTurnRun(first, turn, status, excluded, redacted=False, phase=phase))
+        runs.append(
+            SettledTurnRun(
+                first=first,
+                last=turn,
+                status=status,
+                excluded=excluded,
+                redacted=False,
+                phase=phase,
+            )
+        )
     return tuple(runs)
 
 
@@ -64,17 +73,17 @@ def find_rules(
 
 
 @given(draw_runs(), VISIBILITIES, st.integers(0, 12))
-def test_each_turn_of_a_run_is_left_out_by_the_rule_that_it_would_have_alone(
+def test_each_turn_of_a_run_is_excluded_by_the_rule_that_applies_to_it_alone(
     runs: tuple[SettledTurnRun, ...], visibility: PhaseVisibility, purged: int
 ) -> None:
-    window = HistoryWindow(WHOLE, visibility, None)
+    window = HistoryWindow(view=WHOLE, visibility=visibility, access=None)
     excluded = window.select_turns(build_state(runs, purged)).left_out
     found = [(turn, each.rule) for each in excluded for turn in range(each.first, each.last + 1)]
     assert found == sorted(find_rules(runs, visibility, purged).items())
 
 
 @given(draw_runs(), VISIBILITIES, st.integers(0, 12))
-def test_a_run_is_reachable_if_only_its_age_keeps_one_of_its_turns_out(
+def test_run_is_reachable_if_one_of_its_turns_is_excluded_by_age_only(
     runs: tuple[SettledTurnRun, ...], visibility: PhaseVisibility, purged: int
 ) -> None:
     rules = find_rules(runs, visibility, purged)
@@ -85,5 +94,5 @@ def test_a_run_is_reachable_if_only_its_age_keeps_one_of_its_turns_out(
         for turn in range(run.first, run.last + 1)
         if rules[turn] == OUT_OF_REACH
     ]
-    window = HistoryWindow(WHOLE, visibility, None)
+    window = HistoryWindow(view=WHOLE, visibility=visibility, access=None)
     assert window.has_reachable_runs(build_state(runs, purged)) == bool(usable)

@@ -132,7 +132,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_prompt_and_its_account_are_as_they_were(variant: str) -> None:
+def test_prompt_and_manifest_match_the_golden_file(variant: str) -> None:
     file = GOLDEN / f"{variant.replace(' ', '-')}.txt"
     found = format_prompt(VARIANTS[variant]())
     if not file.exists():
@@ -141,7 +141,7 @@ def test_a_prompt_and_its_account_are_as_they_were(variant: str) -> None:
     assert found == file.read_text()
 
 
-def test_no_golden_file_is_left_that_nobody_draws() -> None:
+def test_every_golden_file_belongs_to_a_test_case() -> None:
     drawn = {f"{variant.replace(' ', '-')}.txt" for variant in VARIANTS}
     assert {file.name for file in GOLDEN.iterdir()} == drawn
 

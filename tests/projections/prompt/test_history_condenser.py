@@ -44,7 +44,7 @@ def list_texts(exchanges: tuple[TurnExchange, ...]) -> list[str]:
 
 
 @EACH_RULE
-def test_u11_half_and_more_of_what_repeats_is_saved(rule: RepeatsRule) -> None:
+def test_u11_condensing_repeated_turns_saves_at_least_half(rule: RepeatsRule) -> None:
     items = ("saw", "axe", "awl", "adze", "rasp", "plane", "chisel", "mallet")
     talk = [
         (f'How much is the "{item}" today, please?', f"It is ${n} now, and we have {n * n} left.")
@@ -68,7 +68,9 @@ def test_u11_half_and_more_of_what_repeats_is_saved(rule: RepeatsRule) -> None:
     ],
 )
 @EACH_RULE
-def test_only_what_repeats_is_told_in_short(talk: list[tuple[str, str]], rule: RepeatsRule) -> None:
+def test_turns_that_do_not_repeat_are_not_condensed(
+    talk: list[tuple[str, str]], rule: RepeatsRule
+) -> None:
     exchanges = build_exchanges(talk)
     assert condense_repeats(exchanges, COUNTING, rule, "repeats") == tuple(exchanges)
 
@@ -83,7 +85,7 @@ def test_only_what_repeats_is_told_in_short(talk: list[tuple[str, str]], rule: R
     ],
 )
 @EACH_RULE
-def test_dates_money_quotes_and_numbers_are_values(
+def test_dates_amounts_quotes_and_numbers_are_condensed_as_values(
     values: tuple[str, ...], rule: RepeatsRule
 ) -> None:
     talk = [
@@ -133,7 +135,7 @@ NOT_COUNTED = {
 
 @EACH_RULE
 @pytest.mark.parametrize("case", ANSWERED.values(), ids=ANSWERED)
-def test_answers_are_told_in_their_own_words(
+def test_condensed_answers_keep_their_own_wording(
     case: tuple[list[tuple[str, str]], list[str]], rule: RepeatsRule
 ) -> None:
     talk, answers = case
@@ -143,7 +145,7 @@ def test_answers_are_told_in_their_own_words(
 
 
 @pytest.mark.parametrize("answer", NOT_COUNTED.values(), ids=NOT_COUNTED)
-def test_an_answer_that_counts_nothing_asked_for_stands_whole_by_the_first_rule(
+def test_first_rule_does_not_condense_an_answer_that_counts_something_else(
     answer: str,
 ) -> None:
     talk = [(f"Show boats of harbour {n}", f"There are {n}0 boats. {MORE}") for n in (11, 12, 13)]
@@ -169,7 +171,7 @@ def test_an_answer_that_counts_nothing_asked_for_stands_whole_by_the_first_rule(
         (("May I ask Ann on 3 May?", "May I ask Bob on 4 May?", "May I ask Cid on 5 May?"), ""),
     ],
 )
-def test_proper_names_and_quotes_of_any_kind_are_values(
+def test_proper_names_and_all_kinds_of_quotes_are_condensed_as_values(
     questions: tuple[str, ...], values: str
 ) -> None:
     exchanges = build_exchanges([(question, f"{MORE} {question}") for question in questions])
@@ -188,7 +190,7 @@ def test_proper_names_and_quotes_of_any_kind_are_values(
         ("Berlin", "Paris", "Rome"),
     ],
 )
-def test_other_questions_are_not_the_same(questions: tuple[str, ...]) -> None:
+def test_different_questions_are_not_condensed(questions: tuple[str, ...]) -> None:
     exchanges = build_exchanges([(question, MORE) for question in questions])
     assert condense_repeats(exchanges, COUNTING, SECOND, "repeats") == tuple(exchanges)
 
@@ -206,7 +208,7 @@ def test_other_questions_are_not_the_same(questions: tuple[str, ...]) -> None:
         ("so very long " * 30, f"{('so very long ' * 13)[:158].strip()} …"),
     ],
 )
-def test_any_long_answer_is_told_by_its_first_figure_and_its_rows(answer: str, lead: str) -> None:
+def test_long_answer_is_condensed_to_its_first_figure_and_row_count(answer: str, lead: str) -> None:
     talk = [(f"Show sales in {city}", f"{answer} {city}") for city in ("Bonn", "Oslo", "Rome")]
     talk[0] = (talk[0][0], answer)
     (merged,) = condense_repeats(build_exchanges(talk), COUNTING, SECOND, "repeats")
@@ -220,7 +222,9 @@ def test_any_long_answer_is_told_by_its_first_figure_and_its_rows(answer: str, l
         [("What do you know?", MORE), (f"Is this right?\n\n{MORE}", "It is.")],
     ],
 )
-def test_what_is_short_and_what_the_other_says_again_stays(talk: list[tuple[str, str]]) -> None:
+def test_short_paragraphs_and_repetition_across_roles_are_not_removed(
+    talk: list[tuple[str, str]],
+) -> None:
     exchanges = build_exchanges(talk)
     assert condense_duplicates(exchanges, COUNTING) == (tuple(exchanges), ())
 
@@ -236,7 +240,7 @@ TEXTS = st.lists(PIECES, min_size=1, max_size=8).map(" ".join)
 
 @EACH_RULE
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 99), TEXTS), min_size=3, max_size=5))
-def test_the_verifier_of_a_bundle_tells_repeats_alike(
+def test_bundle_verifier_condenses_repeated_turns_identically(
     rule: RepeatsRule, noun: str, answers: list[tuple[int, str]]
 ) -> None:
     talk = [(f"how many are {noun} of {n}", answered) for n, answered in answers]
@@ -248,7 +252,7 @@ def test_the_verifier_of_a_bundle_tells_repeats_alike(
 
 
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=4), min_size=2, max_size=4))
-def test_the_verifier_of_a_bundle_leaves_out_alike(paragraphs: list[list[str]]) -> None:
+def test_bundle_verifier_removes_duplicates_identically(paragraphs: list[list[str]]) -> None:
     # Every other turn began by itself, and has no question
     questions = ["\n".join(text) * (place % 2) for place, text in enumerate(paragraphs)]
     talk = [

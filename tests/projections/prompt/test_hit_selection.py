@@ -33,7 +33,7 @@ def resolve(written: dict[str, Any], profile: dict[str, Any] | None = None) -> d
     return spec.resolve_settings(own).model_dump()
 
 
-def test_adding_stops_at_the_first_entry_without_room_even_if_a_later_one_is_shorter() -> None:
+def test_selection_stops_at_the_first_hit_that_does_not_fit_even_if_a_later_one_would() -> None:
     hits = [build_found(str(n), "x" * size, 1 - n / 10) for n, size in enumerate((10, 90, 10))]
     limits = RetrievalLimits(k=3, tokens=60)
     assert list_outcomes(limits, *hits) == [("0", "taken"), ("1", "tokens"), ("2", "tokens")]
@@ -41,7 +41,7 @@ def test_adding_stops_at_the_first_entry_without_room_even_if_a_later_one_is_sho
     assert candidates[0].tokens == len("[1] 0\n" + "x" * 10 + "\n\n")
 
 
-def test_what_a_setting_forbids_takes_no_place_of_what_is_allowed() -> None:
+def test_hits_excluded_by_settings_do_not_count_towards_k() -> None:
     limits = RetrievalLimits(k=2, min_score=0.5, min_efficiency=0.5, feedback="not_negative")
     hits = (
         build_found("slow", "a", 0.9, efficiency=0.49),
@@ -61,7 +61,7 @@ def test_what_a_setting_forbids_takes_no_place_of_what_is_allowed() -> None:
     ]
 
 
-def test_a_profile_changes_settings_and_a_lock_changes_them_back() -> None:
+def test_profile_overrides_settings_and_lock_overrides_the_profile() -> None:
     written = {"max_docs": 2, "min_score": 0.2, "lock": {"tokens": 2_000, "min_score": 0.4}}
     alone = resolve(written)
     assert (alone["max_docs"], alone["min_score"], alone["tokens"]) == (2, 0.4, 2_000)
@@ -70,7 +70,7 @@ def test_a_profile_changes_settings_and_a_lock_changes_them_back() -> None:
     assert under["rerank"] is True
 
 
-def test_k_is_max_docs_times_the_collections_unless_it_is_given() -> None:
+def test_k_defaults_to_max_docs_times_the_number_of_collections() -> None:
     spec = RetrievalSpec.model_validate({"collections": ["a", "b", "c"], "max_docs": 5})
     assert spec.resolve_settings(None).most_taken == 15
     given = RetrievalSettings.model_validate({"k": 4})
@@ -78,7 +78,7 @@ def test_k_is_max_docs_times_the_collections_unless_it_is_given() -> None:
     assert RetrievalSpec.model_validate({"collections": "a"}).resolve_settings(None).most_taken == 3
 
 
-def test_the_default_reranker_prefers_the_entry_that_names_what_was_asked_for() -> None:
+def test_default_reranker_prefers_the_entry_that_contains_the_query_terms() -> None:
     near = build_found("near", "How ships are moored.", 0.80)
     naming = build_found("naming", "Berth 4 holds the ferry Bittern.", 0.70)
     query = "Which berth holds Bittern?"

@@ -55,7 +55,7 @@ def list_system_parts(found: AssembledPrompt) -> list[PromptPart]:
     return [part for part in found.manifest.parts if part.message == 0]
 
 
-def test_a_layer_stands_where_a_file_names_it_and_not_where_it_is_listed() -> None:
+def test_included_layer_is_placed_where_a_file_names_it_not_where_it_is_listed() -> None:
     found = assemble_file("You are in {city}. Be {rules} Look around.")
     assert get_system_text(found) == "You are in Riga. Be Be brief. Look around."
     assert [part.layer for part in list_system_parts(found)] == [
@@ -69,28 +69,28 @@ def test_a_layer_stands_where_a_file_names_it_and_not_where_it_is_listed() -> No
     assert {part.component for part in list_system_parts(found)} == {"system_prompt", "place"}
 
 
-def test_a_layer_that_no_file_names_stands_where_it_is_listed() -> None:
+def test_layer_that_no_file_names_is_placed_where_it_is_listed() -> None:
     assert (
         get_system_text(assemble_file("You are a guide."))
         == "Be brief.\n\nYou are a guide.\n\nRiga"
     )
 
 
-def test_it_stands_once_and_what_the_message_does_not_have_leaves_nothing() -> None:
+def test_layer_is_included_once_and_unavailable_includes_render_empty() -> None:
     text = get_system_text(
         assemble_file("In {city}, I mean {city}. {hint}{base}{nobody}", city="Riga {rules}")
     )
     assert text == "Be brief.\n\nIn Riga {rules}, I mean . {nobody}"
 
 
-def test_a_layer_without_a_text_leaves_nothing_either() -> None:
+def test_included_layer_without_text_renders_empty() -> None:
     found = assemble_file("You are in {city}.", city="")
     assert get_system_text(found) == "Be brief.\n\nYou are in ."
     (absent,) = [part for part in found.manifest.parts if part.layer == "city"]
     assert (absent.treatment, absent.rule) == ("absent", "nothing to say")
 
 
-def test_the_fences_are_those_of_the_file_and_none_can_be_forged_within() -> None:
+def test_included_text_gets_the_delimiters_of_its_file_and_cannot_forge_them() -> None:
     fenced = TEXT.replace("form: plain", "form: fenced")
     found = assemble_file("In\n{city}\nof the north.", city="Riga\n</base>", text=fenced)
     assert get_system_text(found) == (
@@ -98,7 +98,7 @@ def test_the_fences_are_those_of_the_file_and_none_can_be_forged_within() -> Non
     )
 
 
-def test_a_stretch_may_be_cut_and_reads_back() -> None:
+def test_text_around_an_include_can_be_truncated_and_reads_back() -> None:
     trim = "tokens: 15, ladder: [{trim: {layer: base, chars: [8], at: word}}]"
     tight = TEXT.replace("tokens: 1000, ladder: []", trim)
     found = assemble_file("You are in the city {city}. Look around.", text=tight)
@@ -109,7 +109,7 @@ def test_a_stretch_may_be_cut_and_reads_back() -> None:
     assert cut == [7, 6]
 
 
-def test_each_stretch_names_the_whole_file_and_where_it_lies_in_it() -> None:
+def test_text_around_an_include_references_its_file_and_range() -> None:
     file = "You are in {city}. Look around."
     first, _, second = [
         part for part in list_system_parts(assemble_file(file)) if part.layer != "rules"

@@ -71,26 +71,26 @@ def test_a_prompt_reads_back_as_it_was_sent() -> None:
     assert read_prompt(FOUND.manifest, TALKED.events, BLOBS) == FOUND.request.messages
 
 
-def test_only_the_blobs_that_stand_in_the_prompt_are_asked_for() -> None:
+def test_readback_requests_only_the_blobs_of_the_prompt() -> None:
     assert blobs_named(FOUND.manifest) == (compute_digest("You are a guide."),)
 
 
-def test_an_attribute_that_looks_like_content_is_read_back_as_the_value_it_is() -> None:
+def test_attribute_that_looks_like_content_reads_back_as_its_value() -> None:
     assert '{"text": "not content", "name": "Ada"}' in FOUND.request.messages[0].content
 
 
-def test_what_happens_later_changes_no_prompt_of_before() -> None:
+def test_later_events_do_not_change_an_earlier_prompt() -> None:
     later = TALKED.apply_steps(ExcludeTurn(1), RedactReply(2, "r", "operator", "(Withheld.)"))
     assert read_prompt(FOUND.manifest, later.events, BLOBS) == FOUND.request.messages
 
 
-def test_a_blob_that_was_not_fetched_is_named() -> None:
+def test_unfetched_blob_is_reported_with_its_digest() -> None:
     assert (
         expect_refusal(blobs={}) == f"blob {compute_digest(FILES['persona'])}: it was not fetched"
     )
 
 
-def test_a_blob_whose_text_has_changed_is_noticed() -> None:
+def test_blob_with_changed_text_is_refused() -> None:
     forged = dict.fromkeys(BLOBS, "You are a thief.")
     expected = "part persona: its text does not match the recorded digest"
     assert expect_refusal(blobs=forged) == expected
@@ -104,33 +104,33 @@ def change_text(sequence: int, content: Content) -> tuple[RecordedEvent, ...]:
     return (*TALKED.events[: sequence - 1], other, *TALKED.events[sequence:])
 
 
-def test_an_input_that_has_changed_is_noticed() -> None:
+def test_changed_input_is_refused() -> None:
     events = change_text(len(TALKED.events), PlainText(text="How long?"))
     expected = "part input: its text does not match the recorded digest"
     assert expect_refusal(events=events) == expected
 
 
-def test_a_turn_that_has_changed_is_noticed() -> None:
+def test_changed_turn_is_refused() -> None:
     expected = "turns 1 to 2: their texts do not match the recorded digest"
     assert expect_refusal(events=change_text(3, PlainText(text="Hey"))) == expected
 
 
-def test_a_turn_that_is_gone_is_named() -> None:
+def test_missing_turn_is_reported_with_its_number() -> None:
     events = tuple(e for e in TALKED.events if e.sequence not in range(5, 8))
     assert expect_refusal(events=events) == "turn 2: it is not in the session's history"
 
 
-def test_an_event_that_is_gone_is_named() -> None:
+def test_missing_event_is_reported_with_its_sequence() -> None:
     changed = change_part("input", source=EventTextSource(sequence=99, field="text"))
     assert expect_refusal(changed) == "event 99: it is not among the events of the session"
 
 
-def test_text_that_can_no_longer_be_opened_does_not_pass_for_another() -> None:
+def test_text_that_can_no_longer_be_decrypted_is_refused() -> None:
     sealed = SealedText(sealed="AAAA", key="k", digest=compute_digest("How far?"), characters=8)
     assert expect_refusal(events=change_text(len(TALKED.events), sealed)).startswith("part input: ")
     assert expect_refusal(events=change_text(3, sealed)).startswith("turns 1 to 2: ")
 
 
-def test_a_part_without_a_place_among_the_messages_is_noticed() -> None:
+def test_part_with_an_invalid_message_index_is_refused() -> None:
     lost = change_part("input", message=9)
     assert expect_refusal(lost) == "part input: it names no place among the messages"

@@ -45,7 +45,9 @@ INPUTS: dict[str, JsonValue] = {
     "first_turn": False,
 }
 
-TALE = GameMasterTurn(SEGMENTS, "I knock. I wait a little. Then I knock again, louder.", INPUTS)
+TALE = GameMasterTurn(
+    segments=SEGMENTS, text="I knock. I wait a little. Then I knock again, louder.", inputs=INPUTS
+)
 
 TOGETHER = (600, 500, 420, 270, 240, 200, 170, 150, 130, 115, 100)
 
@@ -77,12 +79,12 @@ def apply_step_fully(step: JsonValue) -> AssembledPrompt:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_step_alone_does_what_it_says_and_is_then_exhausted(step: str) -> None:
+def test_single_trim_step_matches_its_golden_file_until_it_is_exhausted(step: str) -> None:
     compare_with_golden(step, apply_step_fully(STEPS[step]))
 
 
 @pytest.mark.parametrize("tokens", TOGETHER)
-def test_all_steps_together_are_taken_in_order_and_no_more_of_them_than_needed(
+def test_trim_steps_are_applied_in_order_and_only_as_many_as_needed(
     tokens: int,
 ) -> None:
     long = {"game_state": " ".join(["It is night. The bell has rung twice."] * 15)}
@@ -92,13 +94,13 @@ def test_all_steps_together_are_taken_in_order_and_no_more_of_them_than_needed(
     )
 
 
-def test_what_fits_is_left_as_it_is() -> None:
+def test_prompt_within_its_budget_is_unchanged() -> None:
     found = TALE.assemble_prompt()
     assert found.manifest.steps == ()
     assert all(part.treatment in {"kept", "absent"} for part in found.manifest.parts)
 
 
-def test_what_can_never_fit_is_refused_with_the_figures_of_what_is_always_kept() -> None:
+def test_prompt_that_cannot_fit_is_refused_with_the_sizes_of_required_layers() -> None:
     with pytest.raises(BudgetExceeded) as refused:
         replace(TALE, inputs={**INPUTS, "token_budget": 20}).assemble_prompt()
     over = refused.value
@@ -108,7 +110,7 @@ def test_what_can_never_fit_is_refused_with_the_figures_of_what_is_always_kept()
     assert f"by {over.tokens - 20} tokens" in over.fix
 
 
-def test_a_section_that_no_step_makes_short_enough_is_refused_by_its_name() -> None:
+def test_section_that_no_step_shortens_enough_is_refused_with_its_name() -> None:
     budget = GAME_MASTER.budget["prompt"]
     section = budget.sections["npc"].model_copy(update={"ladder": ()})
     changed = budget.model_copy(update={"sections": {"npc": section}})
@@ -120,7 +122,7 @@ def test_a_section_that_no_step_makes_short_enough_is_refused_by_its_name() -> N
     assert [size.layer for size in refused.value.sizes] == ["npc"]
 
 
-def test_a_step_that_makes_nothing_shorter_is_not_taken() -> None:
+def test_step_that_would_not_shorten_the_prompt_is_skipped() -> None:
     longer = build_segment(8, "npc", "He shrugs, " * 40, "guard", type="npc_cue")
     segments = tuple(longer if each.source.segment == 8 else each for each in SEGMENTS)
     steps = [STEPS["replace"], STEPS["drop"]]
@@ -129,7 +131,7 @@ def test_a_step_that_makes_nothing_shorter_is_not_taken() -> None:
     assert [step.step for step in found.manifest.steps] == ["drop"]
 
 
-def test_a_step_of_a_package_is_taken_like_any_other() -> None:
+def test_registered_step_is_applied_like_a_built_in_one() -> None:
     def first_only(block: LayerBlock, options: Mapping[str, JsonValue]) -> LayerBlock:
         assert options == {"keep": 1}
         return block.drop_pieces(block.included_pieces[1:], "first only")
@@ -142,7 +144,7 @@ def test_a_step_of_a_package_is_taken_like_any_other() -> None:
     assert [(step.step, step.on) for step in found.manifest.steps] == [("registered", "npc")]
 
 
-def test_a_text_without_any_end_is_cut_where_it_must_be() -> None:
+def test_text_without_sentence_ends_is_truncated_to_its_limit() -> None:
     for text in ("x" * 100_000, "x " * 50_000, "\u202e" + "ž" * 99_999, "." * 100_000):
         found = replace(TALE, text=text, inputs={**INPUTS, "token_budget": 200}).assemble_prompt()
         part = next(part for part in found.manifest.parts if part.layer == "input")
@@ -151,7 +153,7 @@ def test_a_text_without_any_end_is_cut_where_it_must_be() -> None:
         assert text[: part.cut.to] in found.request.messages[0].content
 
 
-def test_no_golden_file_is_left_that_nobody_draws() -> None:
+def test_every_golden_file_belongs_to_a_test_case() -> None:
     together = [f"all within {tokens}" for tokens in TOGETHER]
     names = {f"{name.replace(' ', '-')}.txt" for name in (*STEPS, *together)}
     assert {file.name for file in GOLDEN.iterdir()} == names

@@ -14,7 +14,7 @@ from turnlog.projections.prompt.history.turn_messages import (
 
 
 @pytest.mark.parametrize(("letter", "most"), [("a", 2_800), ("\u0434", 1_400), ("\U0001f600", 700)])
-def test_the_words_of_a_turn_are_remembered_up_to_so_many_bytes(letter: str, most: int) -> None:
+def test_turn_messages_are_cached_up_to_a_maximum_size(letter: str, most: int) -> None:
     for length, remembered in ((most, True), (most + MAX_CACHED_BYTES // 4, False)):
         text, reply = letter * (length // 2), letter * (length - length // 2)
         assert (build_turn_messages(text, reply) is build_turn_messages(text, reply)) == remembered

@@ -52,12 +52,14 @@ def build_reservation(
 def reserve(
     balance: QuotaBalance, number: int, limits: QuotaLimits = LIMITS, at: datetime = NOON
 ) -> QuotaBalance:
-    event = reserve_turn(limits, balance, "ann", build_reservation(number, at), at)
+    event = reserve_turn(
+        limits=limits, balance=balance, user="ann", wanted=build_reservation(number, at), at=at
+    )
     assert isinstance(event, QuotaReserved)
     return event.balance
 
 
-def test_a_turn_is_allowed_while_something_is_left_however_much_it_may_use() -> None:
+def test_turn_is_allowed_while_quota_is_left_even_if_its_reservation_exceeds_it() -> None:
     balance = reserve(reserve(reserve(QuotaBalance(), 1), 2), 3)
     (use, _) = list_limit_uses(LIMITS, balance, NOON)
     assert (use.name, use.limit, use.used, use.reserved, use.left) == (
@@ -71,20 +73,20 @@ def test_a_turn_is_allowed_while_something_is_left_however_much_it_may_use() -> 
         reserve(balance, 4)
 
 
-def test_turns_that_are_not_settled_count_with_all_that_they_may_use() -> None:
+def test_unsettled_turns_count_with_their_complete_reservation() -> None:
     balance = reserve(reserve(QuotaBalance(), 1), 2)
     assert find_refusal(QuotaLimits(input_tokens=8_000), balance, NOON) is not None
     assert find_refusal(QuotaLimits(input_tokens=8_001), balance, NOON) is None
 
 
 @pytest.mark.parametrize("limit", ["input_tokens", "output_tokens"])
-def test_a_limit_of_nothing_allows_no_turn(limit: str) -> None:
+def test_limit_of_zero_refuses_every_turn(limit: str) -> None:
     refusal = find_refusal(QuotaLimits.model_validate({limit: 0}), QuotaBalance(), NOON)
     assert refusal is not None
     assert refusal.use.name == limit
 
 
-def test_a_refusal_says_what_is_used_and_when_the_limit_resets() -> None:
+def test_refusal_reports_the_usage_and_when_the_limit_resets() -> None:
     spent = QuotaBalance(input_tokens=10_250)
     refusal = find_refusal(LIMITS, spent, NOON)
     assert refusal is not None
@@ -102,7 +104,7 @@ def test_a_refusal_says_what_is_used_and_when_the_limit_resets() -> None:
     )
 
 
-def test_what_open_turns_have_reserved_is_waited_for_and_not_the_end_of_the_month() -> None:
+def test_refusal_due_to_reservations_advises_to_wait_for_a_turn_not_for_the_month() -> None:
     limits = QuotaLimits(input_tokens=4_000)
     refusal = find_refusal(limits, reserve(QuotaBalance(input_tokens=9), 1, limits), NOON)
     assert refusal is not None
@@ -111,7 +113,7 @@ def test_what_open_turns_have_reserved_is_waited_for_and_not_the_end_of_the_mont
     assert refusal.retry_after == OPEN_TURN_DELAY.total_seconds()
 
 
-def test_a_settled_turn_counts_with_what_it_used_and_is_settled_once() -> None:
+def test_settled_turn_counts_with_its_actual_usage_and_is_settled_once() -> None:
     settled = settle_turn(reserve(QuotaBalance(), 1), "ann", "r-1", TurnBound(812, 64))
     assert isinstance(settled, QuotaSettled)
     after = settled.balance
@@ -120,7 +122,7 @@ def test_a_settled_turn_counts_with_what_it_used_and_is_settled_once() -> None:
     assert after.hour_requests == after.day_requests == 1
 
 
-def test_a_released_turn_leaves_nothing_not_even_its_request() -> None:
+def test_released_turn_frees_its_reservation_and_its_request() -> None:
     released = release_turn(reserve(QuotaBalance(), 1), "ann", "r-1")
     assert isinstance(released, QuotaReleased)
     after = released.balance
@@ -128,11 +130,16 @@ def test_a_released_turn_leaves_nothing_not_even_its_request() -> None:
     assert release_turn(after, "ann", "r-1") is None
 
 
-def test_a_reservation_is_made_once_and_may_move_to_another_turn() -> None:
+def test_reservation_is_recorded_once_and_may_move_to_another_turn() -> None:
     balance = reserve(QuotaBalance(), 1)
-    assert reserve_turn(LIMITS, balance, "ann", build_reservation(1), NOON) is None
+    assert (
+        reserve_turn(
+            limits=LIMITS, balance=balance, user="ann", wanted=build_reservation(1), at=NOON
+        )
+        is None
+    )
     wanted = build_reservation(1).model_copy(update={"turn": 2})
-    moved = reserve_turn(LIMITS, balance, "ann", wanted, NOON)
+    moved = reserve_turn(limits=LIMITS, balance=balance, user="ann", wanted=wanted, at=NOON)
     assert isinstance(moved, QuotaReserved)
     assert moved.balance.reservations == (wanted,)
     assert moved.balance.hour_requests == 1
@@ -157,13 +164,13 @@ def test_requests_are_counted_by_clock_hour_and_by_day() -> None:
     assert find_refusal(limits, balance, tomorrow) is None
 
 
-def test_a_clock_that_is_behind_opens_no_second_hour() -> None:
+def test_clock_that_is_behind_does_not_reset_the_hourly_limit() -> None:
     limits = QuotaLimits(requests_per_hour=1)
     balance = reserve(QuotaBalance(), 1, limits, NOON.replace(hour=13))
     assert find_refusal(limits, balance, NOON) is not None
 
 
-def test_of_several_limits_the_one_that_lasts_longest_refuses() -> None:
+def test_refusal_names_the_exceeded_limit_that_resets_last() -> None:
     limits = QuotaLimits(input_tokens=4_000, output_tokens=0, requests_per_day=0)
     refusal = find_refusal(limits, QuotaBalance(), NOON.replace(day=2))
     assert refusal is not None
@@ -175,7 +182,7 @@ def test_of_several_limits_the_one_that_lasts_longest_refuses() -> None:
     assert refusal.use.name == "requests_per_hour"
 
 
-def test_no_limit_is_unlimited_and_input_and_output_are_limited_apart() -> None:
+def test_missing_limit_is_unlimited_and_input_and_output_are_limited_separately() -> None:
     spent = QuotaBalance(input_tokens=10**9, output_tokens=5)
     assert find_refusal(QuotaLimits(), spent, NOON) is None
     assert list_limit_uses(QuotaLimits(), spent, NOON) == []
@@ -184,7 +191,7 @@ def test_no_limit_is_unlimited_and_input_and_output_are_limited_apart() -> None:
     assert refusal.use.name == "output_tokens"
 
 
-def test_so_many_unsettled_turns_that_an_event_stays_small() -> None:
+def test_number_of_unsettled_turns_is_limited_to_bound_the_event_size() -> None:
     balance = QuotaBalance(
         reservations=tuple(build_reservation(n) for n in range(MAX_UNSETTLED_TURNS))
     )
@@ -195,7 +202,7 @@ def test_so_many_unsettled_turns_that_an_event_stays_small() -> None:
     assert len(balance.model_dump_json()) < 50_000
 
 
-def test_a_balance_has_a_history_for_each_user_and_month_whatever_the_name_is() -> None:
+def test_each_user_and_month_has_its_own_balance_family_for_any_user_name() -> None:
     families = {
         build_balance_family(user, format_period(NOON)) for user in ("ann", "a.n*>", "ann b/é")
     }
@@ -203,11 +210,11 @@ def test_a_balance_has_a_history_for_each_user_and_month_whatever_the_name_is() 
     assert all(LIBRARY_HISTORY.build_subject("t", each, "reserved") for each in families)
 
 
-def test_a_child_of_an_allowed_turn_is_not_refused_and_is_no_request() -> None:
+def test_child_of_an_allowed_turn_is_not_refused_and_does_not_count_as_a_request() -> None:
     limits = QuotaLimits(input_tokens=4_000, requests_per_hour=1)
     balance = reserve(QuotaBalance(), 1, limits)
     wanted = build_reservation(2).model_copy(update={"child": True})
-    event = reserve_turn(limits, balance, "ann", wanted, NOON)
+    event = reserve_turn(limits=limits, balance=balance, user="ann", wanted=wanted, at=NOON)
     assert isinstance(event, QuotaReserved)
     assert (len(event.balance.reservations), event.balance.hour_requests) == (2, 1)
     released = release_turn(event.balance, "ann", "r-2")

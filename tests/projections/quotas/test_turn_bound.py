@@ -16,7 +16,7 @@ def load_uderia() -> Blueprint:
     return BlueprintFolders((SHIPPED_BLUEPRINTS,)).load_blueprint("uderia")
 
 
-def test_a_chat_reserves_its_budget_and_its_longest_answer() -> None:
+def test_chat_turn_reserves_its_budget_and_its_maximum_output() -> None:
     small = build_small_blueprint()
     assert compute_turn_bound(small, "one", {}) == TurnBound(1_000, DEFAULT_OUTPUT_TOKENS)
     call = small.calls["reply"].model_copy(update={"parameters": {"max_tokens": 256}})
@@ -24,7 +24,7 @@ def test_a_chat_reserves_its_budget_and_its_longest_answer() -> None:
     assert compute_turn_bound(limited, "one", {}) == TurnBound(1_000, 256)
 
 
-def test_a_plan_reserves_all_its_steps_each_tried_twice_and_the_summary() -> None:
+def test_planned_turn_reserves_all_steps_with_one_retry_each_and_the_summary() -> None:
     uderia = load_uderia()
     chat = compute_turn_bound(uderia, "llm_only", {})
     assert chat == TurnBound(2 * 8_000, 2 * DEFAULT_OUTPUT_TOKENS)

@@ -63,15 +63,17 @@ FAILED = given(
 )
 
 
-def test_a_turn_must_say_something() -> None:
-    TALKED.when(SubmitTurn(None, Policies())).then_refused("text-missing", field="text")
+def test_turn_without_text_is_refused() -> None:
+    TALKED.when(SubmitTurn(text=None, policies=Policies())).then_refused(
+        "text-missing", field="text"
+    )
 
 
 def build_system_turn(text: str | None = "Closed on Monday.") -> SubmitTurn:
-    return SubmitTurn(text, Policies(), role="system")
+    return SubmitTurn(text=text, policies=Policies(), role="system")
 
 
-def test_a_system_turn_is_settled_as_it_is_recorded_and_is_no_exchange() -> None:
+def test_system_turn_is_settled_when_recorded_and_does_not_count_as_an_exchange() -> None:
     TALKED.when(build_system_turn()).then(
         TurnSubmitted(turn=2, text=PlainText(text="Closed on Monday."), role="system"),
         TurnCompleted(turn=2, text=PlainText(text="")),
@@ -82,11 +84,11 @@ def test_a_system_turn_is_settled_as_it_is_recorded_and_is_no_exchange() -> None
 
 
 @pytest.mark.parametrize("open_turn", [ASKED, CLAIMED, WAITING])
-def test_a_system_turn_is_recorded_between_two_turns_only(open_turn: SessionScenario) -> None:
+def test_system_turn_is_refused_while_a_turn_is_open(open_turn: SessionScenario) -> None:
     open_turn.when(build_system_turn()).then_refused("turn-open")
 
 
-def test_a_system_turn_says_something_and_has_no_reply_to_withhold() -> None:
+def test_system_turn_needs_text_and_has_no_reply_to_redact() -> None:
     for text in (None, ""):
         TALKED.when(build_system_turn(text)).then_refused("text-missing", field="text")
     noted = TALKED.apply_steps(build_system_turn())
@@ -111,7 +113,7 @@ def build_lost_attempt(turn: int, attempt: int) -> AttemptEnded:
     )
 
 
-def test_a_session_opens_with_what_it_was_given() -> None:
+def test_session_opens_with_its_profile_attributes_and_reach() -> None:
     command = open_session(reach=7, language="French")
     given().when(command).then(
         SessionOpened(
@@ -123,7 +125,7 @@ def test_a_session_opens_with_what_it_was_given() -> None:
     )
 
 
-def test_a_session_opens_once() -> None:
+def test_opening_an_open_session_is_refused() -> None:
     given(open_session()).when(open_session()).then_refused("session-exists", field="session")
 
 
@@ -139,18 +141,25 @@ def test_a_session_opens_once() -> None:
     ],
     ids=lambda command: type(command).__name__,
 )
-def test_nothing_is_asked_of_a_session_that_is_not_there(command: CommandOrFactory) -> None:
+def test_command_to_an_unknown_session_is_refused(command: CommandOrFactory) -> None:
     given().when(command).then_refused("unknown-session", field="session")
 
 
-def test_the_first_turn_is_open_at_once() -> None:
+def test_first_turn_is_opened_immediately() -> None:
     given(open_session()).when(submit_turn("Hi")).then(
         TurnSubmitted(turn=1, text=PlainText(text="Hi"))
     )
 
 
-def test_a_turn_brings_its_inputs_references_and_meta() -> None:
-    command = SubmitTurn("Hi", Policies(), None, {"a": 1}, {"ticker": "X"}, {"client": "web"})
+def test_turn_is_recorded_with_its_inputs_references_and_meta() -> None:
+    command = SubmitTurn(
+        text="Hi",
+        policies=Policies(),
+        phases=None,
+        inputs={"a": 1},
+        references={"ticker": "X"},
+        meta={"client": "web"},
+    )
     given(open_session()).when(command).then(
         TurnSubmitted(
             turn=1,
@@ -162,43 +171,43 @@ def test_a_turn_brings_its_inputs_references_and_meta() -> None:
     )
 
 
-def test_the_next_turn_opens_when_the_last_one_is_answered() -> None:
+def test_next_turn_is_opened_immediately_after_the_last_one_is_answered() -> None:
     TALKED.when(submit_turn("More")).then(TurnSubmitted(turn=2, text=PlainText(text="More")))
 
 
-def test_numbers_of_turns_are_never_used_again() -> None:
+def test_turn_numbers_are_never_reused() -> None:
     FAILED.when(submit_turn("More")).then(TurnSubmitted(turn=2, text=PlainText(text="More")))
     WAITING.apply_steps(CancelTurn(3)).when(submit_turn("Four")).then(
         TurnQueued(turn=4, text=PlainText(text="Four"))
     )
 
 
-def test_a_closed_session_takes_nothing_more() -> None:
+def test_submit_to_a_closed_session_is_refused() -> None:
     CLOSED.when(submit_turn("More")).then_refused("session-closed")
 
 
-def test_a_second_submit_is_refused_where_the_blueprint_says_reject() -> None:
+def test_second_submit_is_refused_under_policy_reject() -> None:
     ASKED.when(submit_turn("More", REJECT)).then_refused("turn-open")
     CLAIMED.when(submit_turn("More", REJECT)).then_refused("turn-open")
 
 
-def test_a_second_submit_waits_where_the_blueprint_says_queue() -> None:
+def test_second_submit_is_queued_under_policy_queue() -> None:
     ASKED.when(submit_turn("More")).then(TurnQueued(turn=2, text=PlainText(text="More")))
 
 
-def test_no_more_turns_wait_than_the_blueprint_allows() -> None:
+def test_submit_to_a_full_queue_is_refused() -> None:
     queued = ASKED.apply_steps(submit_turn("More", NARROW))
     queued.when(submit_turn("Again", NARROW)).then_refused("queue-full")
 
 
-def test_a_second_submit_takes_the_place_of_the_first_where_the_blueprint_says_interrupt() -> None:
+def test_second_submit_cancels_the_first_turn_under_policy_interrupt() -> None:
     ASKED.when(submit_turn("Stop", INTERRUPT)).then(
         TurnCancelled(turn=1, reason="interrupted"),
         TurnSubmitted(turn=2, text=PlainText(text="Stop")),
     )
 
 
-def test_an_interrupted_attempt_is_recorded_as_lost_at_a_cost_nobody_knows() -> None:
+def test_interrupted_attempt_is_recorded_as_lost_with_unknown_cost() -> None:
     CLAIMED.when(submit_turn("Stop", INTERRUPT)).then(
         build_lost_attempt(1, 1),
         TurnCancelled(turn=1, reason="interrupted"),
@@ -207,38 +216,40 @@ def test_an_interrupted_attempt_is_recorded_as_lost_at_a_cost_nobody_knows() -> 
 
 
 @pytest.mark.parametrize("turn", [None, 1])
-def test_cancelling_the_open_turn_releases_the_one_that_waits_longest(turn: int | None) -> None:
+def test_cancelling_the_open_turn_releases_the_oldest_queued_one(turn: int | None) -> None:
     WAITING.when(CancelTurn(turn)).then(
         TurnCancelled(turn=1, reason="cancelled"), TurnReleased(turn=2)
     )
 
 
-def test_cancelling_a_turn_that_is_being_answered_ends_its_attempt() -> None:
+def test_cancelling_a_running_turn_ends_its_attempt() -> None:
     CLAIMED.when(CancelTurn()).then(
         build_lost_attempt(1, 1), TurnCancelled(turn=1, reason="cancelled")
     )
 
 
-def test_cancelling_a_waiting_turn_leaves_the_open_one_alone() -> None:
+def test_cancelling_a_queued_turn_does_not_affect_the_open_one() -> None:
     WAITING.when(CancelTurn(3)).then(TurnCancelled(turn=3, reason="cancelled"))
 
 
 @pytest.mark.parametrize("before", [TALKED, FAILED, CLOSED, WAITING.apply_steps(CancelTurn(1))])
-def test_a_settled_turn_is_not_cancelled(before: SessionScenario) -> None:
+def test_cancelling_a_settled_turn_is_refused(before: SessionScenario) -> None:
     before.when(CancelTurn(1)).then_refused("nothing-to-cancel", field="turn")
 
 
-def test_where_no_turn_is_open_none_is_cancelled() -> None:
+def test_cancelling_without_an_open_turn_is_refused() -> None:
     given(open_session()).when(CancelTurn()).then_refused("nothing-to-cancel", field="turn")
 
 
 @pytest.mark.parametrize("turn", [-1, 0, 4, 10**9])
 @pytest.mark.parametrize("build_command", [CancelTurn, ExcludeTurn, RestoreTurn, build_redaction])
-def test_a_turn_that_never_was_is_named(build_command: Callable[[int], Command], turn: int) -> None:
+def test_command_to_an_unknown_turn_is_refused(
+    build_command: Callable[[int], Command], turn: int
+) -> None:
     WAITING.when(build_command(turn)).then_refused("unknown-turn", field="turn")
 
 
-def test_closing_gives_up_what_is_open_and_what_waits() -> None:
+def test_closing_cancels_the_open_turn_and_all_queued_ones() -> None:
     WAITING.apply_steps(claim_turn()).when(CloseSession("done")).then(
         build_lost_attempt(1, 1),
         TurnCancelled(turn=1, reason="closed"),
@@ -248,41 +259,41 @@ def test_closing_gives_up_what_is_open_and_what_waits() -> None:
     )
 
 
-def test_closing_twice_is_closing_once() -> None:
+def test_closing_a_closed_session_records_nothing() -> None:
     TALKED.when(CloseSession("done")).then(SessionClosed(reason="done"))
     CLOSED.when(CloseSession("again")).then()
 
 
-def test_a_turn_is_excluded_and_restored_once() -> None:
+def test_repeated_exclusion_or_restoration_records_nothing() -> None:
     excluded = TALKED.when(ExcludeTurn(1)).then(TurnExcluded(turn=1))
     excluded.when(ExcludeTurn(1)).then()
     restored = excluded.when(RestoreTurn(1)).then(TurnRestored(turn=1))
     restored.when(RestoreTurn(1)).then()
 
 
-def test_a_closed_session_can_still_be_corrected() -> None:
+def test_closed_session_still_accepts_exclusions_and_redactions() -> None:
     CLOSED.when(ExcludeTurn(1)).then(TurnExcluded(turn=1))
     CLOSED.when(build_redaction()).then_names("reply-redacted")
 
 
 @pytest.mark.parametrize("command", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
-def test_an_unsettled_turn_is_not_marked(command: CommandOrFactory) -> None:
+def test_marking_an_open_turn_is_refused(command: CommandOrFactory) -> None:
     ASKED.when(command).then_refused("turn-open", field="turn")
     CLAIMED.when(command).then_refused("turn-open", field="turn")
 
 
 @pytest.mark.parametrize("command", [ExcludeTurn(2), RestoreTurn(2), build_redaction(2)])
-def test_a_waiting_turn_is_not_marked(command: CommandOrFactory) -> None:
+def test_marking_a_queued_turn_is_refused(command: CommandOrFactory) -> None:
     WAITING.when(command).then_refused("turn-open", field="turn")
 
 
 @pytest.mark.parametrize("command", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
-def test_a_turn_without_a_reply_has_nothing_to_mark(command: CommandOrFactory) -> None:
+def test_marking_a_turn_without_a_reply_is_refused(command: CommandOrFactory) -> None:
     FAILED.when(command).then_refused("no-reply", field="turn")
     ASKED.apply_steps(CancelTurn()).when(command).then_refused("no-reply", field="turn")
 
 
-def test_a_reply_is_withheld_with_its_reason() -> None:
+def test_redaction_is_recorded_with_its_reason() -> None:
     TALKED.when(build_redaction()).then(
         ReplyRedacted(
             turn=1, reason="a secret", rule="operator", replacement=PlainText(text="(Withheld.)")
@@ -290,11 +301,11 @@ def test_a_reply_is_withheld_with_its_reason() -> None:
     )
 
 
-def test_a_reply_is_withheld_once() -> None:
+def test_second_redaction_of_a_reply_is_refused() -> None:
     TALKED.apply_steps(build_redaction()).when(build_redaction()).then_refused("already-redacted")
 
 
-def test_turns_too_old_to_be_kept_one_by_one_follow_the_same_rules() -> None:
+def test_turns_stored_only_as_runs_follow_the_same_rules() -> None:
     session = given(
         open_session(reach=1), *build_exchange("Hi", "Hello"), *build_exchange("More", "No")
     )
@@ -304,6 +315,6 @@ def test_turns_too_old_to_be_kept_one_by_one_follow_the_same_rules() -> None:
     session.apply_steps(build_redaction()).when(build_redaction()).then_refused("already-redacted")
 
 
-def test_a_deadline_is_nothing_to_callers() -> None:
+def test_submit_after_the_deadline_of_the_open_turn_is_still_queued() -> None:
     late = ASKED.now + timedelta(days=9)
     ASKED.when(submit_turn("More"), at=late).then(TurnQueued(turn=2, text=PlainText(text="More")))

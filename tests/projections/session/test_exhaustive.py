@@ -68,13 +68,13 @@ def run_mypy(house: Path, *modules: str) -> list[str]:
     return checked.stdout.splitlines()
 
 
-def test_a_new_event_is_missed_by_the_fold_until_the_fold_knows_it(missed: list[str]) -> None:
+def test_type_checker_reports_an_event_that_the_fold_does_not_handle(missed: list[str]) -> None:
     (found,) = [line for line in missed if "TurnPraised" in line]
     assert found.startswith(f"{SESSION}/evolve.py:")
     assert '"assert_never" has incompatible type "TurnPraised"' in found
 
 
-def test_a_new_command_is_missed_by_the_rules_until_they_know_it(missed: list[str]) -> None:
+def test_type_checker_reports_a_command_that_decide_does_not_handle(missed: list[str]) -> None:
     (found,) = [line for line in missed if "PraiseTurn" in line]
     assert found.startswith(f"{SESSION}/decide.py:")
     assert '"assert_never" has incompatible type "PraiseTurn"' in found

@@ -37,7 +37,7 @@ def build_phase_graph(**more: JsonValue) -> PhaseGraph:
         "calls": {"freeform": "reply", "debrief": "reply"},
     }
     found = SessionMaterial(
-        build_tracked_blueprint(phases=drawn | more), {"phases": TRACKED_PHASES}
+        blueprint=build_tracked_blueprint(phases=drawn | more), cartridge={"phases": TRACKED_PHASES}
     ).phases
     assert found is not None
     return found
@@ -47,7 +47,12 @@ def build_phase_end(phases: PhaseGraph) -> CommandOrFactory:
     """Answer the open turn and end its phase."""
     request = ToolRequest(id="t", tool="transition_phase", arguments='{"signal": "understood"}')
     return lambda state: CompleteTurn(
-        get_attempt(state), "So.", "stop", SAMPLE_SPENT, phases, (request,)
+        attempt=get_attempt(state),
+        text="So.",
+        finish="stop",
+        spent=SAMPLE_SPENT,
+        phases=phases,
+        tools=(request,),
     )
 
 
@@ -56,7 +61,7 @@ def build_waiting_session() -> SessionScenario:
     return TALKING.apply_steps(submit_turn("one"), submit_turn("two"), claim_turn())
 
 
-def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
+def test_queued_turn_is_cancelled_when_its_isolated_phase_ends() -> None:
     after = (
         build_waiting_session()
         .when(build_phase_end(build_phase_graph(**APART)))
@@ -72,7 +77,7 @@ def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
     assert (cancelled.turn, cancelled.status, cancelled.phase) == (2, "cancelled", "talk")
 
 
-def test_it_goes_on_waiting_where_every_phase_sees_the_others() -> None:
+def test_queued_turn_is_released_after_a_phase_change_without_isolation() -> None:
     after = build_waiting_session().when(build_phase_end(build_phase_graph()))
     assert [event.type for event in after.events[-2:]] == [
         "turnlog.phase-entered.v1",
@@ -81,7 +86,7 @@ def test_it_goes_on_waiting_where_every_phase_sees_the_others() -> None:
 
 
 @pytest.mark.parametrize(("hidden", "kept"), [(("talk",), False), ((), True)])
-def test_what_a_turn_was_about_is_not_inherited_where_it_may_not_be_seen(
+def test_references_are_not_inherited_from_a_hidden_phase(
     hidden: tuple[str, ...], *, kept: bool
 ) -> None:
     about = ReferenceUpdated(turn=1, identifiers={"order": "A-17"})

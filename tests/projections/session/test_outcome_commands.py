@@ -37,9 +37,9 @@ from turnlog.projections.testing import SAMPLE_SPENT
 ATTEMPT = AttemptRef(3, "3.1", 2)
 
 REPORT = AttemptReport(
-    ATTEMPT,
-    "reply",
-    SAMPLE_SPENT,
+    attempt=ATTEMPT,
+    stage="reply",
+    spent=SAMPLE_SPENT,
     text="Hello there.",
     shown_text="Hello",
     model="scripted/m",
@@ -47,7 +47,7 @@ REPORT = AttemptReport(
     replacement="(withheld)",
 )
 
-ANSWER = AttemptAnswer("Hello there.", "stop")
+ANSWER = AttemptAnswer(text="Hello there.", finish="stop")
 
 FAULT = AttemptFault(code="server_error", detail="broken", retryable=True)
 
@@ -56,9 +56,9 @@ MODEL_OFF = AttemptFault(code="model_off", detail="no model", retryable=False)
 
 def test_an_answer_completes_the_turn_and_keeps_the_original_text_only_if_it_was_repaired() -> None:
     assert build_outcome_command(REPORT, ANSWER) == CompleteTurn(
-        ATTEMPT, "Hello there.", "stop", SAMPLE_SPENT
+        attempt=ATTEMPT, text="Hello there.", finish="stop", spent=SAMPLE_SPENT
     )
-    repaired = AttemptAnswer("{}", "stop", repairs=("fence removed",))
+    repaired = AttemptAnswer(text="{}", finish="stop", repairs=("fence removed",))
     command = build_outcome_command(replace(REPORT, text="```{}```"), repaired)
     assert isinstance(command, CompleteTurn)
     assert (command.text, command.raw, command.repairs) == ("{}", "```{}```", ("fence removed",))
@@ -83,15 +83,15 @@ def test_a_refused_reply_completes_the_turn_with_its_replacement() -> None:
 @pytest.mark.parametrize(
     ("outcome", "then", "partial"),
     [
-        (AttemptFailed(FAULT, retry_in=1.0), "retry", "Hello"),
-        (AttemptFailed(FAULT), "fail", "Hello"),
-        (AttemptFailed(OVERDUE_FAULT), "fail", "Hello"),
-        (AttemptFailed(FAULT, allows_fallback=False, has_partial=False), "fail", ""),
+        (AttemptFailed(fault=FAULT, retry_in=1.0), "retry", "Hello"),
+        (AttemptFailed(fault=FAULT), "fail", "Hello"),
+        (AttemptFailed(fault=OVERDUE_FAULT), "fail", "Hello"),
+        (AttemptFailed(fault=FAULT, allows_fallback=False, has_partial=False), "fail", ""),
         (AttemptReleased(), "release", "Hello"),
         (AttemptReleased(STOPPED_FAULT), "release", "Hello"),
     ],
 )
-def test_an_attempt_without_an_answer_ends_with_what_was_shown(
+def test_attempt_without_an_answer_ends_with_its_partial_text(
     outcome: AttemptOutcome, then: str, partial: str
 ) -> None:
     command = build_outcome_command(REPORT, outcome)
@@ -99,9 +99,9 @@ def test_an_attempt_without_an_answer_ends_with_what_was_shown(
     assert (command.then, command.partial) == (then, partial)
 
 
-def test_a_fallback_replaces_a_reply_only_where_no_attempt_is_left() -> None:
+def test_fallback_replaces_a_reply_only_if_no_retry_remains() -> None:
     report = replace(REPORT, fallback="Ask again later.")
-    command = build_outcome_command(report, AttemptFailed(FAULT))
+    command = build_outcome_command(report, AttemptFailed(fault=FAULT))
     assert isinstance(command, FallBack)
     assert (command.text, command.fault, command.spent) == (
         "Ask again later.",
@@ -109,17 +109,20 @@ def test_a_fallback_replaces_a_reply_only_where_no_attempt_is_left() -> None:
         SAMPLE_SPENT,
     )
     for outcome in (
-        AttemptFailed(FAULT, retry_in=1.0),
-        AttemptFailed(FAULT, allows_fallback=False),
+        AttemptFailed(fault=FAULT, retry_in=1.0),
+        AttemptFailed(fault=FAULT, allows_fallback=False),
     ):
         assert isinstance(build_outcome_command(report, outcome), EndAttempt)
 
 
 @pytest.mark.parametrize(
     ("outcome", "code", "text"),
-    [(TurnUnroutable(), "unroutable", ""), (AttemptFailed(MODEL_OFF), "model_off", "Instead.")],
+    [
+        (TurnUnroutable(), "unroutable", ""),
+        (AttemptFailed(fault=MODEL_OFF), "model_off", "Instead."),
+    ],
 )
-def test_a_reply_for_which_no_model_was_called_costs_nothing(
+def test_reply_without_a_model_call_costs_nothing(
     outcome: AttemptOutcome, code: str, text: str
 ) -> None:
     command = build_outcome_command(replace(REPORT, fallback="Instead."), outcome)
@@ -128,10 +131,10 @@ def test_a_reply_for_which_no_model_was_called_costs_nothing(
     assert command.spent == NOTHING_SPENT
 
 
-def test_a_summary_is_given_up_if_its_call_failed_and_retried_if_a_tool_server_failed() -> None:
+def test_summary_is_given_up_if_its_call_fails_and_retried_if_a_tool_server_fails() -> None:
     report = replace(REPORT, stage="summarise", fallback="Instead.")
-    given_up = build_outcome_command(report, AttemptFailed(FAULT, is_from_call=True))
+    given_up = build_outcome_command(report, AttemptFailed(fault=FAULT, is_from_call=True))
     assert given_up == GiveUpSummary(ATTEMPT, SAMPLE_SPENT, FAULT)
-    command = build_outcome_command(report, AttemptFailed(FAULT, retry_in=1.0))
+    command = build_outcome_command(report, AttemptFailed(fault=FAULT, retry_in=1.0))
     assert isinstance(command, EndAttempt)
     assert command.then == "retry"

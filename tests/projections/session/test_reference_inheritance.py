@@ -33,12 +33,18 @@ SPEC = ReferencesSpec(
     max_age_turns=2,
 )
 
-LAST = LastReference(3, {"ticker": "AAAA11"}, "prices", "funds", "2026-01-01T00:00:00Z")
+LAST = LastReference(
+    turn=3,
+    identifiers={"ticker": "AAAA11"},
+    intent="prices",
+    entity="funds",
+    at="2026-01-01T00:00:00Z",
+)
 
 ASKED = StatedReferences(4, "risk", "funds")
 
 
-def test_what_the_text_says_comes_first() -> None:
+def test_reference_stated_in_the_text_takes_precedence() -> None:
     found = resolve_references(SPEC, LAST, replace(ASKED, identifiers={"ticker": "BBBB11"}))
     assert (found.identifiers, found.is_inherited, found.reason) == (
         {"ticker": "BBBB11"},
@@ -47,7 +53,7 @@ def test_what_the_text_says_comes_first() -> None:
     )
 
 
-def test_what_the_text_does_not_say_is_that_of_the_last_answered_turn() -> None:
+def test_missing_reference_is_inherited_from_the_last_answered_turn() -> None:
     found = resolve_references(SPEC, LAST, replace(ASKED, identifiers={"month": 3}))
     assert found.identifiers == {"ticker": "AAAA11", "month": 3}
     assert (found.is_inherited, found.reason) == (True, "inherited")
@@ -72,7 +78,7 @@ def test_what_the_text_does_not_say_is_that_of_the_last_answered_turn() -> None:
         (SPEC, LAST, replace(ASKED, turn=6), "too-old"),
     ],
 )
-def test_nothing_is_inherited_against_the_policy_and_the_reason_is_said(
+def test_policy_prevents_inheritance_and_the_reason_is_returned(
     spec: ReferencesSpec | None,
     last: LastReference | None,
     stated: StatedReferences,
@@ -82,7 +88,7 @@ def test_nothing_is_inherited_against_the_policy_and_the_reason_is_said(
     assert (found.identifiers, found.is_inherited, found.reason) == ({}, False, reason)
 
 
-def test_a_reference_is_as_old_as_the_turns_that_lie_behind_it() -> None:
+def test_age_of_a_reference_is_counted_in_turns() -> None:
     assert resolve_references(SPEC, LAST, replace(ASKED, turn=5)).is_inherited
     endless = SPEC.model_copy(update={"max_age_turns": 0})
     assert resolve_references(endless, LAST, replace(ASKED, turn=500)).is_inherited
@@ -95,30 +101,39 @@ RESOLVED = given(
     submit_turn("What does AAAA11 cost?"),
     claim_turn(),
     lambda state: ResolveTurn(
-        get_attempt(state),
-        "finance",
-        ResolvedReferences({"ticker": "AAAA11"}, is_inherited=False, reason="in-text"),
-        "[]",
-        "It costs 9.",
-        "prices",
-        "funds",
+        attempt=get_attempt(state),
+        resolver="finance",
+        references=ResolvedReferences({"ticker": "AAAA11"}, is_inherited=False, reason="in-text"),
+        results="[]",
+        answer="It costs 9.",
+        intent="prices",
+        entity="funds",
     ),
 )
 
 
 def complete_about(references: ReferencesSpec | None) -> CommandOrFactory:
     return lambda state: CompleteTurn(
-        get_attempt(state), "9.", "stop", SAMPLE_SPENT, references=references
+        attempt=get_attempt(state),
+        text="9.",
+        finish="stop",
+        spent=SAMPLE_SPENT,
+        references=references,
     )
 
 
 def fall_back(text: str) -> CommandOrFactory:
     return lambda state: FallBack(
-        get_attempt(state), text, SAMPLE_SPENT, "timeout", "no answer", references=SPEC
+        attempt=get_attempt(state),
+        text=text,
+        spent=SAMPLE_SPENT,
+        code="timeout",
+        detail="no answer",
+        references=SPEC,
     )
 
 
-def test_the_end_of_a_turn_says_what_it_was_about() -> None:
+def test_completed_turn_records_its_resolved_references() -> None:
     (completed,) = RESOLVED.when(complete_about(SPEC)).events
     assert isinstance(completed, TurnCompleted)
     assert completed.reference == ABOUT
@@ -128,7 +143,7 @@ def test_the_end_of_a_turn_says_what_it_was_about() -> None:
 
 
 @pytest.mark.parametrize(("text", "about"), [("It costs 9.", ABOUT), ("", None)])
-def test_so_does_a_fallback_unless_it_has_no_answer(
+def test_fallback_records_resolved_references_unless_it_has_no_answer(
     text: str, about: InheritableReference | None
 ) -> None:
     *_, completed = RESOLVED.when(fall_back(text)).events
@@ -136,7 +151,7 @@ def test_so_does_a_fallback_unless_it_has_no_answer(
     assert completed.reference == about
 
 
-def test_logs_of_earlier_releases_have_an_event_of_its_own_for_it() -> None:
+def test_separate_reference_event_of_earlier_releases_yields_the_same_state() -> None:
     now = RESOLVED.apply_steps(complete_about(SPEC)).state
     earlier = RESOLVED.apply_steps(
         complete_about(None),

@@ -50,7 +50,14 @@ REDACT = RedactReply(1, "a secret", "operator", "(Withheld.)")
 
 def build_text_ref(sequence: int, field: str, text: str) -> TextRef:
     at = format_rfc3339(START + timedelta(seconds=sequence - 1))
-    return TextRef(sequence, 1_000 + sequence, field, compute_digest(text), len(text), at)
+    return TextRef(
+        sequence=sequence,
+        place=1_000 + sequence,
+        field=field,
+        digest=compute_digest(text),
+        characters=len(text),
+        at=at,
+    )
 
 
 def get_single_turn(session: SessionScenario) -> SettledTurnRef:
@@ -58,7 +65,7 @@ def get_single_turn(session: SessionScenario) -> SettledTurnRef:
     return ref
 
 
-def test_before_it_is_opened_a_session_is_nothing() -> None:
+def test_session_has_no_state_before_it_is_opened() -> None:
     assert SessionScenario().state is None
     assert (
         SessionScenario().append_events(*given(open_session()).when(submit_turn("Hi")).events).state
@@ -66,18 +73,18 @@ def test_before_it_is_opened_a_session_is_nothing() -> None:
     )
 
 
-def test_an_opened_session_knows_what_it_runs_by() -> None:
+def test_state_of_an_opened_session_has_its_profile_attributes_and_reach() -> None:
     state = given(open_session(reach=7, language="French")).opened_state
     assert (state.tenant, state.session) == ("acme", "s1")
     assert (state.attributes, state.reach, state.profile) == ({"language": "French"}, 7, "chat")
     assert state.opened == state.head
 
 
-def test_the_head_is_the_last_event() -> None:
+def test_head_of_the_state_is_the_last_event() -> None:
     assert TALKED.opened_state.head == TALKED.events[-1].head
 
 
-def test_a_submitted_turn_is_open_from_then_on() -> None:
+def test_submitted_turn_is_open_from_its_submission() -> None:
     session = given(open_session(), submit_turn("Hi"))
     submission = TurnSubmission(
         turn=1,
@@ -85,13 +92,13 @@ def test_a_submitted_turn_is_open_from_then_on() -> None:
         event="00000000-0000-4000-8000-000000000002",
     )
     opened = get_open_turn(session.opened_state)
-    assert opened == OpenTurn(submission, released_at="2026-01-01T00:00:01.000000Z")
+    assert opened == OpenTurn(submission=submission, released_at="2026-01-01T00:00:01.000000Z")
     assert session.opened_state.submitted == 1
 
 
-def test_a_queued_turn_has_the_prompts_its_user_had_when_it_was_submitted() -> None:
+def test_queued_turn_keeps_its_user_overrides_from_submission_to_release() -> None:
     own = UserOverride(category="master_system", version=2, digest=compute_digest("Ann's own."))
-    asked = SubmitTurn("Two", Policies(), user="ann", overrides=(own,))
+    asked = SubmitTurn(text="Two", policies=Policies(), user="ann", overrides=(own,))
     session = given(open_session(), submit_turn("One"), asked)
     assert session.state is not None
     assert session.state.waiting[0].overrides == (own,)
@@ -101,7 +108,7 @@ def test_a_queued_turn_has_the_prompts_its_user_had_when_it_was_submitted() -> N
     assert (submission.turn, submission.user, submission.overrides) == (2, "ann", (own,))
 
 
-def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
+def test_released_turn_equals_the_queued_one_and_is_open_from_its_release() -> None:
     session = given(open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn())
     opened = get_open_turn(session.opened_state)
     assert (opened.turn, opened.submission.text) == (2, build_text_ref(3, "text", "Two"))
@@ -110,41 +117,41 @@ def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
     assert session.opened_state.waiting == ()
 
 
-def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> None:
+def test_settled_turn_references_its_texts_without_copying_them() -> None:
     assert get_single_turn(TALKED) == SettledTurnRef(
-        1,
-        "completed",
-        build_text_ref(2, "text", "Hi"),
-        build_text_ref(4, "text", "Hello"),
+        turn=1,
+        status="completed",
+        text=build_text_ref(2, "text", "Hi"),
+        reply=build_text_ref(4, "text", "Hello"),
         request="00000000-0000-4000-8000-000000000002",
     )
     assert TALKED.opened_state.completed == 1
     assert "Hello" not in repr(TALKED.opened_state)
 
 
-def test_what_stands_for_a_withheld_reply_is_its_replacement() -> None:
+def test_redacted_turn_references_the_replacement_as_its_reply() -> None:
     session = TALKED.apply_steps(REDACT)
     assert get_single_turn(session).reply == build_text_ref(5, "replacement", "(Withheld.)")
     assert get_single_turn(session).redacted
 
 
-def test_a_reply_withheld_while_it_is_said_ends_its_turn() -> None:
+def test_redaction_of_a_streamed_reply_completes_the_turn() -> None:
     withheld = ReplyRedacted(
         turn=1, reason="r", rule="pattern", replacement=PlainText(text="(Withheld.)")
     )
     session = given(open_session(), submit_turn("Hi"), claim_turn(), withheld)
     assert session.opened_state.open is None
     assert get_single_turn(session) == SettledTurnRef(
-        1,
-        "completed",
-        build_text_ref(2, "text", "Hi"),
-        build_text_ref(4, "replacement", "(Withheld.)"),
+        turn=1,
+        status="completed",
+        text=build_text_ref(2, "text", "Hi"),
+        reply=build_text_ref(4, "replacement", "(Withheld.)"),
         redacted=True,
         request="00000000-0000-4000-8000-000000000002",
     )
 
 
-def test_excluding_and_restoring_leave_a_turn_as_it_was() -> None:
+def test_restoring_an_excluded_turn_leaves_it_unchanged() -> None:
     assert get_single_turn(TALKED.apply_steps(ExcludeTurn(1))).excluded
     assert get_single_turn(TALKED.apply_steps(ExcludeTurn(1), RestoreTurn(1))) == get_single_turn(
         TALKED
@@ -157,7 +164,10 @@ def test_an_attempt_runs_until_it_ends(steps: int) -> None:
     opened = get_open_turn(session.opened_state)
     assert opened.lease == RunningAttempt(2, "w2")
     handing_back = EndAttempt(
-        get_attempt(session.opened_state), "cancelled", SAMPLE_SPENT, "release"
+        attempt=get_attempt(session.opened_state),
+        outcome="cancelled",
+        spent=SAMPLE_SPENT,
+        then="release",
     )
     ended = get_open_turn(session.apply_steps(*[handing_back] * steps).opened_state)
     assert ended.lease == EndedAttempt(RunningAttempt(2, "w2"))
@@ -165,11 +175,16 @@ def test_an_attempt_runs_until_it_ends(steps: int) -> None:
 
 def test_the_end_of_an_earlier_attempt_does_not_end_the_latest() -> None:
     first = given(open_session(), submit_turn("Hi"), claim_turn("w1"))
-    late = EndAttempt(get_attempt(first.opened_state), "cancelled", SAMPLE_SPENT, "release")
+    late = EndAttempt(
+        attempt=get_attempt(first.opened_state),
+        outcome="cancelled",
+        spent=SAMPLE_SPENT,
+        then="release",
+    )
     assert get_open_turn(first.apply_steps(claim_turn("w2"), late).opened_state).is_running
 
 
-def test_prompts_are_known_by_provider() -> None:
+def test_pinned_prompt_files_are_stored_by_provider() -> None:
     file = PromptFile(digest=compute_digest("Be kind."), path="persona.md")
     session = given(
         open_session(),
@@ -179,7 +194,7 @@ def test_prompts_are_known_by_provider() -> None:
     assert session.opened_state.prompts == {"openai": {"persona": file}, "gemini": {}}
 
 
-def test_a_closed_session_has_nothing_open_and_nothing_waiting() -> None:
+def test_closed_session_has_no_open_and_no_queued_turns() -> None:
     state = given(
         open_session(), submit_turn("One"), submit_turn("Two"), CloseSession("done")
     ).opened_state
@@ -187,17 +202,17 @@ def test_a_closed_session_has_nothing_open_and_nothing_waiting() -> None:
     assert [ref.status for ref in state.turns] == ["cancelled", "cancelled"]
 
 
-def test_turns_out_of_reach_of_any_window_become_runs_of_numbers() -> None:
+def test_turns_beyond_the_reach_of_any_window_are_stored_as_runs() -> None:
     session = given(
         open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b"))
     )
     assert session.opened_state.earlier == (
-        SettledTurnRun(1, 3, "completed", excluded=False, redacted=False),
+        SettledTurnRun(first=1, last=3, status="completed", excluded=False, redacted=False),
     )
     assert [ref.turn for ref in session.opened_state.turns] == [4]
 
 
-def test_a_run_parts_around_a_turn_that_differs_and_closes_again() -> None:
+def test_run_is_split_at_an_excluded_turn_and_merged_when_it_is_restored() -> None:
     session = given(
         open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b"))
     )
@@ -210,7 +225,7 @@ def test_a_run_parts_around_a_turn_that_differs_and_closes_again() -> None:
     assert excluded.apply_steps(RestoreTurn(2)).opened_state.earlier == session.opened_state.earlier
 
 
-def test_an_answer_may_still_come_for_a_turn_behind_one_that_was_cancelled() -> None:
+def test_open_turn_can_be_answered_after_a_later_one_is_cancelled() -> None:
     session = given(
         open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn(2), claim_turn()
     )
@@ -221,7 +236,7 @@ def test_an_answer_may_still_come_for_a_turn_behind_one_that_was_cancelled() -> 
     ]
 
 
-def test_a_run_never_spans_a_turn_that_is_not_settled() -> None:
+def test_run_never_includes_an_unsettled_turn() -> None:
     answered = [
         TurnCompleted(turn=turn, call=f"{turn}.1", text=PlainText(text="Hello"), finish="stop")
         for turn in (1, 3, 5)

@@ -21,10 +21,16 @@ TURNS = (TurnRange(first=1, last=1),)
 
 
 def build_summary(state: SessionState) -> RecordSummary:
-    return RecordSummary(get_attempt(state), "In short.", "stop", SAMPLE_SPENT, "openai/heron")
+    return RecordSummary(
+        attempt=get_attempt(state),
+        text="In short.",
+        finish="stop",
+        spent=SAMPLE_SPENT,
+        model="openai/heron",
+    )
 
 
-def test_a_summary_is_of_the_phases_of_the_one_that_it_takes_in() -> None:
+def test_summary_covers_the_phases_of_the_summary_that_it_absorbs() -> None:
     begun = SummaryBegun(turn=2, view="talk", turns=TURNS, characters=100)
     first = given(open_session(), PhaseEntered(phase="a"), *build_exchange("One?", "Two."))
     second = first.apply_steps(

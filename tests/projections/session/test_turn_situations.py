@@ -99,7 +99,9 @@ def get_turn(session: SessionScenario) -> OpenTurn:
 
 def hand_back(session: SessionScenario) -> SessionScenario:
     attempt = get_attempt(session.opened_state)
-    return session.apply_steps(EndAttempt(attempt, "cancelled", SAMPLE_SPENT, "release"))
+    return session.apply_steps(
+        EndAttempt(attempt=attempt, outcome="cancelled", spent=SAMPLE_SPENT, then="release")
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def hand_back(session: SessionScenario) -> SessionScenario:
         *("asks a person", "decided", "asks a child", "child answered"),
     ],
 )
-def test_a_turn_is_in_one_situation_and_keeps_it_in_a_snapshot(
+def test_open_turn_has_one_situation_that_survives_a_snapshot(
     session: SessionScenario, situation: type[TurnSituation]
 ) -> None:
     assert isinstance(find_situation(get_turn(session)), situation)
@@ -127,7 +129,7 @@ def test_a_turn_is_in_one_situation_and_keeps_it_in_a_snapshot(
     assert STATE_ADAPTER.validate_json(STATE_ADAPTER.dump_json(state)) == state
 
 
-def test_a_person_comes_before_a_child_and_both_before_a_lease() -> None:
+def test_approval_wait_precedes_child_wait_and_both_precede_a_lease() -> None:
     other = CALLED.model_copy(update={"id": "t2"})
     both = ANSWERED.append_events(other, REQUESTED, ASKED.model_copy(update={"id": "t2"}))
     waiting = find_situation(get_turn(both))
@@ -138,7 +140,7 @@ def test_a_person_comes_before_a_child_and_both_before_a_lease() -> None:
     assert [each.use.id for each in decided.children] == ["t2"]
 
 
-def test_another_prompt_of_a_call_has_the_next_number_and_the_same_call_before_it() -> None:
+def test_second_prompt_of_a_call_gets_the_next_number_and_the_same_predecessor() -> None:
     first = CLAIMED.append_events(assemble_context("1.1"))
     again = first.append_events(assemble_context("1.2"))
     calls = [get_turn(each).call for each in (CLAIMED, first, again)]
@@ -163,7 +165,7 @@ def test_another_prompt_of_a_call_has_the_next_number_and_the_same_call_before_i
     ],
     ids=["requested", "started", "asked of a child", "started after that", "returned", "too late"],
 )
-def test_a_tool_is_as_far_as_its_events_say(
+def test_tool_progress_follows_from_its_events(
     events: tuple[KnownEvent, ...], progress: type[object]
 ) -> None:
     (use,) = get_turn(ANSWERED.append_events(*events)).tools
@@ -171,7 +173,7 @@ def test_a_tool_is_as_far_as_its_events_say(
     assert use.is_pending == (progress is not ReturnedTool)
 
 
-def test_an_approval_is_undecided_until_it_is_decided() -> None:
+def test_approval_is_undecided_until_its_decision_is_recorded() -> None:
     asked = ANSWERED.append_events(REQUESTED)
     (before,) = get_turn(asked).tools
     decided = asked.append_events(DECIDED)

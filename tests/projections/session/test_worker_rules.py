@@ -70,7 +70,9 @@ def build_end_attempt(
     then: Literal["retry", "fail", "release"] = "fail",
     fault: AttemptFault | None = LIMITED,
 ) -> EndAttempt:
-    return EndAttempt(attempt, "failed", SAMPLE_SPENT, then, fault, "Hel")
+    return EndAttempt(
+        attempt=attempt, outcome="failed", spent=SAMPLE_SPENT, then=then, fault=fault, partial="Hel"
+    )
 
 
 def build_attempt_ended(
@@ -109,27 +111,27 @@ def test_an_open_turn_is_claimed() -> None:
     ASKED.when(claim_turn("w1")).then(build_started(1, "w1"))
 
 
-def test_claiming_a_running_turn_ends_the_attempt_before_it() -> None:
+def test_claiming_a_running_turn_ends_its_previous_attempt() -> None:
     CLAIMED.when(claim_turn("w2")).then(build_lost_attempt(1), build_started(2, "w2"))
 
 
-def test_what_a_silent_attempt_had_said_is_kept_with_its_loss() -> None:
+def test_partial_text_of_a_lost_attempt_is_recorded_with_its_loss() -> None:
     claim = ClaimTurn(1, "w2", DEFAULT_POLICIES, partial="Hel")
     CLAIMED.when(claim).then(build_lost_attempt(1, "Hel"), build_started(2, "w2"))
 
 
-def test_claiming_a_turn_whose_attempt_has_ended_ends_nothing_twice() -> None:
+def test_claiming_a_turn_with_an_ended_attempt_does_not_end_it_again() -> None:
     CLAIMED.apply_steps(build_end_attempt(then="release")).when(claim_turn("w2")).then(
         build_started(2, "w2")
     )
 
 
 @pytest.mark.parametrize("turn", [0, 2, 3, 9])
-def test_a_turn_that_is_not_open_is_not_claimed(turn: int) -> None:
+def test_claiming_a_turn_that_is_not_open_records_nothing(turn: int) -> None:
     WAITING.when(ClaimTurn(turn, "w2", DEFAULT_POLICIES)).then()
 
 
-def test_a_settled_turn_is_not_claimed() -> None:
+def test_claiming_a_settled_turn_records_nothing() -> None:
     CLAIMED.apply_steps(complete_turn("Hello")).when(ClaimTurn(1, "w2", DEFAULT_POLICIES)).then()
     CLAIMED.apply_steps(CancelTurn()).when(ClaimTurn(1, "w2", DEFAULT_POLICIES)).then()
 
@@ -168,7 +170,7 @@ def test_the_deadline_of_a_queued_turn_runs_from_its_release() -> None:
     )
 
 
-def test_a_turn_that_nobody_answers_is_not_claimed_without_end() -> None:
+def test_turn_fails_after_its_maximum_number_of_claims() -> None:
     policies = Policies(max_claims=2)
     twice = CLAIMED.apply_steps(claim_turn("w2", policies))
     twice.when(claim_turn("w3", policies)).then(
@@ -176,7 +178,7 @@ def test_a_turn_that_nobody_answers_is_not_claimed_without_end() -> None:
     )
 
 
-def test_a_turn_that_fails_releases_the_next() -> None:
+def test_failed_turn_releases_the_next_queued_one() -> None:
     late = WAITING.now + timedelta(days=1)
     WAITING.when(claim_turn("w2"), at=late).then(
         build_lost_attempt(1), build_turn_failed("deadline"), TurnReleased(turn=2)
@@ -186,7 +188,7 @@ def test_a_turn_that_fails_releases_the_next() -> None:
     )
 
 
-def test_prompts_are_pinned_once_a_provider() -> None:
+def test_prompt_files_are_pinned_once_per_provider() -> None:
     pinned = CLAIMED.when(SnapshotPrompts(FIRST, "openai", {"persona": FILE})).then(
         PromptsSnapshotted(provider="openai", layers={"persona": FILE})
     )
@@ -194,8 +196,10 @@ def test_prompts_are_pinned_once_a_provider() -> None:
     pinned.when(SnapshotPrompts(FIRST, "gemini", {})).then_names("prompts-snapshotted")
 
 
-def test_a_prompt_is_fixed_with_its_manifest() -> None:
-    CLAIMED.when(FixContext(FIRST, "m", {"temperature": 0}, MANIFEST)).then(
+def test_assembled_context_is_recorded_with_its_manifest() -> None:
+    CLAIMED.when(
+        FixContext(attempt=FIRST, model="m", parameters={"temperature": 0}, manifest=MANIFEST)
+    ).then(
         ContextAssembled(
             turn=1,
             call="1.1",
@@ -207,10 +211,14 @@ def test_a_prompt_is_fixed_with_its_manifest() -> None:
     )
 
 
-def test_a_call_that_stands_in_for_another_says_so() -> None:
-    fixed = CLAIMED.apply_steps(FixContext(FIRST, "m", {}, MANIFEST))
+def test_replacement_call_records_which_call_it_supersedes() -> None:
+    fixed = CLAIMED.apply_steps(
+        FixContext(attempt=FIRST, model="m", parameters={}, manifest=MANIFEST)
+    )
     second = AttemptRef(1, "1.2", 1)
-    after = fixed.when(FixContext(second, "m", {}, MANIFEST, supersedes="1.1")).then(
+    after = fixed.when(
+        FixContext(attempt=second, model="m", parameters={}, manifest=MANIFEST, supersedes="1.1")
+    ).then(
         ContextAssembled(
             turn=1,
             call="1.2",
@@ -227,7 +235,7 @@ def test_a_call_that_stands_in_for_another_says_so() -> None:
     )
 
 
-def test_an_answer_ends_attempt_call_and_turn_by_one_event() -> None:
+def test_answer_ends_attempt_call_and_turn_in_one_event() -> None:
     CLAIMED.when(complete_turn("Hello", "length")).then(
         TurnCompleted(
             turn=1,
@@ -239,22 +247,25 @@ def test_an_answer_ends_attempt_call_and_turn_by_one_event() -> None:
     )
 
 
-def test_an_answer_releases_the_turn_that_waits_longest() -> None:
+def test_answer_releases_the_oldest_queued_turn() -> None:
     released = WAITING.apply_steps(submit_turn("Three")).when(complete_turn("Hello"))
     assert released.events[-1] == TurnReleased(turn=2)
 
 
 @pytest.mark.parametrize(
     "command",
-    [SnapshotPrompts(FIRST, "openai", {"persona": FILE}), FixContext(FIRST, "m", {}, MANIFEST)],
+    [
+        SnapshotPrompts(FIRST, "openai", {"persona": FILE}),
+        FixContext(attempt=FIRST, model="m", parameters={}, manifest=MANIFEST),
+    ],
     ids=lambda command: type(command).__name__,
 )
-def test_a_superseded_attempt_fixes_nothing(command: CommandOrFactory) -> None:
+def test_command_of_a_superseded_attempt_records_nothing(command: CommandOrFactory) -> None:
     TAKEN_OVER.when(command).then()
 
 
-def test_a_superseded_attempt_has_its_answer_kept_as_its_cost_only() -> None:
-    late = CompleteTurn(FIRST, "Hello", "stop", SAMPLE_SPENT)
+def test_late_answer_of_a_superseded_attempt_is_recorded_only_as_its_end() -> None:
+    late = CompleteTurn(attempt=FIRST, text="Hello", finish="stop", spent=SAMPLE_SPENT)
     kept = AttemptEnded(
         turn=1,
         call="1.1",
@@ -271,32 +282,34 @@ def test_a_superseded_attempt_has_its_answer_kept_as_its_cost_only() -> None:
 
 
 @pytest.mark.parametrize("then", ["retry", "fail", "release"])
-def test_a_superseded_attempt_ends_nothing_but_itself(
+def test_superseded_attempt_ends_only_itself(
     then: Literal["retry", "fail", "release"],
 ) -> None:
     TAKEN_OVER.when(build_end_attempt(then=then)).then(build_attempt_ended())
     WAITING.apply_steps(CancelTurn()).when(build_end_attempt(then=then)).then(build_attempt_ended())
 
 
-def test_an_attempt_that_is_tried_again_starts_the_next_with_its_own_end() -> None:
+def test_retried_attempt_starts_the_next_one_together_with_its_end() -> None:
     CLAIMED.when(build_end_attempt(then="retry")).then(
         build_attempt_ended(), build_started(2, "w1")
     )
 
 
-def test_an_attempt_that_is_handed_back_leaves_the_turn_open() -> None:
+def test_released_attempt_leaves_the_turn_open() -> None:
     handed_back = CLAIMED.when(build_end_attempt(then="release")).then(build_attempt_ended())
     assert handed_back.opened_state.open is not None
     assert not handed_back.opened_state.open.is_running
 
 
-def test_a_turn_fails_with_the_fault_of_its_last_attempt() -> None:
+def test_failed_turn_records_the_fault_of_its_last_attempt() -> None:
     CLAIMED.when(build_end_attempt()).then(build_attempt_ended(), build_turn_failed("rate_limited"))
     CLAIMED.when(build_end_attempt(fault=None)).then(
         build_attempt_ended(fault=None), build_turn_failed("failed")
     )
 
 
-def test_a_turn_is_answered_by_its_latest_attempt_only() -> None:
-    answered = TAKEN_OVER.when(CompleteTurn(SECOND, "Hello", "stop", SAMPLE_SPENT))
+def test_only_the_latest_attempt_can_answer_a_turn() -> None:
+    answered = TAKEN_OVER.when(
+        CompleteTurn(attempt=SECOND, text="Hello", finish="stop", spent=SAMPLE_SPENT)
+    )
     answered.then_names("turn-completed")

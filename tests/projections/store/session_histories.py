@@ -142,7 +142,7 @@ def build_started(turn: int, attempt: int, call: str = "") -> AttemptStarted:
     return AttemptStarted(turn=turn, call=call or f"{turn}.1", attempt=attempt, worker="w1")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class StoredSession:
     """A session whose events are appended batch by batch."""
 
@@ -333,7 +333,9 @@ class StoredHistory:
                 append_raw(self.log, step.events, step.session)
                 continue
             if step.session not in self.stored_sessions:
-                self.stored_sessions[step.session] = StoredSession(self.log, step.session)
+                self.stored_sessions[step.session] = StoredSession(
+                    log=self.log, session=step.session
+                )
                 await self.stored_sessions[step.session].append_events(
                     build_opened(language="de", level=3)
                 )

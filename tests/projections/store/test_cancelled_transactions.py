@@ -24,7 +24,7 @@ async def run_long_writes(store: ReadModelStore) -> None:
         await store.run_writer(lambda connection: connection.scalar(LONG))
 
 
-async def test_a_writer_that_is_cancelled_again_and_again_leaves_nothing_behind(
+async def test_repeatedly_cancelled_writer_leaves_no_tasks_behind(
     tmp_path: Path,
 ) -> None:
     store, chance = open_store(f"sqlite:///{tmp_path / 'rows.db'}"), random.Random(7)  # noqa: S311
@@ -42,7 +42,7 @@ async def test_a_writer_that_is_cancelled_again_and_again_leaves_nothing_behind(
         assert never_ending == set()
 
 
-async def test_a_cancelled_transaction_of_a_thread_has_ended_when_its_caller_has(
+async def test_cancelled_transaction_in_a_thread_ends_before_its_caller_does(
     tmp_path: Path,
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")

@@ -36,7 +36,14 @@ def ask_child(turn: int, child: str, child_turn: int) -> ChildRequested:
 
 def build_usage(tokens: int, unknown: int = 0) -> UsageTotal:
     cost = CostTotal(tokens, guessed=False, unpriced_calls=unknown)
-    return UsageTotal(tokens, tokens, 2 * tokens, tokens, unknown, cost)
+    return UsageTotal(
+        input_tokens=tokens,
+        output_tokens=tokens,
+        total_tokens=2 * tokens,
+        micro_dollars=tokens,
+        unknown_attempts=unknown,
+        cost=cost,
+    )
 
 
 async def read_sessions(store: ReadModelStore) -> dict[str, ListedSession]:
@@ -45,12 +52,13 @@ async def read_sessions(store: ReadModelStore) -> dict[str, ListedSession]:
     return {row.session: row for row in page.sessions}
 
 
-async def test_children_and_theirs_count_beside_the_turn_that_asked_and_once_in_totals(
+async def test_child_usage_is_listed_beside_the_parent_turn_and_counted_once_in_totals(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     parent, child, grandchild, stranger = (
-        StoredSession(log, session=name) for name in ("parent", "child", "grandchild", "stranger")
+        StoredSession(log=log, session=name)
+        for name in ("parent", "child", "grandchild", "stranger")
     )
     for each in (parent, child, grandchild, stranger):
         await each.append_events(build_opened())

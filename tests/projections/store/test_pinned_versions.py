@@ -62,22 +62,22 @@ async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     task, old, new = compute_digest("task"), compute_digest("old"), compute_digest("new")
-    await StoredSession(log, "a").append_events(
+    await StoredSession(log=log, session="a").append_events(
         build_opened_guide(1, cartridge=task), build_snapshot("old")
     )
-    await StoredSession(log, "b").append_events(
+    await StoredSession(log=log, session="b").append_events(
         build_opened_guide(1, cartridge=task), build_snapshot("old")
     )
-    await StoredSession(log, "c").append_events(
+    await StoredSession(log=log, session="c").append_events(
         build_opened_guide(1), build_snapshot("old"), build_moved(1, 2)
     )
-    await StoredSession(log, "d").append_events(
+    await StoredSession(log=log, session="d").append_events(
         build_opened_guide(1), build_snapshot("old"), build_moved(1, 2), build_snapshot("new")
     )
-    await StoredSession(log, "e").append_events(
+    await StoredSession(log=log, session="e").append_events(
         build_opened_guide(1), build_snapshot("old"), SessionClosed(reason="done")
     )
-    await StoredSession(log, "f").append_events(build_opened("other"))
+    await StoredSession(log=log, session="f").append_events(build_opened("other"))
     pins = await read_pins(store, log, "guide")
     counted = {(pin.what, pin.version, pin.digest): pin.sessions for pin in pins}
     assert counted == {
@@ -93,17 +93,23 @@ async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
     assert {pin.blueprint for pin in await read_pins(store, log, None)} == {"guide", "other"}
 
 
-async def test_sessions_are_found_by_what_they_are_pinned_to_now(
+async def test_sessions_are_found_by_their_current_pins(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await StoredSession(log, "a").append_events(build_opened_guide(1), build_snapshot("old"))
-    await StoredSession(log, "b").append_events(
+    await StoredSession(log=log, session="a").append_events(
+        build_opened_guide(1), build_snapshot("old")
+    )
+    await StoredSession(log=log, session="b").append_events(
         build_opened_guide(1), build_snapshot("old"), build_moved(1, 2)
     )
-    await StoredSession(log, "c").append_events(build_opened_guide(1), SessionClosed(reason="done"))
+    await StoredSession(log=log, session="c").append_events(
+        build_opened_guide(1), SessionClosed(reason="done")
+    )
     shops = {"shop": "baker", "city": "Riga"}
-    await StoredSession(log, "d").append_events(build_opened("baker", **shops), build_moved(1, 2))
-    await StoredSession(log, "e").append_events(build_opened("baker", **shops))
+    await StoredSession(log=log, session="d").append_events(
+        build_opened("baker", **shops), build_moved(1, 2)
+    )
+    await StoredSession(log=log, session="e").append_events(build_opened("baker", **shops))
     await fold_log(store, log)
     for query, names in (
         (SessionQuery(digest=build_blueprint_ref(1).digest), ["c", "a"]),

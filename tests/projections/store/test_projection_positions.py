@@ -44,13 +44,13 @@ async def read_position(store: ReadModelStore) -> ProjectionPosition | None:
 @pytest.fixture
 async def log() -> MemoryLog:
     log = MemoryLog()
-    await StoredSession(log).append_events(
+    await StoredSession(log=log).append_events(
         build_opened(), build_submitted(1, "one"), build_completed(1, "first")
     )
     return log
 
 
-async def test_checkpoint_names_the_last_event_folded(
+async def test_position_is_that_of_the_last_folded_event(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     raws = await read_all_events(log)
@@ -59,7 +59,7 @@ async def test_checkpoint_names_the_last_event_folded(
     assert await read_position(store) == after
 
 
-async def test_events_delivered_again_change_nothing(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_redelivered_events_change_nothing(store: ReadModelStore, log: MemoryLog) -> None:
     raws = await read_all_events(log)
     at = await ensure_live_position(store)
     after, _ = await fold_events(store, at, raws)
@@ -70,7 +70,7 @@ async def test_events_delivered_again_change_nothing(store: ReadModelStore, log:
     assert await read_rows(store, at.build) == rows
 
 
-async def test_two_that_fold_the_same_events_at_once_fold_them_once(
+async def test_concurrent_folds_of_the_same_events_apply_them_once(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     events = await read_all_events(log)
@@ -87,7 +87,7 @@ async def test_two_that_fold_the_same_events_at_once_fold_them_once(
     assert await read_rows(store, at.build) == await read_rows(store, rebuilt.build)
 
 
-async def test_what_is_given_up_before_the_commit_leaves_no_trace(
+async def test_fold_cancelled_before_its_commit_changes_nothing(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     events = await read_all_events(log)
@@ -111,9 +111,7 @@ async def test_what_is_given_up_before_the_commit_leaves_no_trace(
     assert after.position == 3
 
 
-async def test_all_that_is_read_together_is_of_one_moment(
-    store: ReadModelStore, log: MemoryLog
-) -> None:
+async def test_reader_sees_one_consistent_snapshot(store: ReadModelStore, log: MemoryLog) -> None:
     raws = await read_all_events(log)
     at, _ = await fold_events(store, await ensure_live_position(store), raws[:2])
     async with store.open_reader() as connection:
@@ -124,7 +122,7 @@ async def test_all_that_is_read_together_is_of_one_moment(
         assert await read_turn_rows(connection, "t", "s") != before
 
 
-async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
+async def test_switching_builds_moves_readers_at_once_and_fences_the_previous_build(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     raws = await read_all_events(log)
@@ -137,7 +135,7 @@ async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
         assert await connection.run_sync(apply_batch, old, raws[1:]) is None
 
 
-async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
+async def test_abandoned_build_cannot_be_filled_or_activated(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     raws = await read_all_events(log)
@@ -151,7 +149,7 @@ async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
     assert await read_position(store) == seen
 
 
-async def test_clearing_away_takes_what_readers_do_not_see_and_nothing_else(
+async def test_clearing_hidden_builds_deletes_only_their_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     raws = await read_all_events(log)
@@ -164,7 +162,7 @@ async def test_clearing_away_takes_what_readers_do_not_see_and_nothing_else(
     assert await read_position(store) == seen
 
 
-async def test_writer_cancelled_in_a_statement_holds_no_lock_of_sqlite(tmp_path: Path) -> None:
+async def test_writer_cancelled_in_a_statement_releases_the_sqlite_lock(tmp_path: Path) -> None:
     store, other = (open_store(f"sqlite:///{tmp_path / 'rows.db'}") for _ in range(2))
     await prepare_schema(store)
 

@@ -62,8 +62,10 @@ async def list_reply_flags(store: ReadModelStore, session: str) -> list[bool]:
 
 
 @pytest.mark.promise("P13")
-async def test_junk_stops_its_session_and_no_other(store: ReadModelStore, log: MemoryLog) -> None:
-    bad, good = StoredSession(log, "bad"), StoredSession(log, "good")
+async def test_undecodable_event_stops_only_its_own_session(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    bad, good = StoredSession(log=log, session="bad"), StoredSession(log=log, session="good")
     await bad.append_events(build_opened(), build_submitted(1, "one"))
     await good.append_events(build_opened(), build_submitted(1, "one"))
     place = append_raw(log, b"not an event", "bad")
@@ -78,10 +80,10 @@ async def test_junk_stops_its_session_and_no_other(store: ReadModelStore, log: M
     assert "Invalid JSON" in stopped.reason
 
 
-async def test_stopped_session_stays_stopped_in_later_portions(
+async def test_stopped_session_remains_stopped_in_later_batches(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened(), build_submitted(1, "one"))
     append_raw(log, b"not an event")
     await fold_log(store, log)
@@ -93,8 +95,8 @@ async def test_stopped_session_stays_stopped_in_later_portions(
     assert await list_reply_flags(store, "s") == [False]
 
 
-async def test_quarantine_keeps_the_very_bytes(store: ReadModelStore, log: MemoryLog) -> None:
-    await StoredSession(log).append_events(build_opened())
+async def test_quarantine_stores_the_exact_bytes(store: ReadModelStore, log: MemoryLog) -> None:
+    await StoredSession(log=log).append_events(build_opened())
     stored = bytes(range(256))
     append_raw(log, stored)
     await fold_log(store, log)
@@ -102,10 +104,13 @@ async def test_quarantine_keeps_the_very_bytes(store: ReadModelStore, log: Memor
     assert row[-1] == stored
 
 
-async def test_event_stored_under_anothers_subject_is_poison_there(
+async def test_event_stored_under_the_subject_of_another_session_is_a_poison_event(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    victim, forger = StoredSession(log, "victim"), StoredSession(log, "forger", tenant="u")
+    victim, forger = (
+        StoredSession(log=log, session="victim"),
+        StoredSession(log=log, session="forger", tenant="u"),
+    )
     await victim.append_events(build_opened(), build_submitted(1, "mine"))
     await forger.append_events(build_opened())
     (forged,) = await forger.append_events(build_submitted(1, "forged"))
@@ -117,18 +122,18 @@ async def test_event_stored_under_anothers_subject_is_poison_there(
 
 
 @pytest.mark.parametrize("subject", ["session.t", "other", "session.a.b"])
-async def test_message_on_a_subject_of_no_session_is_kept_aside(
+async def test_message_on_a_subject_of_no_session_is_quarantined(
     store: ReadModelStore, log: MemoryLog, subject: str
 ) -> None:
-    await StoredSession(log).append_events(build_opened(), build_submitted(1, "one"))
+    await StoredSession(log=log).append_events(build_opened(), build_submitted(1, "one"))
     log.stored.append(RawEvent(subject, len(log.stored) + 1, b"stray"))
     (poison,) = await fold_log(store, log)
     assert (poison.tenant, poison.session) == ("", subject)
     assert await list_reply_flags(store, "s") == [False]
 
 
-async def test_gap_in_a_session_is_not_folded_over(store: ReadModelStore, log: MemoryLog) -> None:
-    story = StoredSession(log)
+async def test_gap_in_a_session_stops_it(store: ReadModelStore, log: MemoryLog) -> None:
+    story = StoredSession(log=log)
     await story.append_events(
         build_opened(),
         build_submitted(1, "one"),
@@ -141,10 +146,10 @@ async def test_gap_in_a_session_is_not_folded_over(store: ReadModelStore, log: M
     assert not poison.is_chained
 
 
-async def test_altered_event_breaks_the_chain_behind_it(
+async def test_altered_event_breaks_the_chain_at_the_next_event(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(
         build_opened(), build_submitted(1, "one"), build_completed(1, "first")
     )
@@ -157,20 +162,20 @@ async def test_altered_event_breaks_the_chain_behind_it(
     assert "not chained" in poison.reason
 
 
-async def test_session_that_opens_in_a_later_releases_way_waits_for_that_release(
+async def test_session_opened_by_a_later_release_is_quarantined(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    (first,) = await StoredSession(log).append_events(build_opened())
+    (first,) = await StoredSession(log=log).append_events(build_opened())
     log.stored.pop()
     append_raw(log, first.stored.replace(b"session-opened.v1", b"session-opened.v9"))
     (poison,) = await fold_log(store, log)
     assert "turnlog.session-opened.v9" in poison.reason
 
 
-async def test_number_that_the_database_refuses_stops_one_session(
+async def test_number_that_the_database_rejects_stops_one_session(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    bad, good = StoredSession(log, "bad"), StoredSession(log, "good")
+    bad, good = StoredSession(log=log, session="bad"), StoredSession(log=log, session="good")
     await bad.append_events(build_opened())
     await good.append_events(build_opened(), build_submitted(1, "one"))
     await bad.append_events(
@@ -185,25 +190,25 @@ async def test_number_that_the_database_refuses_stops_one_session(
     assert [stopped.held_back for stopped in await list_halted(store)] == [1]
 
 
-async def test_key_too_long_for_an_index_of_postgres_stops_one_session(
+async def test_key_too_long_for_a_postgres_index_stops_one_session(
     postgres_url: str, log: MemoryLog
 ) -> None:
     store = open_store(postgres_url)
     await prepare_schema(store)
     long = "".join(chr(0x4E00 + number) for number in range(9000))
-    await StoredSession(log, "bad").append_events(
+    await StoredSession(log=log, session="bad").append_events(
         build_opened(), build_assembled(1, "1.1", build_part(long, tokens=1))
     )
-    await StoredSession(log, "good").append_events(build_opened())
+    await StoredSession(log=log, session="good").append_events(build_opened())
     (poison,) = await fold_log(store, log)
     assert poison.session == "bad"
     await store.close()
 
 
-async def test_bug_in_folding_is_named_by_its_place_and_not_by_what_was_said(
+async def test_reason_of_a_folding_bug_names_its_location_and_no_event_text(
     log: MemoryLog,
 ) -> None:
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     _, second = await story.append_events(build_opened(), build_submitted(1, "a secret"))
     strange = replace(second, event=cast("UnknownEvent", "a secret"))
     first, behind = map(decode_raw_event, await read_all_events(log))
@@ -231,10 +236,10 @@ async def insert_quarantined(store: ReadModelStore, raws: list[RawEvent]) -> Non
         )
 
 
-async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
+async def test_replay_after_a_fix_yields_the_same_rows_as_a_rebuild(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened(), build_submitted(1, "one"))
     await fold_log(store, log)
     await story.append_events(
@@ -254,10 +259,10 @@ async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
     )
 
 
-async def test_replayed_session_is_folded_on_as_if_nothing_had_been(
+async def test_replayed_session_continues_to_be_folded(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened())
     await fold_log(store, log)
     await story.append_events(build_submitted(1, "one"))
@@ -269,10 +274,10 @@ async def test_replayed_session_is_folded_on_as_if_nothing_had_been(
     assert await list_reply_flags(store, "s") == [True]
 
 
-async def test_replay_of_what_is_still_poison_keeps_every_event(
+async def test_replay_of_an_event_that_is_still_poison_keeps_every_event(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened())
     append_raw(log, b"not an event")
     await story.append_events(build_submitted(1, "one"))
@@ -290,7 +295,7 @@ async def test_replay_of_a_session_that_is_not_stopped_does_nothing(
 ) -> None:
     async with store.open_writer() as connection:
         assert await replay_session(connection, "t", "s") == ReplayResult(0, None)
-    await StoredSession(log).append_events(build_opened())
+    await StoredSession(log=log).append_events(build_opened())
     await fold_log(store, log)
     async with store.open_writer() as connection:
         assert await replay_session(connection, "t", "s") == ReplayResult(0, None)

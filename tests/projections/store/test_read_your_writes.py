@@ -28,48 +28,62 @@ from turnlog.projections.store.read.row_lookups import CommandLookup
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
-async def test_rows_that_are_there_are_reached_without_waiting(
+async def test_wait_returns_immediately_if_rows_are_already_folded(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"))
     await fold_log(store, story.log)
-    assert await wait_until_folded(store, ProjectionSignal(), "t", "s", 2, within=0)
+    assert await wait_until_folded(
+        store=store, signal=ProjectionSignal(), tenant="t", session="s", sequence=2, within=0
+    )
 
 
-async def test_rows_that_lag_are_waited_for(store: ReadModelStore, story: StoredSession) -> None:
+async def test_wait_returns_once_lagging_rows_are_folded(
+    store: ReadModelStore, story: StoredSession
+) -> None:
     await story.append_events(build_opened())
     await fold_log(store, story.log)
     await story.append_events(build_submitted(1, "one"))
     signal = ProjectionSignal()
-    waiting = asyncio.create_task(wait_until_folded(store, signal, "t", "s", 2, within=60))
+    waiting = asyncio.create_task(
+        wait_until_folded(
+            store=store, signal=signal, tenant="t", session="s", sequence=2, within=60
+        )
+    )
     await asyncio.sleep(0)
     await fold_log(store, story.log)
     signal.notify_readers()
     assert await waiting
 
 
-async def test_rows_folded_by_another_process_are_found_without_a_bell(
+async def test_rows_folded_by_another_process_are_found_without_a_signal(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened())
     waiting = asyncio.create_task(
-        wait_until_folded(store, ProjectionSignal(), "t", "s", 1, within=60)
+        wait_until_folded(
+            store=store, signal=ProjectionSignal(), tenant="t", session="s", sequence=1, within=60
+        )
     )
     await asyncio.sleep(0)
     await fold_log(store, story.log)
     assert await waiting
 
 
-async def test_rows_that_do_not_come_in_time_are_not_passed_off_as_fresh(
+async def test_wait_returns_false_if_rows_are_not_folded_in_time(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened())
     await fold_log(store, story.log)
-    assert not await wait_until_folded(store, ProjectionSignal(), "t", "s", 2, within=0.1)
-    assert not await wait_until_folded(store, ProjectionSignal(), "t", "unknown", 1, within=0)
+    assert not await wait_until_folded(
+        store=store, signal=ProjectionSignal(), tenant="t", session="s", sequence=2, within=0.1
+    )
+    assert not await wait_until_folded(
+        store=store, signal=ProjectionSignal(), tenant="t", session="unknown", sequence=1, within=0
+    )
 
 
 async def append_commands(story: StoredSession) -> SessionState:
@@ -96,7 +110,7 @@ async def append_commands(story: StoredSession) -> SessionState:
     return state
 
 
-async def test_rows_know_a_command_exactly_as_the_state_did(
+async def test_stored_idempotency_record_equals_that_of_the_state(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     state = await append_commands(story)
@@ -107,7 +121,7 @@ async def test_rows_know_a_command_exactly_as_the_state_did(
     assert await CommandLookup(store).find_command(state, "never given") is None
 
 
-async def test_nothing_is_said_of_old_commands_while_the_rows_lag(
+async def test_lookup_of_old_commands_is_unavailable_while_rows_lag(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     state = await append_commands(story)
@@ -115,7 +129,7 @@ async def test_nothing_is_said_of_old_commands_while_the_rows_lag(
         await CommandLookup(store).find_command(state, "first")
 
 
-async def test_rows_need_only_reach_the_oldest_command_that_the_state_remembers(
+async def test_rows_need_to_reach_only_the_oldest_command_in_the_state(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     state = await append_commands(story)

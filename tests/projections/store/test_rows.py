@@ -51,7 +51,7 @@ from turnlog.projections.store.read.row_types import (
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
 async def read_turns(store: ReadModelStore, story: StoredSession) -> Sequence[Row[Any]]:
@@ -74,7 +74,7 @@ async def read_session(store: ReadModelStore, story: StoredSession) -> ListedSes
     return row
 
 
-async def test_session_row_tells_what_it_was_opened_with_and_how_far_it_came(
+async def test_session_row_has_its_blueprint_attributes_title_and_progress(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened("trickster", language="de", level=3))
@@ -103,7 +103,9 @@ async def test_title_is_one_line_of_at_most_120_characters(
     assert title.endswith("…")
 
 
-async def test_closed_session_says_when(store: ReadModelStore, story: StoredSession) -> None:
+async def test_closed_session_has_its_closing_time(
+    store: ReadModelStore, story: StoredSession
+) -> None:
     await story.append_events(build_opened())
     await story.append_events(SessionClosed(reason="done"))
     assert (await read_session(store, story)).closed_at == "2026-01-01T00:00:02.000000Z"
@@ -149,7 +151,7 @@ async def test_a_session_with_a_redacted_reply_is_marked(
     assert (await read_session(store, story)).redacted
 
 
-async def test_events_of_later_releases_count_and_change_nothing_else(
+async def test_events_of_later_releases_only_advance_the_sequence(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     assert isinstance(story.log, MemoryLog)
@@ -163,7 +165,7 @@ async def test_events_of_later_releases_count_and_change_nothing_else(
     assert (await read_session(store, story)).sequence == 3
 
 
-async def test_call_row_holds_its_prompt_in_figures_and_its_attempts(
+async def test_call_row_has_its_prompt_figures_and_attempts(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1))
@@ -200,7 +202,7 @@ async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(
     assert (call.micro_dollars, call.output_tokens, call.known) == (21, 7, "unknown")
 
 
-async def test_a_workers_own_word_replaces_what_others_said_of_its_attempt(
+async def test_usage_reported_by_the_worker_replaces_the_recorded_loss_of_its_attempt(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(
@@ -212,9 +214,7 @@ async def test_a_workers_own_word_replaces_what_others_said_of_its_attempt(
     assert (call.known, call.micro_dollars) == ("reported", 21)
 
 
-async def test_calls_come_in_the_order_they_were_made(
-    store: ReadModelStore, story: StoredSession
-) -> None:
+async def test_calls_are_listed_in_call_order(store: ReadModelStore, story: StoredSession) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"))
     made = [f"1.{number}" for number in range(1, 12)]
     await story.append_events(
@@ -223,7 +223,7 @@ async def test_calls_come_in_the_order_they_were_made(
     assert [call.call for call in await read_calls(store, story)] == made
 
 
-async def test_a_sessions_usage_is_the_sum_of_its_attempts_and_names_what_nobody_counted(
+async def test_session_usage_is_the_sum_of_its_attempts_and_counts_unknown_ones(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened("assistant"), build_submitted(1, "Hi"))
@@ -235,7 +235,14 @@ async def test_a_sessions_usage_is_the_sum_of_its_attempts_and_names_what_nobody
     await story.append_events(build_completed(1, "Hello"), build_submitted(2, "And?"))
     await story.append_events(build_started(2, 1), build_ended(2, 1, tokens=2, micro_dollars=1))
     cost = CostTotal(8, guessed=False, unpriced_calls=1)
-    usage = UsageTotal(42, 42, 84, 8, unknown_attempts=1, cost=cost)
+    usage = UsageTotal(
+        input_tokens=42,
+        output_tokens=42,
+        total_tokens=84,
+        micro_dollars=8,
+        unknown_attempts=1,
+        cost=cost,
+    )
     assert (await read_session(store, story)).usage == usage
     async with store.open_reader() as connection:
         page = await session_queries.list_sessions(
@@ -244,7 +251,7 @@ async def test_a_sessions_usage_is_the_sum_of_its_attempts_and_names_what_nobody
     assert [row.usage for row in page.sessions] == [usage]
 
 
-async def test_the_last_vote_on_a_turn_is_a_row_beside_what_the_turn_retrieved(
+async def test_last_vote_on_a_turn_is_stored_beside_its_retrieved_entries(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     retrieved = build_samples()["knowledge-retrieved"]

@@ -39,7 +39,7 @@ _shared = settings(
 @pytest.mark.slow("rows are built many times over, on both databases")
 @_shared
 @given(steps=HISTORIES, sizes=st.lists(st.integers(1, 7), min_size=1, max_size=5))
-async def test_rows_folded_as_events_came_equal_rows_folded_at_once(
+async def test_rows_folded_in_batches_equal_rows_folded_at_once(
     store: ReadModelStore, steps: Sequence[HistoryStep], sizes: list[int]
 ) -> None:
     raws = await read_all_events(await StoredHistory().append_steps(steps))
@@ -57,7 +57,7 @@ async def test_rows_folded_as_events_came_equal_rows_folded_at_once(
 @pytest.mark.slow("rows are built many times over, on both databases")
 @_shared
 @given(steps=HISTORIES)
-async def test_both_databases_hold_the_same_rows(
+async def test_both_databases_contain_the_same_rows(
     tmp_path: Path, postgres_url: str, steps: Sequence[HistoryStep]
 ) -> None:
     raws = await read_all_events(await StoredHistory().append_steps(steps))
@@ -72,10 +72,10 @@ async def test_both_databases_hold_the_same_rows(
     assert found[0] == found[1]
 
 
-async def test_a_long_log_folded_at_once_gives_the_rows_of_one_folded_bit_by_bit(
+async def test_long_log_folded_at_once_yields_the_rows_of_one_folded_in_batches(
     store: ReadModelStore,
 ) -> None:
-    story = StoredSession(MemoryLog())
+    story = StoredSession(log=MemoryLog())
     await story.append_events(build_opened())
     for turn in range(1, COPY_ROWS + 2):
         await story.append_events(build_submitted(turn, "a\0b"), build_completed(turn, "c"))
@@ -108,7 +108,7 @@ async def test_many_new_rows_are_copied_into_postgres(postgres_url: str) -> None
     await store.close()
 
 
-async def test_of_many_rows_that_are_put_some_may_exist(store: ReadModelStore) -> None:
+async def test_bulk_upsert_updates_rows_that_already_exist(store: ReadModelStore) -> None:
     def build_commands(sequences: range) -> list[PutRow]:
         return [
             PutRow(COMMANDS, ("t", "s", f"{each % 1_000}"), {"hash": "h", "sequence": each})

@@ -31,7 +31,7 @@ def _list_differences(connection: Connection) -> list[object]:
     return list(compare_metadata(MigrationContext.configure(connection), METADATA))
 
 
-async def test_migrations_make_the_very_tables_of_a_new_database(database_url: str) -> None:
+async def test_migrations_create_the_same_tables_as_a_new_database(database_url: str) -> None:
     store = open_store(database_url)
     async with store.open_writer() as connection:
         await connection.run_sync(_run_migrations)
@@ -64,7 +64,7 @@ async def test_processes_that_start_together_create_the_tables_once(database_url
         await store.close()
 
 
-async def test_a_new_file_that_another_is_just_making_is_waited_for(tmp_path: Path) -> None:
+async def test_opening_waits_for_a_file_that_another_process_is_creating(tmp_path: Path) -> None:
     path = tmp_path / "rows.db"
     store = open_store(f"sqlite:///{path}")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -82,7 +82,7 @@ async def _assert_wal_mode(store: ReadModelStore) -> None:
         assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
 
 
-def test_no_database_but_one_of_an_earlier_release_costs_an_import_of_alembic(
+def test_alembic_is_imported_only_for_a_database_of_an_earlier_release(
     database_url: str,
 ) -> None:
     program = """
@@ -109,7 +109,7 @@ async def test_schema_of_a_later_release_is_refused(store: ReadModelStore) -> No
         await prepare_schema(store)
 
 
-async def test_database_out_of_reach_is_unavailable_and_says_no_password() -> None:
+async def test_unreachable_database_raises_unavailable_without_its_password() -> None:
     store = open_store("postgresql://me:secret@127.0.0.1:9/none")
     with pytest.raises(Unavailable) as unavailable:
         await prepare_schema(store)
@@ -118,7 +118,7 @@ async def test_database_out_of_reach_is_unavailable_and_says_no_password() -> No
 
 
 @pytest.mark.parametrize("url", ["mysql://host/name", "nonsense", "postgresql://host:port/name"])
-def test_other_databases_are_refused_with_what_to_use(url: str) -> None:
+def test_unsupported_databases_are_refused_with_a_supported_url(url: str) -> None:
     with pytest.raises(Refused) as refused:
         open_store(url)
     assert refused.value.field == "database"
@@ -162,7 +162,7 @@ assert not imported & {"alembic", "mako", "pygments"}, imported
 """
 
 
-def test_a_migration_imports_what_it_needs_beside_the_event_loop(tmp_path: Path) -> None:
+def test_migration_imports_its_modules_outside_the_event_loop(tmp_path: Path) -> None:
     words = (sys.executable, "-c", MIGRATION, str(tmp_path / "rows.db"))
     ran = subprocess.run(words, check=False, capture_output=True)
     assert ran.returncode == 0, ran.stderr.decode()

@@ -39,17 +39,17 @@ async def list_sessions(
     return [row.session for row in page.sessions]
 
 
-async def test_newest_sessions_come_first(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_newest_sessions_are_listed_first(store: ReadModelStore, log: MemoryLog) -> None:
     for session in ("one", "two", "three"):
-        await StoredSession(log, session).append_events(build_opened())
+        await StoredSession(log=log, session=session).append_events(build_opened())
     assert await list_sessions(store, log, SessionQuery()) == ["three", "two", "one"]
 
 
-async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
+async def test_pages_neither_repeat_nor_skip_a_session_while_others_are_opened(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     for number in range(5):
-        await StoredSession(log, f"s{number}").append_events(build_opened())
+        await StoredSession(log=log, session=f"s{number}").append_events(build_opened())
     await fold_log(store, log)
     seen: list[str] = []
     before: int | None = None
@@ -60,22 +60,22 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
             )
         seen += [row.session for row in page.sessions]
         before = page.before
-        await StoredSession(log, opening).append_events(build_opened())
+        await StoredSession(log=log, session=opening).append_events(build_opened())
         await fold_log(store, log)
     assert seen == ["s4", "s3", "s2", "s1", "s0"]
     assert before is None
 
 
-async def test_search_looks_into_title_and_id_in_whatever_case(
+async def test_search_matches_title_and_id_case_insensitively(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await StoredSession(log, "a").append_events(
+    await StoredSession(log=log, session="a").append_events(
         build_opened(), build_submitted(1, "Éclair au CHOCOLAT, Hauptstraße 1")
     )
-    await StoredSession(log, "b-chocolate").append_events(
+    await StoredSession(log=log, session="b-chocolate").append_events(
         build_opened(), build_submitted(1, "something else")
     )
-    await StoredSession(log, "c").append_events(
+    await StoredSession(log=log, session="c").append_events(
         build_opened(), build_submitted(1, "first"), build_submitted(2, "chocolat")
     )
     assert await list_sessions(store, log, SessionQuery(q="chocolat")) == ["b-chocolate", "a"]
@@ -84,22 +84,22 @@ async def test_search_looks_into_title_and_id_in_whatever_case(
 
 
 @pytest.mark.parametrize("q", ["100%", "a_b", "\\", "'"])
-async def test_search_takes_its_text_literally(
+async def test_search_treats_its_text_literally(
     store: ReadModelStore, log: MemoryLog, q: str
 ) -> None:
-    await StoredSession(log, "has").append_events(
+    await StoredSession(log=log, session="has").append_events(
         build_opened(), build_submitted(1, f"see {q} there")
     )
-    await StoredSession(log, "hasnot").append_events(
+    await StoredSession(log=log, session="hasnot").append_events(
         build_opened(), build_submitted(1, "see 100x aXb there")
     )
     assert await list_sessions(store, log, SessionQuery(q=q)) == ["has"]
 
 
-async def test_search_for_nul_is_an_answer_and_no_error(
-    store: ReadModelStore, log: MemoryLog
-) -> None:
-    await StoredSession(log, "a").append_events(build_opened(), build_submitted(1, "plain"))
+async def test_search_for_nul_returns_no_sessions(store: ReadModelStore, log: MemoryLog) -> None:
+    await StoredSession(log=log, session="a").append_events(
+        build_opened(), build_submitted(1, "plain")
+    )
     assert (
         await list_sessions(
             store, log, SessionQuery(q="\0", blueprint="\0", attributes={"\0": "\0"})
@@ -111,11 +111,15 @@ async def test_search_for_nul_is_an_answer_and_no_error(
 async def test_filters_by_blueprint_and_attributes_combine(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await StoredSession(log, "a").append_events(
+    await StoredSession(log=log, session="a").append_events(
         build_opened("trickster", language="de", level=3, loud=True)
     )
-    await StoredSession(log, "b").append_events(build_opened("trickster", language="fr", level=3))
-    await StoredSession(log, "c").append_events(build_opened("assistant", language="de", level=3))
+    await StoredSession(log=log, session="b").append_events(
+        build_opened("trickster", language="fr", level=3)
+    )
+    await StoredSession(log=log, session="c").append_events(
+        build_opened("assistant", language="de", level=3)
+    )
     assert await list_sessions(store, log, SessionQuery(blueprint="trickster")) == ["b", "a"]
     assert await list_sessions(store, log, SessionQuery(attributes={"language": "de"})) == [
         "c",
@@ -125,20 +129,20 @@ async def test_filters_by_blueprint_and_attributes_combine(
     assert await list_sessions(store, log, both) == ["a"]
 
 
-async def test_attribute_is_found_by_its_spelling_in_a_query(
+async def test_attribute_filter_matches_the_spelling_of_a_query_string(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await StoredSession(log, "a").append_events(build_opened(level=3, loud=True))
+    await StoredSession(log=log, session="a").append_events(build_opened(level=3, loud=True))
     assert await list_sessions(
         store, log, SessionQuery(attributes={"level": "3", "loud": "true"})
     ) == ["a"]
     assert await list_sessions(store, log, SessionQuery(attributes={"level": "30"})) == []
 
 
-async def test_since_finds_sessions_in_which_something_happened_from_then_on(
+async def test_since_finds_sessions_with_events_from_that_time(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    old, busy = StoredSession(log, "old"), StoredSession(log, "busy")
+    old, busy = StoredSession(log=log, session="old"), StoredSession(log=log, session="busy")
     await old.append_events(build_opened())
     await busy.append_events(build_opened())
     await busy.append_events(build_submitted(1, "later"))
@@ -147,13 +151,11 @@ async def test_since_finds_sessions_in_which_something_happened_from_then_on(
     ) == ["busy"]
 
 
-async def test_redacted_sessions_can_be_told_from_the_others(
-    store: ReadModelStore, log: MemoryLog
-) -> None:
-    await StoredSession(log, "kept").append_events(
+async def test_sessions_can_be_filtered_by_redaction(store: ReadModelStore, log: MemoryLog) -> None:
+    await StoredSession(log=log, session="kept").append_events(
         build_opened(), build_submitted(1, "one"), build_completed(1, "first")
     )
-    await StoredSession(log, "redacted").append_events(
+    await StoredSession(log=log, session="redacted").append_events(
         build_opened(),
         build_submitted(1, "one"),
         build_completed(1, "first"),
@@ -169,10 +171,10 @@ async def test_profile_phase_and_failed_turns_are_filters(
     def enter(phase: str, before: str | None = None) -> PhaseEntered:
         return PhaseEntered(phase=phase, before=before)
 
-    await StoredSession(log, "calm").append_events(
+    await StoredSession(log=log, session="calm").append_events(
         build_opened(), enter("one"), build_submitted(1, "Hi"), build_completed(1, "Hello.")
     )
-    await StoredSession(log, "failed").append_events(
+    await StoredSession(log=log, session="failed").append_events(
         build_opened(),
         enter("one"),
         enter("two", "one"),
@@ -180,7 +182,7 @@ async def test_profile_phase_and_failed_turns_are_filters(
         TurnFailed(turn=1, code="bad_request", detail="no", retryable=False),
         ProfileSwitched(profile="agent", before="chat", reason="asked"),
     )
-    await StoredSession(log, "plain").append_events(build_opened())
+    await StoredSession(log=log, session="plain").append_events(build_opened())
     for query, found in (
         (SessionQuery(failed=True), ["failed"]),
         (SessionQuery(failed=False), ["plain", "calm"]),
@@ -192,11 +194,13 @@ async def test_profile_phase_and_failed_turns_are_filters(
         assert await list_sessions(store, log, query) == found, query
 
 
-async def test_no_tenant_sees_anothers_sessions(store: ReadModelStore, log: MemoryLog) -> None:
-    await StoredSession(log, "same", tenant="a").append_events(
+async def test_tenant_does_not_see_sessions_of_another_tenant(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    await StoredSession(log=log, session="same", tenant="a").append_events(
         build_opened(), build_submitted(1, "of a")
     )
-    await StoredSession(log, "same", tenant="b").append_events(
+    await StoredSession(log=log, session="same", tenant="b").append_events(
         build_opened(), build_submitted(1, "of b")
     )
     assert await list_sessions(store, log, SessionQuery(q="of a"), tenant="a") == ["same"]

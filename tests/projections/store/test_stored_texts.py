@@ -22,7 +22,7 @@ from turnlog.projections.store.read.row_types import ListedSession
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
 async def read_session(store: ReadModelStore, story: StoredSession) -> ListedSession:
@@ -33,7 +33,7 @@ async def read_session(store: ReadModelStore, story: StoredSession) -> ListedSes
     return row
 
 
-async def test_sealed_and_erased_texts_leave_no_text_in_the_rows(
+async def test_sealed_and_erased_texts_are_not_in_the_rows(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     sealed = SealedText(sealed="c2VhbGVk", key="k", digest=SAMPLE_DIGEST, characters=6)
@@ -55,7 +55,7 @@ async def test_nul_in_a_text_becomes_the_replacement_character(
     assert row.attributes == {"name": "a\0b"}
 
 
-async def test_what_was_said_is_not_copied_into_the_rows(
+async def test_texts_of_turns_are_not_copied_into_the_rows(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(

@@ -34,7 +34,7 @@ TRIM = AppliedTrimStep(step="drop_oldest_pairs", on="chat", before=50, after=43)
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
 def build_condensed_tools(tokens: int, saved: int) -> PromptPart:
@@ -71,9 +71,7 @@ async def test_each_component_of_each_call_is_counted(
     assert (call.tokens, call.savings, call.optimizations) == (43, 0, {})
 
 
-async def test_what_was_saved_is_told_rule_by_rule(
-    store: ReadModelStore, story: StoredSession
-) -> None:
+async def test_savings_are_reported_per_rule(store: ReadModelStore, story: StoredSession) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"))
     made = build_assembled(
         1, "1.1", build_condensed_tools(5, saved=45), steps=(CUT, TRIM), profile="agent"
@@ -84,7 +82,7 @@ async def test_what_was_saved_is_told_rule_by_rule(
     assert (call.savings, call.profile) == (112, "agent")
 
 
-async def test_a_step_that_condensed_something_is_counted_once(
+async def test_step_that_condensed_a_part_is_counted_once(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     step = AppliedTrimStep(step="names", on="tools", component="tools_context", before=50, after=5)
@@ -96,7 +94,7 @@ async def test_a_step_that_condensed_something_is_counted_once(
     assert call.optimizations == {"names": 45}
 
 
-async def test_the_hit_rate_is_the_share_of_calls_whose_retrieval_found_something(
+async def test_hit_rate_is_the_share_of_retrieving_calls_with_hits(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     found = build_part("rag_context", tokens=20)
@@ -116,7 +114,7 @@ async def test_the_hit_rate_is_the_share_of_calls_whose_retrieval_found_somethin
     assert rates == {"plan": None, "reply": 0.75}
 
 
-async def test_calls_are_put_together_by_what_they_have_in_common(
+async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     system, history = build_part("system", tokens=10), build_part("history", tokens=30, turns=1)
@@ -125,19 +123,30 @@ async def test_calls_are_put_together_by_what_they_have_in_common(
     await story.append_events(build_opened(), build_submitted(1, "one"), plan, reply)
     await fold_log(store, story.log)
     both = {"history": 30, "system": 20}
-    assert await read_group_growth(store, "all") == [GroupGrowth(None, 2, 50, 7, both, 0)]
+    assert await read_group_growth(store, "all") == [
+        GroupGrowth(group=None, calls=2, tokens=50, savings=7, components=both, cut_turns=0)
+    ]
     assert await read_group_growth(store, "blueprint") == [
-        GroupGrowth("assistant", 2, 50, 7, both, 0)
+        GroupGrowth(group="assistant", calls=2, tokens=50, savings=7, components=both, cut_turns=0)
     ]
     assert [each.group for each in await read_group_growth(store, "profile")] == ["agent"]
     assert await read_group_growth(store, "kind") == [
-        GroupGrowth("plan", 1, 40, 7, {"history": 30, "system": 10}, 0),
-        GroupGrowth("reply", 1, 10, 0, {"system": 10}, 0),
+        GroupGrowth(
+            group="plan",
+            calls=1,
+            tokens=40,
+            savings=7,
+            components={"history": 30, "system": 10},
+            cut_turns=0,
+        ),
+        GroupGrowth(
+            group="reply", calls=1, tokens=10, savings=0, components={"system": 10}, cut_turns=0
+        ),
     ]
     assert await read_group_growth(store, "all", since=datetime(2030, 1, 1, tzinfo=UTC)) == []
 
 
-async def test_a_group_costs_what_its_attempts_cost_and_counts_calls_without_a_price(
+async def test_group_cost_sums_its_attempts_and_counts_unpriced_calls(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1))

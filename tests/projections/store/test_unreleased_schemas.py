@@ -93,7 +93,7 @@ def _list_differences(connection: Connection) -> list[object]:
 
 
 @pytest.mark.parametrize("revision", UNRELEASED_REVISIONS)
-async def test_a_database_of_every_unreleased_revision_gets_the_tables_of_this_release(
+async def test_database_of_any_unreleased_revision_is_migrated_to_the_current_tables(
     empty_store: ReadModelStore, revision: str
 ) -> None:
     log = MemoryLog()
@@ -145,7 +145,9 @@ async def test_rows_without_a_required_column_are_dropped_with_their_projection(
     assert await list_filled_tables(empty_store) == set()
 
 
-async def test_segments_and_an_index_of_knowledge_stay(empty_store: ReadModelStore) -> None:
+async def test_segments_and_knowledge_index_survive_the_migration(
+    empty_store: ReadModelStore,
+) -> None:
     tables = {*PROJECTED_TABLES[1], *PROJECTED_TABLES[2]}
     await create_unreleased_schema(empty_store, "0011")
     async with empty_store.open_writer() as connection:
@@ -155,7 +157,7 @@ async def test_segments_and_an_index_of_knowledge_stay(empty_store: ReadModelSto
     assert await list_filled_tables(empty_store) == {table.name for table in tables}
 
 
-async def test_a_database_without_a_schema_keeps_the_tables_of_others(
+async def test_database_with_tables_of_another_program_is_refused_unchanged(
     empty_store: ReadModelStore,
 ) -> None:
     async with empty_store.open_writer() as connection:

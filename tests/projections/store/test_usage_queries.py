@@ -37,7 +37,7 @@ EVERYTHING = UsageFilter()
 
 @pytest.fixture
 def story() -> StoredSession:
-    return StoredSession(MemoryLog())
+    return StoredSession(log=MemoryLog())
 
 
 def build_turn(
@@ -74,7 +74,7 @@ async def read_usage(
     }
 
 
-async def test_saved_is_what_a_guided_turn_took_less_than_the_turn_before_it(
+async def test_savings_compare_a_guided_turn_with_the_previous_turn(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened())
@@ -92,7 +92,7 @@ async def test_saved_is_what_a_guided_turn_took_less_than_the_turn_before_it(
     assert (total.saved_tokens, total.saving_turns) == (45, 3)
 
 
-async def test_turns_are_counted_by_user_and_by_how_they_ended(
+async def test_turns_are_counted_by_user_and_outcome(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     failed = TurnFailed(turn=2, code="timeout", detail="slow", retryable=True)
@@ -120,7 +120,7 @@ async def test_turns_are_counted_by_user_and_by_how_they_ended(
         ("hour", "2026-01-01T00"),
     ],
 )
-async def test_turns_are_put_together_by_what_they_have_in_common(
+async def test_usage_is_grouped_by_each_dimension_within_the_time_range(
     store: ReadModelStore, story: StoredSession, by: UsageGrouping, group: str
 ) -> None:
     await story.append_events(build_opened(), *build_turn(1, "ann", 40))
@@ -132,7 +132,7 @@ async def test_turns_are_put_together_by_what_they_have_in_common(
     assert list(await read_usage(store, by, earlier)) == [group]
 
 
-async def test_a_time_is_the_first_that_counts_or_the_first_that_does_not(
+async def test_since_is_inclusive_and_until_is_exclusive(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened(), *build_turn(1, "ann", 40))
@@ -145,7 +145,7 @@ async def test_a_time_is_the_first_that_counts_or_the_first_that_does_not(
     assert await read_usage(store, "user", UsageFilter(until=later))
 
 
-async def test_a_cost_is_a_guess_if_that_of_one_attempt_is(
+async def test_cost_is_guessed_if_the_price_of_one_attempt_is(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     guess = AttemptCost(micro_dollars=5, price="fallback", table="t1")
@@ -168,7 +168,7 @@ async def test_a_cancelled_turn_is_neither_completed_nor_failed(
     assert (total.turns, total.completed, total.failed, total.cancelled) == (2, 0, 0, 1)
 
 
-async def test_the_profile_and_model_of_a_turn_are_those_of_its_last_attempt(
+async def test_turn_is_grouped_by_the_profile_and_model_of_its_last_attempt(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"))

@@ -89,7 +89,10 @@ async def insert_position(store: ReadModelStore, log: MemoryLog, version: int) -
 async def append_stories(log: MemoryLog) -> None:
     """Append events that fill every table of rows but quarantine."""
     samples = build_samples()
-    first, second = StoredSession(log, "first"), StoredSession(log, "second")
+    first, second = (
+        StoredSession(log=log, session="first"),
+        StoredSession(log=log, session="second"),
+    )
     opening = CommandRef("open", SAMPLE_DIGEST)
     await first.append_events(build_opened("guide", language="de"), command=opening)
     await first.append_events(samples["prompts-snapshotted"], PhaseEntered(phase="one"))

@@ -131,7 +131,7 @@ BEYOND: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", MENDED.values(), ids=MENDED)
-def test_what_is_nearly_right_is_mended_and_told(
+def test_nearly_valid_json_is_repaired_and_the_repairs_are_reported(
     case: tuple[str, JsonValue, tuple[str, ...]],
 ) -> None:
     written, value, repairs = case
@@ -141,12 +141,12 @@ def test_what_is_nearly_right_is_mended_and_told(
 
 
 @pytest.mark.parametrize("written", THOUGHT_OF.values(), ids=THOUGHT_OF)
-def test_what_was_thought_of_on_the_way_is_not_what_is_answered(written: str) -> None:
+def test_final_json_wins_over_drafts_earlier_in_the_answer(written: str) -> None:
     assert validate_answer(written, ORDER).value == {"items": [{"name": "hammer"}]}
 
 
 @pytest.mark.parametrize("case", BEYOND.values(), ids=BEYOND)
-def test_what_would_have_to_be_guessed_is_refused_without_being_repeated(
+def test_answer_beyond_repair_is_refused_without_repeating_its_content(
     case: tuple[str, str],
 ) -> None:
     written, message = case
@@ -156,7 +156,7 @@ def test_what_would_have_to_be_guessed_is_refused_without_being_repeated(
     assert "secret" not in str(refused.value)
 
 
-def test_nothing_is_mended_where_that_is_not_wanted() -> None:
+def test_nothing_is_repaired_if_repair_is_disabled() -> None:
     assert validate_answer(HAMMER, ORDER, repair=False) == ValidatedAnswer(
         HAMMER, json.loads(HAMMER)
     )
@@ -171,7 +171,7 @@ def test_nothing_is_mended_where_that_is_not_wanted() -> None:
         ({"items": {"$ref": "http://example.org/thing.json"}}, "it refers to 'http://example.org"),
     ],
 )
-def test_a_schema_that_leads_elsewhere_or_nowhere_cannot_be_used(
+def test_schema_with_an_external_or_unresolvable_reference_is_refused(
     schema: JsonSchema, message: str
 ) -> None:
     assert (find_schema_fault(schema) or "").startswith(message)
@@ -208,7 +208,7 @@ texts = st.builds(
 
 
 @given(texts | st.text(max_size=8), st.sampled_from([ORDER, PLAN_SCHEMA, {"type": "string"}, {}]))
-def test_mending_is_done_once_and_leaves_what_is_right_as_it_is(
+def test_repair_is_idempotent_and_leaves_valid_json_unchanged(
     text: str, schema: JsonSchema
 ) -> None:
     try:
@@ -220,7 +220,7 @@ def test_mending_is_done_once_and_leaves_what_is_right_as_it_is(
     once.text.encode()
 
 
-def test_json_is_looked_for_at_many_places_but_not_at_every_bracket_of_a_hostile_text() -> None:
+def test_json_search_is_bounded_in_a_text_of_many_brackets() -> None:
     """Each bracket that begins nothing takes time that grows with the text before it."""
     assert [each.value for each in find_json("{ " * 1_000 + '{"a": 1}')] == [{"a": 1}]
     with pytest.raises(InvalidAnswer):

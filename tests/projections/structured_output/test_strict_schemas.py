@@ -32,7 +32,7 @@ def build_object(**properties: object) -> dict[str, Any]:
         | {"$defs": {"tree": {"anyOf": [TEXT, build_object(left={"$ref": "#/$defs/tree"})]}}},
     ],
 )
-def test_a_schema_of_closed_objects_is_strict(schema: dict[str, Any]) -> None:
+def test_schema_of_closed_objects_is_strict(schema: dict[str, Any]) -> None:
     assert is_strict_schema(schema)
 
 
@@ -54,5 +54,7 @@ FORBIDDEN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("schema", FORBIDDEN)
-def test_a_schema_that_strict_mode_forbids_is_not(schema: dict[str, Any]) -> None:
+def test_schema_with_features_forbidden_in_strict_mode_is_not_strict(
+    schema: dict[str, Any],
+) -> None:
     assert not is_strict_schema(schema)

@@ -6,7 +6,7 @@ from turnlog.projections.structured_output.json_repair import validate_answer
 from turnlog.projections.tools.parsed_plan import PLAN_SCHEMA, ParsedStep, parse_plan
 
 
-def test_a_step_that_names_tools_is_not_done_by_an_earlier_result() -> None:
+def test_plan_step_that_names_tools_is_not_satisfied_by_a_prior_result() -> None:
     written = (
         '{"steps": [{"goal": "pay", "from": "r2", "tools": ["pay"]},'
         ' {"goal": "tell", "from": "r2", "tools": ["none"]}]}'

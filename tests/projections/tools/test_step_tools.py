@@ -13,12 +13,12 @@ def fit(*steps: ParsedStep) -> ParsedPlan:
     return fit_step_tools(ParsedPlan(steps, ("earlier",)), ROOM)
 
 
-def test_what_has_room_stays_as_it_is() -> None:
+def test_steps_whose_tools_fit_are_unchanged() -> None:
     steps = (ParsedStep("go", ("a", "c")), ParsedStep("go", ("c",)))
     assert fit(*steps) == ParsedPlan(steps, ("earlier",))
 
 
-def test_later_tools_that_have_no_room_are_left_out_of_their_step() -> None:
+def test_later_tools_that_do_not_fit_are_omitted_from_their_step() -> None:
     found = fit(ParsedStep("go", ("a", "b", "c")))
     assert found.steps == (ParsedStep("go", ("a", "c")),)
     assert found.repairs == (
@@ -27,7 +27,7 @@ def test_later_tools_that_have_no_room_are_left_out_of_their_step() -> None:
     )
 
 
-def test_the_goal_takes_room_as_well() -> None:
+def test_goal_of_a_step_counts_towards_its_limit() -> None:
     assert fit(ParsedStep("g" * 40, ("b",))).steps == (ParsedStep("g" * 40, ("b",)),)
     assert fit(ParsedStep("g" * 41, ("b", "c"))).steps == (ParsedStep("g" * 41, ("c",)),)
 
@@ -38,12 +38,12 @@ def test_a_step_that_names_no_tools_is_offered_those_that_fit() -> None:
     assert found.repairs[1].startswith("steps.0: b and 1 more with 155 tokens left out")
 
 
-def test_a_step_without_any_tool_that_has_room_is_left_out() -> None:
+def test_step_whose_tools_all_exceed_the_limit_is_omitted() -> None:
     found = fit(ParsedStep("g" * 10, ("d",)), ParsedStep("go", ("a",)))
     assert found.steps == (ParsedStep("go", ("a",)),)
     assert found.repairs[-1] == "steps.0: left out, none of its tools has room"
 
 
-def test_a_step_that_an_earlier_result_answers_needs_no_room() -> None:
+def test_step_satisfied_by_a_prior_result_is_always_kept() -> None:
     step = ParsedStep("go", (), result_sequence=7)
     assert fit(step).steps == (step,)

@@ -15,7 +15,7 @@ from tests.resolvers.question_service import (
 from tests.support.servers.model_behaviours import ModelRefusal
 
 
-async def test_a6_the_door_is_closed_both_ways(a_bank: QuestionService) -> None:
+async def test_a6_ask_request_and_response_have_fixed_fields(a_bank: QuestionService) -> None:
     a_bank.provider.queue_behaviours(answer_with_text("Calm."), answer_with_text("Cheap."))
     await a_bank.submit_question(RISK, "a6")
     answer = await a_bank.submit_question(PRICE, "a6")
@@ -34,7 +34,7 @@ async def test_a6_the_door_is_closed_both_ways(a_bank: QuestionService) -> None:
     assert len((await a_bank.fetch_session_part("a6", "/history"))["turns"]) == 2
 
 
-async def test_a6_the_same_key_and_question_find_the_same_turn(a_bank: QuestionService) -> None:
+async def test_a6_repeated_key_and_question_return_the_same_turn(a_bank: QuestionService) -> None:
     a_bank.provider.queue_behaviours(answer_with_text("Calm."))
     first = await a_bank.post_question(RISK, "a6-key", key="k1")
     again = await a_bank.post_question(RISK, "a6-key", key="k1")
@@ -44,10 +44,12 @@ async def test_a6_the_same_key_and_question_find_the_same_turn(a_bank: QuestionS
     assert (other.status_code, other.json()["code"]) == (409, "key-reused")
 
 
-async def test_a8_a_model_that_fails_leaves_the_resolvers_own_answer(
+async def test_a8_failed_model_call_falls_back_to_the_resolver_answer(
     a_bank: QuestionService,
 ) -> None:
-    a_bank.provider.queue_behaviours(ModelRefusal(401), ModelRefusal(429), ModelRefusal(429))
+    a_bank.provider.queue_behaviours(
+        ModelRefusal(status=401), ModelRefusal(status=429), ModelRefusal(status=429)
+    )
     assert (await a_bank.submit_question(RISK, "a8"))["answer"] == RISK_ANSWER
     over_quota = await a_bank.submit_question(PRICE, "a8")
     assert (over_quota["answer"], over_quota["status"]["reason"]) == (PRICE_ANSWER, "ok")
@@ -61,7 +63,7 @@ async def test_a8_a_model_that_fails_leaves_the_resolvers_own_answer(
     ] == 2
 
 
-async def test_a8_a_question_that_leads_nowhere_has_an_empty_answer(
+async def test_a8_unroutable_question_has_an_empty_answer(
     a_bank: QuestionService,
 ) -> None:
     exchange_count = len(a_bank.provider.exchanges)
@@ -79,7 +81,7 @@ async def test_a8_a_question_that_leads_nowhere_has_an_empty_answer(
     ]
 
 
-async def test_a8_an_empty_answer_is_one_of_the_messages_that_the_memory_counts(
+async def test_a8_empty_answer_counts_as_a_message_of_the_memory(
     a_bank: QuestionService,
 ) -> None:
     with a_bank.edit_file(POLICY, "enabled: true\nmax_turns: 4\n"):

@@ -27,7 +27,7 @@ ODD_CONVERSATION_IDS = [
 """Conversation ids that an application may use."""
 
 
-async def test_a1_a_turn_is_a_question_and_its_answer_with_role_content_time_and_meta(
+async def test_a1_memory_lists_question_and_answer_with_role_content_time_and_meta(
     a_bank: QuestionService,
 ) -> None:
     a_bank.provider.queue_behaviours(answer_with_text("It is ", "calm."))
@@ -46,7 +46,7 @@ async def test_a1_a_turn_is_a_question_and_its_answer_with_role_content_time_and
     assert [each["meta"] for each in messages] == [meta, meta]
 
 
-async def test_a1_the_question_is_recorded_before_anything_is_planned(
+async def test_a1_question_is_recorded_before_it_is_resolved(
     a_bank: QuestionService,
 ) -> None:
     a_bank.provider.queue_behaviours(answer_with_text("Calm."))
@@ -59,16 +59,16 @@ async def test_a1_the_question_is_recorded_before_anything_is_planned(
 
 
 @pytest.mark.parametrize("conversation", ODD_CONVERSATION_IDS)
-async def test_a1_a_conversation_may_be_called_anything(
-    a_bank: QuestionService, conversation: str
-) -> None:
+async def test_a1_conversation_can_have_any_id(a_bank: QuestionService, conversation: str) -> None:
     await a_bank.submit_question(UNRESOLVED_QUESTION, conversation)
     opened = (await a_bank.load_events(conversation))[0].event
     assert isinstance(opened, SessionOpened)
     assert opened.key == {"client_id": a_bank.client, "conversation_id": conversation}
 
 
-async def test_a1_no_two_pairs_lead_to_one_session(a_bank: QuestionService) -> None:
+async def test_a1_each_pair_of_client_and_conversation_has_its_own_session(
+    a_bank: QuestionService,
+) -> None:
     parts = [("a", "b:c"), ("a:b", "c"), ("b:c", "a"), ("a", "b"), ("b", "a"), ("a,b", "c")]
     pairs = [(f"{a_bank.client}:{client}", conversation) for client, conversation in parts]
     for client, conversation in pairs:
@@ -82,7 +82,9 @@ async def test_a1_no_two_pairs_lead_to_one_session(a_bank: QuestionService) -> N
         assert len(turns["turns"]) == 1
 
 
-async def test_a1_a_session_is_found_by_its_key_as_it_is_opened(a_bank: QuestionService) -> None:
+async def test_a1_opening_with_a_used_key_returns_the_existing_session(
+    a_bank: QuestionService,
+) -> None:
     key = {"client_id": a_bank.client, "conversation_id": "found"}
     form = {"blueprint": "araquem", "key": key}
     first = await a_bank.service.http.post("/v1/sessions", json=form)
@@ -99,7 +101,7 @@ async def test_a1_a_session_is_found_by_its_key_as_it_is_opened(a_bank: Question
     )
 
 
-async def test_a1_a_system_turn_is_recorded_remembered_and_in_the_prompt_in_its_place(
+async def test_a1_system_turn_is_in_the_memory_and_in_later_prompts_at_its_position(
     a_bank: QuestionService,
 ) -> None:
     a_bank.provider.queue_behaviours(answer_with_text("It is calm."), answer_with_text("101.20."))
@@ -153,7 +155,7 @@ async def test_a1_a_system_turn_is_recorded_remembered_and_in_the_prompt_in_its_
     assert (await a_bank.fetch_session_part("a1-system", "/verify"))["verified"]
 
 
-async def test_a1_a_system_turn_needs_no_model_and_starts_no_conversation_of_its_own(
+async def test_a1_invalid_system_turn_is_refused_and_ask_accepts_no_role(
     a_bank: QuestionService,
 ) -> None:
     await a_bank.submit_question(UNRESOLVED_QUESTION, "a1-none")

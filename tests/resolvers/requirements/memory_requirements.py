@@ -23,7 +23,7 @@ def list_prompt_messages(prompt: dict[str, Any]) -> list[str]:
     return [f"{message['role']}: {message['content']}" for message in prompt["messages"][1:]]
 
 
-async def test_a2_a_policy_is_merged_over_the_defaults_block_by_block(
+async def test_a2_policy_is_merged_over_the_defaults_per_block(
     a_bank: QuestionService,
 ) -> None:
     with a_bank.edit_file(POLICY, "enabled: true\nmax_turns: 6\nnarrator: {max_chars: 50}\n"):
@@ -43,7 +43,7 @@ async def test_a2_a_policy_is_merged_over_the_defaults_block_by_block(
         ("- a list\n", "policies/context.yaml:1: it must be"),
     ],
 )
-async def test_a2_a_faulty_policy_gives_the_defaults_and_a_warning_that_names_the_fault(
+async def test_a2_faulty_policy_yields_the_defaults_and_a_warning_with_the_fault(
     a_bank: QuestionService, text: str, warning: str
 ) -> None:
     conversation = f"a2-{text}"
@@ -56,7 +56,7 @@ async def test_a2_a_faulty_policy_gives_the_defaults_and_a_warning_that_names_th
     assert (await a_bank.fetch_session_part(conversation))["warnings"] == memory["warnings"]
 
 
-async def test_a2_an_unknown_key_is_named_with_its_line_and_the_known_ones_apply(
+async def test_a2_unknown_policy_key_is_a_warning_with_its_line_and_other_keys_apply(
     a_bank: QuestionService,
 ) -> None:
     text = "enabled: true\nmax_turns: 6\nttl_secs: 5\nnarrator: {max_chars: 50, tone: dry}\n"
@@ -73,7 +73,7 @@ async def test_a2_an_unknown_key_is_named_with_its_line_and_the_known_ones_apply
     assert all(warning.endswith("; it is left out") for warning in named)
 
 
-async def test_a2_a_missing_policy_gives_the_defaults_and_a_warning(
+async def test_a2_missing_policy_yields_the_defaults_and_a_warning(
     a_bank: QuestionService,
 ) -> None:
     file = a_bank.blueprint / POLICY
@@ -88,7 +88,7 @@ async def test_a2_a_missing_policy_gives_the_defaults_and_a_warning(
     assert warning.endswith("the defaults stand in")
 
 
-async def test_a2_an_edit_of_the_policy_reaches_new_sessions_only(a_bank: QuestionService) -> None:
+async def test_a2_policy_edit_affects_only_new_sessions(a_bank: QuestionService) -> None:
     await a_bank.submit_question(UNRESOLVED_QUESTION, "a2-before")
     with a_bank.edit_file(POLICY, "enabled: false\n"):
         await a_bank.submit_question(UNRESOLVED_QUESTION, "a2-before")
@@ -97,7 +97,7 @@ async def test_a2_an_edit_of_the_policy_reaches_new_sessions_only(a_bank: Questi
         assert (await a_bank.fetch_session_part("a2-after", "/memory"))["enabled"] is False
 
 
-async def test_a3_the_limits_hold_when_reading_and_when_a_window_is_built(
+async def test_a3_memory_limits_apply_to_reads_and_to_prompts(
     a_bank: QuestionService,
 ) -> None:
     with a_bank.edit_file(POLICY, "enabled: true\nmax_turns: 5\nnarrator: {max_chars: 60}\n"):
@@ -130,7 +130,7 @@ async def test_a3_the_limits_hold_when_reading_and_when_a_window_is_built(
     assert len(await a_bank.list_memory_messages("a3", reader="narrator")) == 2
 
 
-async def test_a3_what_is_too_old_is_told_no_more_and_proven_all_the_same(
+async def test_a3_expired_turns_leave_memory_and_prompts_but_not_recorded_prompts(
     a_bank: QuestionService,
 ) -> None:
     with a_bank.edit_file(POLICY, "enabled: true\nttl_seconds: 2\n"):
@@ -151,7 +151,7 @@ async def test_a3_what_is_too_old_is_told_no_more_and_proven_all_the_same(
     )
 
 
-async def test_a3_without_memory_nothing_is_told_and_everything_is_recorded_as_not_remembered(
+async def test_a3_without_memory_turns_are_recorded_as_not_remembered_and_in_no_prompt(
     a_bank: QuestionService,
 ) -> None:
     with a_bank.edit_file(POLICY, "enabled: false\n"):
@@ -170,7 +170,7 @@ async def test_a3_without_memory_nothing_is_told_and_everything_is_recorded_as_n
     assert (await a_bank.fetch_session_part("a3-off", "/references"))["last_reference"] is None
 
 
-async def test_a5_the_narrator_is_sent_its_instructions_the_facts_and_the_history_and_no_more(
+async def test_a5_narrator_prompt_has_only_instructions_facts_and_history(
     a_bank: QuestionService,
 ) -> None:
     a_bank.provider.queue_behaviours(answer_with_text("Calm."), answer_with_text("Cheap."))
@@ -205,7 +205,7 @@ async def test_a5_the_narrator_is_sent_its_instructions_the_facts_and_the_histor
         ("enabled: false\nnarrator: {allowed_entities: [fiis]}\n", False),
     ],
 )
-async def test_a5_the_narrator_is_told_only_where_memory_is_on_and_the_entity_allowed(
+async def test_a5_narrator_prompt_has_history_only_if_the_policy_allows_its_entity(
     a_bank: QuestionService, policy: str, *, included: bool
 ) -> None:
     with a_bank.edit_file(POLICY, policy):

@@ -27,7 +27,9 @@ async def load_resolutions(bank: QuestionService, conversation: str) -> list[Tur
     return [event for event in events if isinstance(event, TurnResolved)]
 
 
-async def test_a4_the_text_comes_first_and_the_context_second(a_bank: QuestionService) -> None:
+async def test_a4_reference_in_the_text_takes_precedence_over_an_inherited_one(
+    a_bank: QuestionService,
+) -> None:
     a_bank.provider.queue_behaviours(
         answer_with_text("Calm."), answer_with_text("Cheap."), answer_with_text("Dear.")
     )
@@ -51,7 +53,7 @@ async def test_a4_the_text_comes_first_and_the_context_second(a_bank: QuestionSe
     }
 
 
-async def test_a4_a_question_in_portuguese_inherits_as_well(a_bank: QuestionService) -> None:
+async def test_a4_question_in_portuguese_inherits_references(a_bank: QuestionService) -> None:
     a_bank.provider.queue_behaviours(*[answer_with_text("Sim.")] * 3)
     for question in ("Qual é o risco do LOGT11?", "E qual é a cotação?", "O que ele possui?"):
         await a_bank.submit_question(question, "a4-pt")
@@ -76,7 +78,7 @@ async def test_a4_a_question_in_portuguese_inherits_as_well(a_bank: QuestionServ
         ("max_age_turns: 4", "max_age_turns: 1", "too-old"),
     ],
 )
-async def test_a4_nothing_is_inherited_against_the_policy(
+async def test_a4_references_are_not_inherited_against_the_policy(
     a_bank: QuestionService, rule: str, instead: str, reason: str
 ) -> None:
     text = (a_bank.blueprint / "blueprint.yaml").read_text()
@@ -98,7 +100,7 @@ async def test_a4_nothing_is_inherited_against_the_policy(
         ("max_age_turns: 1", "too-old"),
     ],
 )
-async def test_a4_the_memory_policys_last_reference_replaces_the_blueprints_settings(
+async def test_a4_last_reference_of_the_memory_policy_overrides_the_blueprint(
     a_bank: QuestionService, settings: str, reason: str
 ) -> None:
     policy = (a_bank.blueprint / POLICY).read_text()
@@ -115,7 +117,7 @@ async def test_a4_the_memory_policys_last_reference_replaces_the_blueprints_sett
     assert extract_ticker(resolved) == (None, False, reason)
 
 
-async def test_a4_the_memory_policy_can_allow_what_the_blueprint_does_not(
+async def test_a4_memory_policy_can_allow_inheritance_that_the_blueprint_forbids(
     a_bank: QuestionService,
 ) -> None:
     blueprint = (a_bank.blueprint / "blueprint.yaml").read_text()
@@ -133,7 +135,7 @@ async def test_a4_the_memory_policy_can_allow_what_the_blueprint_does_not(
     assert extract_ticker(resolved) == ("LOGT11", True, "inherited")
 
 
-async def test_a4_what_a_turn_would_mean_is_said_without_recording_anything(
+async def test_a4_references_can_be_resolved_without_recording_a_turn(
     a_bank: QuestionService,
 ) -> None:
     a_bank.provider.queue_behaviours(answer_with_text("Calm."))
@@ -157,10 +159,12 @@ async def test_a4_what_a_turn_would_mean_is_said_without_recording_anything(
     assert len(await a_bank.load_events("a4-resolve")) == before
 
 
-async def test_a4_only_a_turn_that_was_answered_is_referred_to(a_bank: QuestionService) -> None:
+async def test_a4_references_are_inherited_only_from_answered_turns(
+    a_bank: QuestionService,
+) -> None:
     text = (a_bank.blueprint / "blueprint.yaml").read_text()
     with a_bank.edit_file("blueprint.yaml", text.replace("    fallback: resolved.answer", "   ")):
-        a_bank.provider.queue_behaviours(answer_with_text("Calm."), ModelRefusal(401))
+        a_bank.provider.queue_behaviours(answer_with_text("Calm."), ModelRefusal(status=401))
         await a_bank.submit_question(RISK, "a4-failed")
         failed = await a_bank.post_question("And the price of PAPR11?", "a4-failed")
     assert (failed.status_code, failed.json()["code"]) == (502, "not-answered")

@@ -23,13 +23,13 @@ def write_folder(folder: Path) -> Path:
     return folder
 
 
-def test_a_bundle_that_is_packed_is_unpacked_as_it_was(tmp_path: Path) -> None:
+def test_packed_bundle_unpacks_to_the_same_files(tmp_path: Path) -> None:
     pack_bundle(write_folder(tmp_path / "made"), tmp_path / "made.zip")
     assert unpack_bundle(tmp_path / "made.zip", tmp_path / "again") == MANIFEST
     assert (tmp_path / "again" / "sessions" / "one.ndjson").read_bytes() == b"{}\n"
 
 
-def test_the_same_files_make_the_same_zip(tmp_path: Path) -> None:
+def test_packing_the_same_files_gives_identical_zips(tmp_path: Path) -> None:
     for name in ("one", "two"):
         pack_bundle(write_folder(tmp_path / name), tmp_path / f"{name}.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
@@ -43,7 +43,7 @@ def test_the_same_files_make_the_same_zip(tmp_path: Path) -> None:
         (b"[" * 100_000, "the bundle: manifest.json: Invalid JSON"),
     ],
 )
-def test_a_manifest_that_is_none_is_said_to_be(
+def test_unpacking_rejects_missing_or_invalid_manifest_with_reason(
     tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     with ZipFile(tmp_path / "bad.zip", "w") as archive:
@@ -54,7 +54,7 @@ def test_a_manifest_that_is_none_is_said_to_be(
         unpack_bundle(tmp_path / "bad.zip", tmp_path / "folder")
 
 
-def test_what_is_no_zip_is_said_to_be_none(tmp_path: Path) -> None:
+def test_unpacking_rejects_file_that_is_not_a_zip(tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_text("<html>")
     with pytest.raises(Corrupt, match="it is not a zip"):
         unpack_bundle(tmp_path / "bad.zip", tmp_path / "folder")

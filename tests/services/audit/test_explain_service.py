@@ -90,7 +90,9 @@ def build_call_comparison(before: str, after: str) -> Callable[[EvidenceBySessio
     )
 
 
-async def test_why_is_told_from_little_as_from_all(house: SessionHarness) -> None:
+async def test_explanation_from_partial_log_equals_explanation_from_complete_log(
+    house: SessionHarness,
+) -> None:
     some, everything = build_explain_service(house), build_complete_log(house.list_events())
     for turn in ASKED:
         call = f"{turn}.1"
@@ -102,7 +104,9 @@ async def test_why_is_told_from_little_as_from_all(house: SessionHarness) -> Non
         assert explanation == explain_turn(everything, turn)
 
 
-async def test_what_differs_is_told_from_little_as_from_all(house: SessionHarness) -> None:
+async def test_call_comparison_from_partial_log_equals_comparison_from_complete_log(
+    house: SessionHarness,
+) -> None:
     some, everything = build_explain_service(house), build_complete_log(house.list_events())
     for one, other in PAIRS:
         calls = (f"{one}.1", f"{other}.1")
@@ -113,7 +117,9 @@ async def test_what_differs_is_told_from_little_as_from_all(house: SessionHarnes
         )
 
 
-async def test_a_call_amid_a_long_session_takes_what_is_near_it(house: SessionHarness) -> None:
+async def test_explaining_call_of_long_session_reads_less_than_half_of_its_events(
+    house: SessionHarness,
+) -> None:
     some = build_explain_service(house)
     require_counting_log(house).read = 0
     known = await some.load_evidence("s", ["49.1"])
@@ -122,7 +128,7 @@ async def test_a_call_amid_a_long_session_takes_what_is_near_it(house: SessionHa
     assert require_counting_log(house).read < len(house.list_events()) / 2
 
 
-async def test_what_surrounds_two_calls_is_read_once(house: SessionHarness) -> None:
+async def test_evidence_shared_by_two_calls_is_read_once(house: SessionHarness) -> None:
     some, log = build_explain_service(house), require_counting_log(house)
     counts: list[int] = []
     for calls in (["49.1"], ["49.1", "49.1"]):
@@ -135,7 +141,7 @@ async def test_what_surrounds_two_calls_is_read_once(house: SessionHarness) -> N
     assert twice - once == log.read < once
 
 
-async def test_a_call_that_rows_do_not_know_is_explained_all_the_same(
+async def test_turn_missing_from_read_models_is_still_explained(
     house: SessionHarness,
 ) -> None:
     some = ExplainService(build_time_travel(house), TENANT, asyncio.Lock())

@@ -13,7 +13,7 @@ from turnlog.projections.store.engine import open_store
 from turnlog.services.audit.verify_service import VerifyService
 
 
-@dataclass
+@dataclass(kw_only=True)
 class GrowingLog(MemoryLog):
     """A log that grows as soon as its end was read."""
 
@@ -27,7 +27,7 @@ class GrowingLog(MemoryLog):
         return end
 
 
-async def test_a_checkpoint_ends_where_the_last_event_lies_that_it_holds(tmp_path: Path) -> None:
+async def test_checkpoint_ends_at_the_position_of_its_last_event(tmp_path: Path) -> None:
     other = SessionHarness()
     await other.open_session("early")
     log = GrowingLog(stored=list(other.log.stored))
@@ -38,7 +38,11 @@ async def test_a_checkpoint_ends_where_the_last_event_lies_that_it_holds(tmp_pat
         open_store(f"sqlite:///{tmp_path / 'rows.db'}"),
     )
     auditing = VerifyService(
-        TENANT, house.sessions, house.segments, store, get_verification_means()
+        tenant=TENANT,
+        command_handler=house.sessions,
+        library_log=house.segments,
+        store=store,
+        means=get_verification_means(),
     )
     taken = await auditing.create_checkpoint()
     await store.close()

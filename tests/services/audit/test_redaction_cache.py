@@ -16,7 +16,7 @@ from turnlog.events.testing import make_drafts
 from turnlog.services.audit.redactions import RedactionCache
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ReadRecordingLog(MemoryLog):
     """A log that notes from where its redactions are read."""
 
@@ -35,7 +35,7 @@ async def redact_reply(log: EventLog, session: str, last: RecordedEvent) -> Reco
     return require_appended(await log.append_batch(batch))[0]
 
 
-async def test_only_what_came_since_the_last_request_is_read() -> None:
+async def test_only_events_since_the_last_request_are_read() -> None:
     log, cache = ReadRecordingLog(), RedactionCache()
     events = await append_one_by_one(log, "t", "s", 5)
     await redact_reply(log, "s", events[-1])
@@ -46,7 +46,7 @@ async def test_only_what_came_since_the_last_request_is_read() -> None:
     assert log.read_after == [0, 6]
 
 
-async def test_another_log_is_read_from_its_beginning() -> None:
+async def test_log_with_another_identity_is_read_from_its_start() -> None:
     cache, logs = RedactionCache(), (ReadRecordingLog(), ReadRecordingLog(created="later"))
     for log in logs:
         await append_one_by_one(log, "t", "s", 2)
@@ -54,7 +54,7 @@ async def test_another_log_is_read_from_its_beginning() -> None:
     assert [log.read_after for log in logs] == [[0], [0]]
 
 
-async def test_a_shorter_log_is_read_from_its_beginning() -> None:
+async def test_shorter_log_is_read_from_its_start() -> None:
     cache, long, short = RedactionCache(), ReadRecordingLog(), ReadRecordingLog()
     await append_one_by_one(long, "t", "s", 3)
     await append_one_by_one(short, "t", "s", 2)

@@ -30,7 +30,7 @@ async def load_record(house: SessionHarness) -> SessionRecord:
 
 
 def list_call_inputs(record: SessionRecord) -> list[RecordedCallInputs]:
-    replay = SessionReplay(record.blobs, collect_installed())
+    replay = SessionReplay(blobs=record.blobs, installed=collect_installed())
     calls: list[RecordedCallInputs] = []
     for recorded in record.events:
         calls += filter(None, [replay.rebuild_inputs(recorded)])
@@ -43,7 +43,7 @@ def is_same_manifest(made: RecordedCallInputs) -> bool:
     return found.manifest == made.call.manifest
 
 
-async def test_every_call_is_assembled_again_to_the_manifest_that_was_recorded(
+async def test_reassembling_every_call_gives_its_recorded_manifest(
     house: SessionHarness,
 ) -> None:
     calls = list_call_inputs(await load_record(house))
@@ -51,7 +51,9 @@ async def test_every_call_is_assembled_again_to_the_manifest_that_was_recorded(
     assert all(map(is_same_manifest, calls))
 
 
-async def test_what_was_taken_back_later_changes_no_earlier_call(house: SessionHarness) -> None:
+async def test_later_exclusion_or_redaction_does_not_change_earlier_calls(
+    house: SessionHarness,
+) -> None:
     state = await house.load_state()
     await house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
     await house.sessions.handle(
@@ -64,7 +66,7 @@ async def test_what_was_taken_back_later_changes_no_earlier_call(house: SessionH
     assert calls[-1].state.head.sequence > state.head.sequence
 
 
-async def test_a_call_that_reached_further_back_than_the_state_is_had_again(
+async def test_call_with_longer_reach_than_its_session_state_is_reassembled(
     house: SessionHarness,
 ) -> None:
     for number in range(5, 11):
@@ -77,7 +79,7 @@ async def test_a_call_that_reached_further_back_than_the_state_is_had_again(
     assert all(map(is_same_manifest, calls))
 
 
-async def test_a_record_up_to_a_sequence_tells_the_calls_up_to_it(house: SessionHarness) -> None:
+async def test_record_up_to_a_sequence_lists_only_the_calls_up_to_it(house: SessionHarness) -> None:
     (first, *_) = list_call_inputs(await load_record(house))
     upto = await SessionRecordLoader(house.sessions).load_record(
         TENANT, "s", first.recorded.sequence
@@ -85,7 +87,7 @@ async def test_a_record_up_to_a_sequence_tells_the_calls_up_to_it(house: Session
     assert [made.call.call for made in list_call_inputs(upto)] == ["1.1"]
 
 
-async def test_a_blueprint_that_is_gone_is_named(house: SessionHarness) -> None:
+async def test_missing_blueprint_blob_is_reported_by_digest(house: SessionHarness) -> None:
     record = await load_record(house)
     with pytest.raises(Corrupt, match="blob sha256:"):
         list_call_inputs(SessionRecord(record.events, {}))

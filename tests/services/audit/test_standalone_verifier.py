@@ -55,7 +55,7 @@ def build_checkpoint(tenant: str, *sessions: str) -> Json:
 
 
 @pytest.mark.promise("P17")
-def test_a_session_that_nobody_signed_does_not_pass_by_a_key(
+def test_verifying_with_a_key_fails_for_session_without_signature(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_bundle(tmp_path, ["signed", "forged"], build_checkpoint("t", "signed"))
@@ -65,12 +65,12 @@ def test_a_session_that_nobody_signed_does_not_pass_by_a_key(
     assert "session forged: nothing of it is signed" in capsys.readouterr().out
 
 
-def test_all_that_is_signed_passes_by_its_key(tmp_path: Path) -> None:
+def test_signed_sessions_pass_verification_with_their_key(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path, ["one", "two"], build_checkpoint("t", "one", "two"))
     assert main(folder, ["--key", SIGNER]) == 0
 
 
-def test_a_checkpoint_of_another_tenant_says_nothing(
+def test_checkpoint_of_another_tenant_fails_verification(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
@@ -79,7 +79,7 @@ def test_a_checkpoint_of_another_tenant_says_nothing(
     assert "tenant other" in capsys.readouterr().out
 
 
-def test_a_bundle_of_nothing_proves_nothing(
+def test_empty_bundle_fails_verification(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(write_bundle(tmp_path, []), []) == EXIT_FAILED
@@ -87,7 +87,7 @@ def test_a_bundle_of_nothing_proves_nothing(
 
 
 @pytest.mark.parametrize("call", [("nobody", "1.1"), ("one", "1.1")])
-def test_a_prompt_that_is_not_there_is_said_to_be_missing(
+def test_verifying_a_missing_prompt_fails_and_names_session_and_call(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], call: tuple[str, str]
 ) -> None:
     assert main(write_bundle(tmp_path, ["one"]), ["--prompt", *call]) == EXIT_FAILED
@@ -95,7 +95,7 @@ def test_a_prompt_that_is_not_there_is_said_to_be_missing(
 
 
 @pytest.mark.parametrize("listed", ["{}", "[]", "no JSON", '{"blobs": [], "sessions": [{}]}'])
-def test_a_list_that_is_none_is_a_failure_like_another(
+def test_invalid_manifest_fails_verification_without_a_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], listed: str
 ) -> None:
     (tmp_path / "manifest.json").write_text(listed)
@@ -110,7 +110,7 @@ def test_a_list_that_is_none_is_a_failure_like_another(
         ("sessions/one.ndjson", "FAILED  session one: one.ndjson: No such file or directory"),
     ],
 )
-def test_a_file_that_is_missing_is_named(
+def test_missing_bundle_file_is_reported_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], missing_file: str, message: str
 ) -> None:
     (write_bundle(tmp_path, ["one"]) / missing_file).unlink()
@@ -126,7 +126,7 @@ def test_a_file_that_is_missing_is_named(
         ("checkpoint.json", "checkpoint: checkpoint.json"),
     ],
 )
-def test_json_that_is_nested_too_deep_is_said_to_be(
+def test_json_nested_too_deep_is_reported_as_a_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, what: str
 ) -> None:
     (write_bundle(tmp_path, ["one"]) / file).write_text('{"a":' + "[" * 200_000)
@@ -134,7 +134,7 @@ def test_json_that_is_nested_too_deep_is_said_to_be(
     assert f"FAILED  {what}: it is nested too deep" in capsys.readouterr().out.splitlines()
 
 
-def test_a_name_cannot_pass_for_a_line_of_the_verifier_or_steer_a_terminal(
+def test_session_name_cannot_forge_an_output_line_or_send_terminal_controls(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_bundle(tmp_path, ["one"])
@@ -147,7 +147,7 @@ def test_a_name_cannot_pass_for_a_line_of_the_verifier_or_steer_a_terminal(
     assert [each[:6] for each in output.splitlines()] == ["  ok  ", "FAILED", "NOT VE"]
 
 
-def test_the_file_in_a_bundle_needs_the_standard_library_only_and_defines_each_name_once() -> None:
+def test_bundled_verifier_imports_only_stdlib_and_defines_each_name_once() -> None:
     modules, names = list[str](), list[str]()
     for node in ast.parse(build_verifier()).body:
         match node:

@@ -41,7 +41,7 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("vector", VECTORS.values(), ids=VECTORS)
-def test_signatures_of_the_standard_hold_and_no_bit_of_them_can_be_changed(
+def test_rfc_8032_signatures_verify_and_altered_ones_do_not(
     vector: tuple[str, str, str],
 ) -> None:
     key, message, signature = map(bytes.fromhex, vector)
@@ -53,7 +53,7 @@ def test_signatures_of_the_standard_hold_and_no_bit_of_them_can_be_changed(
         assert not is_signed(message, bytes(altered), key)
 
 
-def test_what_a_library_signs_holds_for_its_key_alone() -> None:
+def test_library_signature_verifies_with_its_own_key_only() -> None:
     keys = [Ed25519PrivateKey.generate() for _ in range(2)]
     mine, other = (key.public_key().public_bytes_raw() for key in keys)
     message = os.urandom(1_000)
@@ -62,7 +62,7 @@ def test_what_a_library_signs_holds_for_its_key_alone() -> None:
     assert not is_signed(message, signature, other)
 
 
-def test_what_is_no_signature_or_no_key_is_refused_and_raises_nothing() -> None:
+def test_malformed_signatures_and_keys_are_rejected_without_an_exception() -> None:
     key, message, signature = map(bytes.fromhex, VECTORS["a byte"])
     scalar = int.from_bytes(signature[32:], "little")
     grown = signature[:32] + (scalar + ORDER).to_bytes(32, "little")
@@ -79,7 +79,7 @@ def test_what_is_no_signature_or_no_key_is_refused_and_raises_nothing() -> None:
         assert not is_signed(message, signature, nobody)
 
 
-def test_of_several_who_come_first_one_makes_the_key_and_all_have_it(tmp_path: Path) -> None:
+def test_concurrent_first_callers_share_one_created_key(tmp_path: Path) -> None:
     file = tmp_path / "new" / "key.pem"
     with ThreadPoolExecutor(8) as pool:
         keys = list(pool.map(load_or_create_key, [file] * 8))

@@ -64,7 +64,12 @@ def build_verify_service(
     house: SessionHarness, store: ReadModelStore, verifiers: OpenVerifier
 ) -> VerifyService:
     return VerifyService(
-        TENANT, house.sessions, house.segments, store, get_verification_means(), verifiers
+        tenant=TENANT,
+        command_handler=house.sessions,
+        library_log=house.segments,
+        store=store,
+        means=get_verification_means(),
+        open_verifier=verifiers,
     )
 
 
@@ -94,7 +99,7 @@ def alter_event(log: list[RawEvent | None], session: str, was: bytes, now: bytes
 
 @pytest.mark.slow("processes of a pool start")
 @pytest.mark.tampers
-async def test_processes_find_what_one_alone_finds_and_are_gone_when_all_is_said(
+async def test_process_pool_reports_the_same_faults_as_one_process_and_then_ends(
     house: SessionHarness, store: ReadModelStore
 ) -> None:
     before = active_children()
@@ -112,7 +117,7 @@ async def test_processes_find_what_one_alone_finds_and_are_gone_when_all_is_said
     assert active_children() == before
 
 
-async def test_where_a_process_is_lost_nothing_is_said_to_be_sound(
+async def test_verification_raises_unavailable_when_a_pool_process_dies(
     house: SessionHarness, store: ReadModelStore
 ) -> None:
     before = active_children()
@@ -122,7 +127,7 @@ async def test_where_a_process_is_lost_nothing_is_said_to_be_sound(
     assert active_children() == before
 
 
-def test_a_short_log_is_verified_without_another_process() -> None:
+def test_short_log_is_verified_in_the_calling_process() -> None:
     verifier = open_best_verifier(IN_PROCESS_EVENT_LIMIT - 1, get_verification_means())
     assert isinstance(verifier, nullcontext)
     with verifier as alone:

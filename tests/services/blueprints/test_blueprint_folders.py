@@ -66,16 +66,18 @@ def expect_refusal(folder: Path, **attributes: str) -> Refused:
 @pytest.mark.parametrize(
     "folder", [*SHIPPED_BLUEPRINTS.iterdir(), *PARTS.iterdir()], ids=lambda f: f.name
 )
-def test_every_blueprint_in_the_house_is_sound(folder: Path) -> None:
+def test_every_blueprint_of_the_repository_has_no_faults(folder: Path) -> None:
     assert list_read_faults(folder) == ()
 
 
-def test_the_assistant_is_there_without_being_asked_for() -> None:
+def test_assistant_blueprint_is_available_without_configuration() -> None:
     assert "assistant" in BlueprintFolders().list_names()
     assert BlueprintFolders().load_blueprint("assistant").blueprint == "assistant"
 
 
-def test_an_operators_blueprint_wins_over_the_shipped_one(tmp_path: Path) -> None:
+def test_first_configured_folder_overrides_later_blueprints_of_the_same_name(
+    tmp_path: Path,
+) -> None:
     shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", tmp_path / "assistant")
     file = tmp_path / "assistant/blueprint.yaml"
     write_file(file, file.read_text().replace("version: 1", "version: 7"))
@@ -91,13 +93,13 @@ def test_an_unknown_blueprint_is_refused_with_the_nearest_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../guide", "guide/", "/etc", "a\0b", "x" * 5000])
-def test_a_name_that_is_a_path_finds_nothing(folder: Path, name: str) -> None:
+def test_blueprint_name_that_is_a_path_is_rejected_as_unknown(folder: Path, name: str) -> None:
     with pytest.raises(Refused) as refusal:
         BlueprintFolders([folder.parent]).load_blueprint(name)
     assert refusal.value.code == "unknown-blueprint"
 
 
-def test_an_edit_reaches_the_next_reader_and_no_edit_reads_nothing_again(folder: Path) -> None:
+def test_blueprint_is_reloaded_after_an_edit_and_cached_otherwise(folder: Path) -> None:
     library = BlueprintFolders([folder.parent])
     before = library.load_blueprint("guide")
     assert library.load_blueprint("guide") is before
@@ -105,7 +107,7 @@ def test_an_edit_reaches_the_next_reader_and_no_edit_reads_nothing_again(folder:
     assert library.load_blueprint("guide").version == 2
 
 
-def test_a_server_that_is_put_beside_a_blueprint_reaches_the_next_reader(tmp_path: Path) -> None:
+def test_blueprint_is_reloaded_after_a_tool_server_file_is_added(tmp_path: Path) -> None:
     shutil.copytree(SHIPPED_BLUEPRINTS / "uderia", tmp_path / "uderia")
     library = BlueprintFolders([tmp_path])
     before = library.load_blueprint("uderia")
@@ -116,7 +118,7 @@ def test_a_server_that_is_put_beside_a_blueprint_reaches_the_next_reader(tmp_pat
     assert sorted(tools.servers) == ["harbour", "time"]
 
 
-def test_a_faulty_edit_is_refused_until_it_is_mended(folder: Path) -> None:
+def test_faulty_edit_is_rejected_until_it_is_fixed(folder: Path) -> None:
     library = BlueprintFolders([folder.parent])
     library.load_blueprint("guide")
     write_file(folder / "blueprint.yaml", GUIDE.replace("version: 1", "version: one"))
@@ -130,7 +132,7 @@ def test_a_faulty_edit_is_refused_until_it_is_mended(folder: Path) -> None:
     assert library.load_blueprint("guide").version == 1
 
 
-def test_a_prompt_file_is_taken_from_the_first_place_that_has_it(folder: Path) -> None:
+def test_prompt_file_is_read_from_the_first_folder_that_has_it(folder: Path) -> None:
     assert read_prompts(folder, task="t1")["persona"] == ("tasks/t1/persona.md", "Someone.")
     assert read_prompts(folder, task="t2")["persona"] == ("default/persona.md", "Anyone.")
     assert read_prompts(folder)["persona"] == ("default/persona.md", "Anyone.")
@@ -142,18 +144,18 @@ def test_a_prompt_file_may_be_named_after_the_provider(folder: Path) -> None:
     assert "provider" not in read_prompts(folder, "openai")
 
 
-def test_a_prompt_file_is_read_afresh_each_time(folder: Path) -> None:
+def test_prompt_file_is_read_again_on_each_use(folder: Path) -> None:
     assert read_prompts(folder)["persona"][1] == "Anyone."
     write_file(folder / "default/persona.md", "Nobody.")
     assert read_prompts(folder)["persona"][1] == "Nobody."
 
 
-def test_only_the_newlines_at_the_end_of_a_prompt_are_not_part_of_it(folder: Path) -> None:
+def test_only_trailing_newlines_are_stripped_from_a_prompt_file(folder: Path) -> None:
     write_file(folder / "default/persona.md", "\n  One\r\ntwo \r\n\n")
     assert read_prompts(folder)["persona"][1] == "\n  One\r\ntwo "
 
 
-def test_a_layer_that_must_be_there_is_missed(folder: Path) -> None:
+def test_missing_file_of_required_layer_is_refused_with_a_fix(folder: Path) -> None:
     (folder / "default/persona.md").unlink()
     refusal = expect_refusal(folder, task="t9")
     assert (refusal.code, refusal.field) == ("prompt-missing", "attributes.task")
@@ -168,13 +170,13 @@ def test_a_layer_that_must_be_there_is_missed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["..", "../..", "a/../../b", "a\\b", "a\0b"])
-def test_no_attribute_spells_a_way_out_of_the_folder(folder: Path, task: str) -> None:
+def test_attribute_value_cannot_escape_the_blueprint_folder(folder: Path, task: str) -> None:
     write_file(folder.parent / "persona.md", "secret")
     assert expect_refusal(folder, task=task).code == "path-outside"
 
 
 @pytest.mark.parametrize("target", ["../..", "/"])
-def test_a_link_out_of_the_folder_is_refused(folder: Path, target: str) -> None:
+def test_symlink_out_of_the_blueprint_folder_is_refused(folder: Path, target: str) -> None:
     write_file(folder.parent / "persona.md", "secret")
     write_file(folder.parent.parent / "persona.md", "secret")
     (folder / "tasks/out").symlink_to(target)
@@ -184,18 +186,18 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path, target: str) -> None:
     assert expect_refusal(folder, task="sly").code == "path-outside"
 
 
-def test_a_link_within_the_folder_is_followed(folder: Path) -> None:
+def test_symlink_within_the_blueprint_folder_is_followed(folder: Path) -> None:
     (folder / "tasks/t2").symlink_to("t1")
     assert read_prompts(folder, task="t2")["persona"] == ("tasks/t2/persona.md", "Someone.")
 
 
-def test_links_in_a_circle_and_names_without_end_are_files_that_are_not_there(folder: Path) -> None:
+def test_symlink_loops_and_overlong_names_count_as_missing_files(folder: Path) -> None:
     (folder / "tasks/t3").symlink_to("t3")
     assert read_prompts(folder, task="t3")["persona"][1] == "Anyone."
     assert read_prompts(folder, task="x" * 5000)["persona"][1] == "Anyone."
 
 
-def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_none(folder: Path) -> None:
+def test_folder_or_pipe_in_place_of_a_prompt_file_counts_as_missing(folder: Path) -> None:
     (folder / "tasks/t4/persona.md").mkdir(parents=True)
     (folder / "tasks/t5").mkdir()
     os.mkfifo(folder / "tasks/t5/persona.md")
@@ -210,7 +212,7 @@ def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_none(folder: Path) -> None
         (b"a\0b", "tasks/t6/persona.md: it holds a NUL"),
     ],
 )
-def test_a_prompt_that_cannot_be_stored_is_refused_by_name(
+def test_prompt_file_that_cannot_be_stored_is_refused_by_path(
     folder: Path, data: bytes, detail: str
 ) -> None:
     write_file(folder / "tasks/t6/persona.md", data)
@@ -219,12 +221,12 @@ def test_a_prompt_that_cannot_be_stored_is_refused_by_name(
     assert refusal.field == "tasks/t6/persona.md"
 
 
-def test_a_prompt_of_any_size_is_not_read_into_memory(folder: Path) -> None:
+def test_oversized_prompt_file_is_refused_as_too_large(folder: Path) -> None:
     write_file(folder / "tasks/t7/persona.md", b"x" * 500_001)
     assert isinstance(expect_refusal(folder, task="t7"), TooLarge)
 
 
-def test_the_check_names_every_fault_with_its_line(folder: Path) -> None:
+def test_check_reports_each_fault_with_its_line(folder: Path) -> None:
     write_file(
         folder / "blueprint.yaml", GUIDE.replace("[persona, ", "[persna, ").replace("keep", "kep")
     )
@@ -239,7 +241,7 @@ def test_the_check_names_every_fault_with_its_line(folder: Path) -> None:
     )
 
 
-def test_the_check_misses_a_prompt_file_that_no_session_could_find(folder: Path) -> None:
+def test_check_reports_required_prompt_file_that_no_session_can_find(folder: Path) -> None:
     write_file(folder / "blueprint.yaml", GUIDE.replace('["tasks/{task}", default]', "[default]"))
     (folder / "default/persona.md").rename(folder / "default/person.md")
     (fault,) = list_read_faults(folder)
@@ -249,7 +251,7 @@ def test_the_check_misses_a_prompt_file_that_no_session_could_find(folder: Path)
     )
 
 
-def test_a_folder_that_is_called_otherwise_is_a_fault(folder: Path) -> None:
+def test_folder_name_that_differs_from_its_blueprint_is_a_fault(folder: Path) -> None:
     folder.rename(folder.parent / "tour")
     (fault,) = list_read_faults(folder.parent / "tour")
     assert str(fault) == (

@@ -44,7 +44,7 @@ def build_usage(tokens: int, cached: int = 0) -> TokenUsage:
         ("/gpt-4o", 500_000, "fallback"),
     ],
 )
-async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess(
+async def test_model_price_falls_back_from_full_name_to_regionless_name_to_estimate(
     model: str, micro_dollars: int, source: str
 ) -> None:
     prices = await ModelPrices().load_table()
@@ -54,7 +54,7 @@ async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess
     assert cost.table.startswith("litellm-1.")
 
 
-async def test_a_scripted_model_costs_nothing_unless_the_operator_says_so(tmp_path: Path) -> None:
+async def test_scripted_model_is_free_unless_the_operator_sets_a_price(tmp_path: Path) -> None:
     cost = compute_cost("scripted/demo", MILLION, await ModelPrices().load_table())
     assert (cost.micro_dollars, cost.price, cost.table) == (0, "exact", "none")
     file = tmp_path / "prices.json"
@@ -67,7 +67,7 @@ async def test_a_scripted_model_costs_nothing_unless_the_operator_says_so(tmp_pa
     ("tokens", "cached", "micro_dollars"),
     [(200_000, 0, 200_000), (200_001, 1, 400_001), (300_000, 300_000, 300_000)],
 )
-def test_a_long_prompt_has_the_price_of_the_step_that_it_has_passed(
+def test_long_prompt_has_the_price_of_its_token_threshold(
     tokens: int, cached: int, micro_dollars: int
 ) -> None:
     steps = {f"input_cost_per_token_above_{step}k_tokens": step / 1e8 for step in (200, 400)}
@@ -82,7 +82,7 @@ def test_a_long_prompt_has_the_price_of_the_step_that_it_has_passed(
     assert cost.micro_dollars == micro_dollars
 
 
-def test_cached_tokens_have_their_own_price_where_the_table_has_one() -> None:
+def test_cached_tokens_use_their_own_price_if_the_table_has_one() -> None:
     usage = build_usage(1000, cached=400)
     prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
     assert compute_cost("heron", usage, build_price_table(**prices)).micro_dollars == 1000
@@ -97,14 +97,14 @@ def test_half_a_micro_dollar_is_rounded_up(tokens: int, micro_dollars: int) -> N
     assert (cost.micro_dollars, cost.price, cost.table) == (micro_dollars, "exact", "test-1")
 
 
-def test_an_entry_without_prices_counts_as_none() -> None:
+def test_table_entry_without_token_prices_uses_the_fallback_price() -> None:
     assert (
         compute_cost("heron", MILLION, build_price_table(input_cost_per_pixel=1)).price
         == "fallback"
     )
 
 
-def test_what_nobody_counted_has_no_price_and_is_not_free() -> None:
+def test_unknown_token_usage_has_unknown_cost_instead_of_zero() -> None:
     cost = compute_cost("heron", TokenUsage(known="unknown"), build_price_table())
     assert (cost.micro_dollars, cost.price) == (None, "unknown")
 
@@ -119,7 +119,7 @@ def test_prices_are_read_without_importing_litellm() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-async def test_own_prices_come_first_and_the_version_names_both(tmp_path: Path) -> None:
+async def test_configured_prices_override_the_table_and_change_its_version(tmp_path: Path) -> None:
     file = tmp_path / "prices.json"
     file.write_text(
         '{"openai/ours": {"input": 0.6, "output": 2.4, "cached": 0.06},'
@@ -147,7 +147,7 @@ async def test_own_prices_come_first_and_the_version_names_both(tmp_path: Path) 
         ('{"heron": {"input": 1, "output": 1, "ouput": 1}}', "heron ouput"),
     ],
 )
-def test_unusable_own_prices_are_refused_by_file_model_and_field(
+def test_invalid_configured_prices_are_refused_with_file_model_and_field(
     tmp_path: Path, text: str | None, expected: str
 ) -> None:
     file = tmp_path / "prices.json"

@@ -49,7 +49,7 @@ def read_prompts(folder: Path, provider: str) -> dict[str, str]:
     return {name: text for name, (_, text) in texts.items()}
 
 
-def test_each_provider_and_each_profile_may_have_words_of_its_own(folder: Path) -> None:
+def test_prompt_files_can_differ_by_provider_and_profile(folder: Path) -> None:
     prompts = read_prompts(folder, "anthropic")
     assert prompts == {
         "base": "You are Claude.",
@@ -72,7 +72,7 @@ def test_each_provider_and_each_profile_may_have_words_of_its_own(folder: Path) 
         ("overrides/notes.md", "`overrides/notes.md` is of no profile"),
     ],
 )
-def test_a_file_that_no_session_would_look_for_is_a_fault(
+def test_override_file_that_no_session_reads_is_a_fault(
     folder: Path, place: str, fault: str
 ) -> None:
     write_files(folder, {place: "?"})
@@ -80,7 +80,7 @@ def test_a_file_that_no_session_would_look_for_is_a_fault(
     assert fault in str(found)
 
 
-def test_a_category_needs_a_text_for_whoever_has_no_other(folder: Path) -> None:
+def test_override_category_without_a_default_text_is_a_fault(folder: Path) -> None:
     (folder / "master_system.md").unlink()
     (fault,) = list_read_faults(folder)
     assert "layers.base.override: `master_system.md` is in none of its folders" in str(fault)

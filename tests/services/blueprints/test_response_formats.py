@@ -33,7 +33,7 @@ async def choose_way(model: str, **own: bool) -> tuple[str, str]:
         "anthropic/claude-haiku-4-5",
     ],
 )
-async def test_a_model_of_litellms_table_takes_it(model: str) -> None:
+async def test_model_in_litellm_table_uses_response_format(model: str) -> None:
     assert await choose_way(model) == (
         "response_format",
         f"{LITELLM} says that the model takes it",
@@ -47,14 +47,14 @@ async def test_a_model_of_litellms_table_takes_it(model: str) -> None:
         *("groq/openai/gpt-oss-20b", "bedrock/anthropic.claude-3-5-haiku-20241022-v1:0"),
     ],
 )
-async def test_a_model_that_is_unknown_or_imitates_it_does_not(model: str) -> None:
+async def test_unknown_or_emulating_model_gets_the_schema_in_its_prompt(model: str) -> None:
     assert await choose_way(model) == (
         "prompt",
         f"{LITELLM} does not say that the model takes it",
     )
 
 
-async def test_the_setting_comes_before_the_table() -> None:
+async def test_response_format_setting_overrides_the_litellm_table() -> None:
     assert await choose_way("openai/heron", openai__heron=True) == (
         "response_format",
         "TURNLOG_RESPONSE_FORMAT says that the model takes it",
@@ -66,7 +66,7 @@ async def test_the_setting_comes_before_the_table() -> None:
 
 
 @pytest.mark.parametrize("kind", [GatewaySettings, WorkerSettings])
-def test_the_setting_names_models_with_yes_or_no(
+def test_response_format_setting_maps_models_to_yes_or_no(
     kind: type[GatewaySettings | WorkerSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = "openai/heron=yes, bedrock/arn:aws:x/y=1=no"
@@ -76,7 +76,7 @@ def test_the_setting_names_models_with_yes_or_no(
 
 
 @pytest.mark.parametrize("written", ["openai/heron", "openai/heron=maybe", "=yes"])
-def test_a_setting_without_yes_or_no_is_refused(
+def test_response_format_setting_without_yes_or_no_is_refused(
     written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNLOG_RESPONSE_FORMAT", written)

@@ -53,7 +53,7 @@ def write_blueprint(folder: Path, call: str, schema: object) -> Path:
 
 
 @pytest.mark.parametrize("case", FAULTY.values(), ids=FAULTY)
-def test_a_schema_that_cannot_be_used_is_a_fault_of_the_blueprint(
+def test_unusable_output_schema_is_a_fault_of_the_blueprint(
     tmp_path: Path, case: tuple[str, Any, str]
 ) -> None:
     call, schema, what = case
@@ -62,7 +62,7 @@ def test_a_schema_that_cannot_be_used_is_a_fault_of_the_blueprint(
     assert what in str(fault)
 
 
-def test_a_schema_in_a_file_stands_in_the_blueprint_and_is_read_again_when_it_changed(
+def test_schema_file_is_inlined_and_reloaded_after_a_change(
     tmp_path: Path,
 ) -> None:
     library, home = BlueprintFolders((tmp_path,)), write_blueprint(tmp_path, "plan", "mood.json")
@@ -77,7 +77,7 @@ def _get_output_schema(library: BlueprintFolders) -> object:
     return output.schema_
 
 
-def test_a_word_that_json_schema_does_not_know_is_warned_of_and_the_blueprint_can_be_used(
+def test_unknown_json_schema_keyword_is_a_warning_and_not_an_error(
     tmp_path: Path,
 ) -> None:
     schema = {
@@ -115,7 +115,7 @@ profiles:
 """
 
 
-def test_a_value_that_is_allowed_and_has_no_required_file_is_warned_of(tmp_path: Path) -> None:
+def test_allowed_attribute_value_without_its_required_file_is_a_warning(tmp_path: Path) -> None:
     home = tmp_path / "quiz"
     (home / "questions").mkdir(parents=True)
     (home / "blueprint.yaml").write_text(QUIZ)

@@ -37,7 +37,7 @@ def snapshots(stored: MemorySnapshotStore) -> AuthenticatedSnapshotStore:
 
 
 @pytest.mark.asyncio
-async def test_a_snapshot_is_returned_to_whoever_has_its_key(
+async def test_snapshot_is_returned_only_to_stores_with_its_key(
     snapshots: AuthenticatedSnapshotStore, stored: MemorySnapshotStore
 ) -> None:
     await snapshots.put_snapshot("acme", "s", STATE)
@@ -51,7 +51,7 @@ async def test_a_snapshot_is_returned_to_whoever_has_its_key(
 
 
 @pytest.mark.asyncio
-async def test_a_snapshot_does_not_pass_for_that_of_another_place(
+async def test_snapshot_copied_to_another_tenant_session_or_sequence_is_ignored(
     snapshots: AuthenticatedSnapshotStore, stored: MemorySnapshotStore
 ) -> None:
     await snapshots.put_snapshot("acme", "s", STATE)
@@ -62,7 +62,7 @@ async def test_a_snapshot_does_not_pass_for_that_of_another_place(
 
 
 @pytest.mark.asyncio
-async def test_what_is_not_signed_is_ignored(
+async def test_snapshot_without_valid_digest_is_ignored(
     snapshots: AuthenticatedSnapshotStore, stored: MemorySnapshotStore
 ) -> None:
     await snapshots.put_snapshot("acme", "s", STATE)
@@ -74,7 +74,7 @@ async def test_what_is_not_signed_is_ignored(
 
 
 @pytest.mark.asyncio
-async def test_no_snapshot_unpacks_to_more_than_the_limit(
+async def test_snapshot_that_decompresses_beyond_the_limit_is_rejected(
     snapshots: AuthenticatedSnapshotStore, stored: MemorySnapshotStore
 ) -> None:
     with pytest.raises(TooLarge):
@@ -99,7 +99,7 @@ class FullSnapshotStore(MemorySnapshotStore):
 
 
 @pytest.mark.asyncio
-async def test_a_state_that_is_too_large_is_not_saved_and_stops_nobody() -> None:
+async def test_oversized_state_is_logged_and_not_saved_without_an_exception() -> None:
     house = SessionHarness()
     await house.open_session()
     state = await house.sessions.require_state(TENANT, "s")
@@ -108,7 +108,7 @@ async def test_a_state_that_is_too_large_is_not_saved_and_stops_nobody() -> None
     assert [(each["event"], each["session"]) for each in logs] == [("snapshot-not-saved", "s")]
 
 
-def test_the_key_of_a_data_directory_stays_and_only_its_owner_reads_it(
+def test_snapshot_key_of_a_data_directory_is_stable_and_owner_readable_only(
     tmp_path: Path,
 ) -> None:
     settings = AllInOneSettings(data_dir=tmp_path)
@@ -119,7 +119,7 @@ def test_the_key_of_a_data_directory_stays_and_only_its_owner_reads_it(
     assert first.get_secret_value() not in repr(apply_directory_key(settings, creating=True))
 
 
-def test_a_key_is_created_with_a_line_that_names_its_file_and_never_by_a_reader(
+def test_snapshot_key_creation_is_logged_and_never_done_by_a_reader(
     tmp_path: Path,
 ) -> None:
     settings = AllInOneSettings(data_dir=tmp_path)
@@ -134,7 +134,7 @@ def test_a_key_is_created_with_a_line_that_names_its_file_and_never_by_a_reader(
 
 
 @pytest.mark.parametrize("damaged", [b"", b"short", b"\xff" * 64])
-def test_a_damaged_key_is_replaced_with_a_warning(tmp_path: Path, damaged: bytes) -> None:
+def test_damaged_snapshot_key_is_replaced_with_a_warning(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / KEY_FILE).write_bytes(damaged)
     with capture_logs() as logs:
         made = apply_directory_key(AllInOneSettings(data_dir=tmp_path), creating=True).snapshot_key
@@ -145,7 +145,7 @@ def test_a_damaged_key_is_replaced_with_a_warning(tmp_path: Path, damaged: bytes
     ]
 
 
-def test_a_configured_key_leaves_no_file(tmp_path: Path) -> None:
+def test_configured_snapshot_key_is_not_written_to_a_file(tmp_path: Path) -> None:
     settings = AllInOneSettings(data_dir=tmp_path, snapshot_key=SecretStr("5e" * 32))
     assert apply_directory_key(settings, creating=True) is settings
     assert not (tmp_path / KEY_FILE).exists()

@@ -24,7 +24,9 @@ from turnlog.services.cli.doctor import machine_checks, setup_checks
 from turnlog.services.platform.process_settings import AllInOneSettings
 
 
-def test_a_machine_that_has_everything_is_told_so(turnlog: RunCommand, tmp_path: Path) -> None:
+def test_doctor_reports_good_on_a_complete_machine_and_writes_no_files(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
     ran = turnlog("doctor", "--data-dir", tmp_path, "-o", "json")
     found = {each["what"]: each["verdict"] for each in ran.json}
     assert found["nats-server"] == found["JetStream"] == found["acknowledgement"] == "good"
@@ -33,7 +35,7 @@ def test_a_machine_that_has_everything_is_told_so(turnlog: RunCommand, tmp_path:
     assert list(tmp_path.iterdir()) == [], "looking changes nothing"
 
 
-def test_the_doctor_examines_the_roles_that_are_configured_and_not_the_directory(
+def test_doctor_checks_configured_roles_instead_of_the_data_directory(
     turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats_url: str
 ) -> None:
     rows = tmp_path / "rows.db"
@@ -56,7 +58,7 @@ def test_the_doctor_examines_the_roles_that_are_configured_and_not_the_directory
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_a_server_that_does_not_answer_is_named_and_its_password_is_not(
+def test_doctor_reports_unreachable_servers_without_their_passwords(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNLOG_NATS_URL", "nats://me:hunter2@127.0.0.1:9")
@@ -82,7 +84,7 @@ class UnsyncedMonitor(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-def test_a_server_that_acknowledges_before_fsync_is_told_what_to_write_and_where(
+def test_doctor_and_start_name_the_setting_for_a_server_without_fsync(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, nats_url: str, tmp_path: Path
 ) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), UnsyncedMonitor) as monitor:
@@ -106,7 +108,7 @@ def test_a_server_that_acknowledges_before_fsync_is_told_what_to_write_and_where
     assert "turnlog verify" not in started.stderr
 
 
-def test_files_and_folders_that_are_configured_are_examined(tmp_path: Path) -> None:
+def test_doctor_checks_configured_files_and_folders(tmp_path: Path) -> None:
     def build_up(**settings: object) -> AllInOneSettings:
         return AllInOneSettings.model_validate({"data_dir": tmp_path} | settings)
 
@@ -137,7 +139,7 @@ def test_files_and_folders_that_are_configured_are_examined(tmp_path: Path) -> N
     assert (faulty.verdict, "mine" in faulty.said) == ("wary", True)
 
 
-def test_a_port_that_is_taken_is_named_with_a_way_out(
+def test_doctor_reports_a_port_in_use_with_a_fix(
     turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -149,7 +151,7 @@ def test_a_port_that_is_taken_is_named_with_a_way_out(
     assert "--http 127.0.0.1:0" in ran.out
 
 
-def test_a_port_taken_by_the_service_itself_is_well(
+def test_doctor_accepts_a_port_used_by_the_running_service(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("doctor", *played.here)
@@ -157,7 +159,7 @@ def test_a_port_taken_by_the_service_itself_is_well(
     assert f"{played.up.http} answers" in ran.out
 
 
-def test_a_directory_that_takes_no_files_is_named(tmp_path: Path) -> None:
+def test_doctor_reports_an_unwritable_data_directory(tmp_path: Path) -> None:
     # Not by its mode: the suite may run as root, whom no mode stops.
     file = tmp_path / "file"
     file.touch()
@@ -165,7 +167,7 @@ def test_a_directory_that_takes_no_files_is_named(tmp_path: Path) -> None:
     assert (found.verdict, found.fix != "") == ("bad", True)
 
 
-def test_a_log_of_which_no_checkpoint_was_signed_is_named_with_the_command(
+def test_doctor_reports_a_log_without_signed_checkpoint_and_names_the_command(
     tmp_path: Path,
 ) -> None:
     assert setup_checks.check_checkpoints(tmp_path).verdict == "good", "there is nothing to sign"
@@ -176,13 +178,13 @@ def test_a_log_of_which_no_checkpoint_was_signed_is_named_with_the_command(
     assert setup_checks.check_checkpoints(tmp_path).verdict == "good"
 
 
-def test_a_clock_behind_what_was_written_is_named(tmp_path: Path) -> None:
+def test_doctor_reports_a_clock_behind_the_timestamps_of_files(tmp_path: Path) -> None:
     (tmp_path / "server.log").touch()
     os.utime(tmp_path / "server.log", (4e9, 4e9))
     assert machine_checks.check_clock(tmp_path).verdict == "wary"
 
 
-async def test_read_models_of_another_release_are_named(tmp_path: Path) -> None:
+async def test_doctor_reports_read_models_of_another_release(tmp_path: Path) -> None:
     file = tmp_path / "read-models.db"
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE alembic_version (version_num TEXT)")
@@ -202,7 +204,7 @@ def test_a_shipped_blueprint_has_no_faults(turnlog: RunCommand) -> None:
     assert "can be used" in ran.out
 
 
-def test_every_fault_of_a_blueprint_has_its_line_and_the_way_out(
+def test_blueprint_check_prints_each_fault_with_line_and_fix(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     folder = tmp_path / "assistant"
@@ -217,13 +219,15 @@ def test_every_fault_of_a_blueprint_has_its_line_and_the_way_out(
     assert {fault["line"] for fault in faults} >= {6}
 
 
-def test_a_blueprint_that_is_not_there_is_a_fault(turnlog: RunCommand, tmp_path: Path) -> None:
+def test_blueprint_check_of_a_missing_folder_fails_with_a_fix(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
     ran = turnlog("blueprint", "check", tmp_path / "none")
     assert ran.code == 1
     assert "put a blueprint.yaml there" in ran.out
 
 
-def test_a_service_with_a_ready_file_elsewhere_is_found_by_its_data_directory(
+def test_service_with_another_ready_file_is_found_by_its_data_directory(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere.json"
@@ -234,7 +238,7 @@ def test_a_service_with_a_ready_file_elsewhere_is_found_by_its_data_directory(
     assert not elsewhere.exists()
 
 
-def test_a_service_whose_terminal_is_closed_ends_in_good_order_and_leaves_no_server(
+def test_sighup_shuts_the_service_down_cleanly_with_its_nats_server(
     tmp_path: Path,
 ) -> None:
     with run_blocking_turnlog_up(tmp_path / "data") as up:

@@ -43,16 +43,14 @@ def list_faults(turnlog: RunCommand, folder: Path) -> list[tuple[str, int, str]]
 
 
 @pytest.mark.parametrize("pattern", BlueprintFolders().list_names())
-def test_a_blueprint_that_was_just_begun_passes_the_check(
-    turnlog: RunCommand, tmp_path: Path, pattern: str
-) -> None:
+def test_new_blueprint_passes_the_check(turnlog: RunCommand, tmp_path: Path, pattern: str) -> None:
     ran = turnlog("blueprint", "new", "mine", "--from", pattern, "--in", tmp_path)
     assert f"✓ {tmp_path / 'mine'} can be used" in ran.out.replace("\n", "")
     assert list_faults(turnlog, tmp_path / "mine") == []
     assert "blueprint: mine\n" in (tmp_path / "mine/blueprint.yaml").read_text()
 
 
-def test_the_check_warns_of_what_some_providers_refuse_and_passes(
+def test_check_warns_of_requests_that_some_providers_refuse_and_passes(
     turnlog: RunCommand, tutor: Path
 ) -> None:
     replace_text(tutor / "blueprint.yaml", "      - user: [debrief_request]\n", "")
@@ -67,7 +65,7 @@ def test_the_check_warns_of_what_some_providers_refuse_and_passes(
     assert list_faults(turnlog, tutor) == []
 
 
-def test_the_check_lists_the_faults_of_a_tools_file_beside_those_of_a_blueprint(
+def test_check_lists_faults_of_the_tools_file_and_of_the_blueprint(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     assert turnlog("blueprint", "new", "desk", "--from", "uderia", "--in", tmp_path).code == 0
@@ -85,19 +83,23 @@ def test_the_check_lists_the_faults_of_a_tools_file_beside_those_of_a_blueprint(
     ]
 
 
-def test_nothing_that_is_there_is_written_over(turnlog: RunCommand, tutor: Path) -> None:
+def test_creating_a_blueprint_does_not_overwrite_existing_files(
+    turnlog: RunCommand, tutor: Path
+) -> None:
     (tutor / "blueprint.yaml").write_text("precious")
     assert turnlog("blueprint", "new", "tutor", "--in", tutor.parent).code == 4
     assert (tutor / "blueprint.yaml").read_text() == "precious"
 
 
 @pytest.mark.parametrize("name", ["Mine", "../mine", ""])
-def test_a_name_that_is_none_is_refused(turnlog: RunCommand, tmp_path: Path, name: str) -> None:
+def test_invalid_blueprint_name_is_refused_and_creates_no_files(
+    turnlog: RunCommand, tmp_path: Path, name: str
+) -> None:
     assert turnlog("blueprint", "new", name, "--in", tmp_path).code == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_cartridge_is_checked_with_line_and_nearest_name(
+def test_cartridge_faults_are_reported_with_line_and_nearest_name(
     turnlog: RunCommand, tutor: Path
 ) -> None:
     replace_text(tutor / CARTRIDGE, "min_exchanges: 2", "min_exchange: 2")
@@ -108,15 +110,13 @@ def test_every_cartridge_is_checked_with_line_and_nearest_name(
     ]
 
 
-def test_a_cartridge_must_fill_what_its_blueprint_requires(
-    turnlog: RunCommand, tutor: Path
-) -> None:
+def test_cartridge_without_a_required_value_is_a_fault(turnlog: RunCommand, tutor: Path) -> None:
     replace_text(tutor / CARTRIDGE, "intensity_ceiling: moderate", "")
     ((file, _, fix),) = list_faults(turnlog, tutor)
     assert (file, fix) == (f"tutor/{CARTRIDGE}", "every cartridge must fill it")
 
 
-def test_a_blueprint_of_tasks_without_a_task_is_a_fault(turnlog: RunCommand, tutor: Path) -> None:
+def test_task_blueprint_without_cartridges_is_a_fault(turnlog: RunCommand, tutor: Path) -> None:
     for cartridge in tutor.glob("tasks/*/cartridge.yaml"):
         cartridge.unlink()
     ((file, line, fix),) = list_faults(turnlog, tutor)
@@ -124,7 +124,7 @@ def test_a_blueprint_of_tasks_without_a_task_is_a_fault(turnlog: RunCommand, tut
     assert "tasks/{task}" in (tutor / "blueprint.yaml").read_text().splitlines()[line - 1]
 
 
-def test_checks_and_sources_must_be_registered(turnlog: RunCommand, tutor: Path) -> None:
+def test_unregistered_checks_and_sources_are_faults(turnlog: RunCommand, tutor: Path) -> None:
     file = tutor / "blueprint.yaml"
     replace_text(file, "check: topic_list", "check: topiclist")
     replace_text(file, "persona: {file: persona.md}", "persona: {source: nowhere}")
@@ -133,7 +133,7 @@ def test_checks_and_sources_must_be_registered(turnlog: RunCommand, tutor: Path)
     assert len(fixes) == 2
 
 
-def test_a_memory_policy_and_a_resolver_are_checked_too(
+def test_check_reports_faults_of_memory_policy_and_resolver(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     folder = tmp_path / "araquem"
@@ -148,17 +148,17 @@ def test_a_memory_policy_and_a_resolver_are_checked_too(
     assert len(list_faults(turnlog, folder)) == 2
 
 
-def test_the_schema_for_editors_is_what_blueprints_are_read_by() -> None:
+def test_published_blueprint_schema_is_up_to_date() -> None:
     generator = runpy.run_path(str(DOCS / "generate/blueprint_schema.py"))
     assert generator["format_reference"]() == SCHEMA.read_text(), "it is stale: run `make docs`"
 
 
 @pytest.mark.parametrize("name", ["assistant", "trickster", "araquem"])
-def test_shipped_blueprints_are_valid_by_the_schema(name: str) -> None:
+def test_shipped_blueprints_match_the_published_schema(name: str) -> None:
     assert list(build_validator().iter_errors(read_blueprint(name))) == []
 
 
-def test_a_misspelt_word_is_invalid_by_the_schema_and_every_word_is_explained() -> None:
+def test_blueprint_schema_rejects_misspelt_keys_and_describes_every_key() -> None:
     blueprint = read_blueprint("assistant")
     blueprint["polices"] = blueprint.pop("policies")
     assert [error.validator for error in build_validator().iter_errors(blueprint)] == [

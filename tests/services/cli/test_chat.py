@@ -147,7 +147,7 @@ def start_chat(up: BlockingTurnlogUp, *options: str) -> Generator[TerminalUser]:
         os.close(terminal_fd)
 
 
-def test_a_line_is_a_turn_and_its_reply_comes_as_it_is_said(up: BlockingTurnlogUp) -> None:
+def test_chat_submits_each_line_as_a_turn_and_shows_its_reply(up: BlockingTurnlogUp) -> None:
     with start_chat(up) as person:
         person.wait_for_text("you ▌")
         person.send_line("a quick one\n")
@@ -155,7 +155,7 @@ def test_a_line_is_a_turn_and_its_reply_comes_as_it_is_said(up: BlockingTurnlogU
         person.wait_for_text("you ▌")
 
 
-def test_ctrl_c_cancels_the_turn_and_not_the_conversation(up: BlockingTurnlogUp) -> None:
+def test_ctrl_c_cancels_the_turn_and_keeps_the_chat_open(up: BlockingTurnlogUp) -> None:
     with start_chat(up) as person:
         person.wait_for_text("you ▌")
         person.send_line("take your time\n")
@@ -168,7 +168,7 @@ def test_ctrl_c_cancels_the_turn_and_not_the_conversation(up: BlockingTurnlogUp)
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_a_person_is_asked_about_a_tool_and_what_was_typed_before_is_no_answer(
+def test_chat_requests_tool_approval_and_ignores_earlier_input(
     up: BlockingTurnlogUp,
 ) -> None:
     with start_chat(up, "--blueprint", "guarded") as user:
@@ -219,7 +219,7 @@ def find_child(up: BlockingTurnlogUp, session: str) -> str:
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_a_person_is_asked_about_a_tool_of_a_child_and_the_coordinator_replies(
+def test_chat_requests_approval_for_a_tool_of_a_child_session(
     up: BlockingTurnlogUp,
 ) -> None:
     with ask_a_colleague(up) as (user, _):
@@ -235,7 +235,7 @@ def test_a_person_is_asked_about_a_tool_of_a_child_and_the_coordinator_replies(
         user.wait_for_text("you ▌")
 
 
-def test_what_a_child_waits_for_is_left_and_decided_by_the_command_that_the_chat_names(
+def test_approval_left_open_in_chat_can_be_decided_by_the_printed_command(
     up: BlockingTurnlogUp,
 ) -> None:
     with ask_a_colleague(up) as (user, session):
@@ -249,7 +249,7 @@ def test_what_a_child_waits_for_is_left_and_decided_by_the_command_that_the_chat
         user.wait_for_text("you ▌")
 
 
-def test_ctrl_c_twice_at_a_question_cancels_the_turn_with_that_of_the_child(
+def test_ctrl_c_twice_at_an_approval_prompt_cancels_the_turn_and_its_child_turn(
     up: BlockingTurnlogUp,
 ) -> None:
     with ask_a_colleague(up) as (user, session):
@@ -260,14 +260,14 @@ def test_ctrl_c_twice_at_a_question_cancels_the_turn_with_that_of_the_child(
     assert "event: cancelled" in httpx.get(stream, timeout=HANGS).raise_for_status().text
 
 
-def test_ctrl_d_leaves(up: BlockingTurnlogUp) -> None:
+def test_ctrl_d_ends_the_chat_with_exit_code_zero(up: BlockingTurnlogUp) -> None:
     with start_chat(up) as person:
         person.wait_for_text("you ▌")
         person.send_line("\x04")
         assert person.process.wait(HANGS) == 0
 
 
-def test_ctrl_c_at_the_prompt_says_how_to_leave(up: BlockingTurnlogUp) -> None:
+def test_ctrl_c_at_the_prompt_shows_how_to_exit(up: BlockingTurnlogUp) -> None:
     with start_chat(up) as person:
         person.wait_for_text("you ▌")
         person.repeat_until_seen(
@@ -276,7 +276,7 @@ def test_ctrl_c_at_the_prompt_says_how_to_leave(up: BlockingTurnlogUp) -> None:
         person.wait_for_text("you ▌")
 
 
-def test_a_conversation_can_be_piped_and_resumed(up: BlockingTurnlogUp) -> None:
+def test_chat_reads_piped_input_and_resumes_a_session(up: BlockingTurnlogUp) -> None:
     def say(text: str, *options: str) -> str:
         command = [str(get_forked_program()), "chat", "--data-dir", str(up.data_dir), *options]
         ran = subprocess.run(command, input=text, capture_output=True, text=True, check=True)

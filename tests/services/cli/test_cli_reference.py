@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow("commands run against a service of their own")
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_the_reference_is_what_the_program_says_of_itself() -> None:
+def test_command_line_reference_is_up_to_date() -> None:
     generator = runpy.run_path(str(DOCS / "generate" / "command_line.py"))
     written = (DOCS / "reference" / "command-line.md").read_text()
     assert generator["reference"]() == written, "it is stale: run `make docs`"

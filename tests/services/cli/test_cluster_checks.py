@@ -35,7 +35,9 @@ FOLLOWERS = (
     FollowerState("n3", is_current=True, lag=0),
 )
 
-GOOD_LAYOUT = StreamLayout(3, "none", "n1", FOLLOWERS, None)
+GOOD_LAYOUT = StreamLayout(
+    replicas=3, compression="none", leader="n1", followers=FOLLOWERS, uncompressed_since=None
+)
 
 UPDATED = replace(GOOD_LAYOUT, uncompressed_since=STARTED + timedelta(hours=1))
 
@@ -52,7 +54,7 @@ def list_verdicts(*findings: CheckFinding) -> list[str]:
         ({"syncs_before_ack": None}, "its JetStream does not run", "wary"),
     ],
 )
-def test_each_server_is_described_by_what_it_says_of_itself(
+def test_doctor_rates_each_server_by_its_monitoring_facts(
     change: dict[str, object], said: str, verdict: str
 ) -> None:
     facts = replace(GOOD_SERVER, **change)  # type: ignore[arg-type]
@@ -60,7 +62,7 @@ def test_each_server_is_described_by_what_it_says_of_itself(
     assert (finding.verdict, said in finding.said) == (verdict, True)
 
 
-def test_a_server_that_compresses_until_it_is_restarted_is_named_with_the_streams() -> None:
+def test_doctor_names_server_and_streams_that_need_a_restart_to_stop_compression() -> None:
     old, new = GOOD_SERVER, replace(GOOD_SERVER, name="n2", started=STARTED + timedelta(hours=2))
     layouts = {"SESSIONS": UPDATED, "TOKENS": GOOD_LAYOUT}
     findings = [*check_servers({"http://n1": old, "http://n2": new}, layouts)]
@@ -69,7 +71,7 @@ def test_a_server_that_compresses_until_it_is_restarted_is_named_with_the_stream
     assert "SIGTERM" in findings[0].fix
 
 
-def test_a_silent_server_and_different_versions_are_warnings() -> None:
+def test_unreachable_server_and_mixed_versions_are_warnings() -> None:
     older = replace(GOOD_SERVER, name="n2", version="2.14.6")
     silent = Unavailable("nats-server monitoring", "connection refused")
     answers: dict[str, ServerFacts | Unavailable] = {
@@ -97,7 +99,7 @@ def test_a_silent_server_and_different_versions_are_warnings() -> None:
         ),
     ],
 )
-def test_each_stream_is_compared_with_what_is_configured(
+def test_doctor_compares_each_stream_with_its_configuration(
     change: dict[str, object], said: str, verdict: str
 ) -> None:
     layout = replace(GOOD_LAYOUT, **change)  # type: ignore[arg-type]
@@ -105,8 +107,8 @@ def test_each_stream_is_compared_with_what_is_configured(
     assert (finding.verdict, said in finding.said) == (verdict, True)
 
 
-async def test_a_real_server_is_examined_and_nothing_is_made_on_it(tmp_path: Path) -> None:
-    async with await NatsServer.start(NatsConfig(tmp_path, monitor=True)) as server:
+async def test_doctor_checks_a_real_server_without_creating_streams(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path, monitor=True)) as server:
         settings = ProjectorSettings.model_validate(
             {"nats_url": server.url, "nats_monitor": [server.monitor_url]}
         )

@@ -19,7 +19,7 @@ def read_lines(data_dir: Path, event: str) -> list[str]:
     return [line for line in log.splitlines() if f" {event} " in line]
 
 
-def test_a_start_says_what_it_creates_and_where_it_listens(played: RecordedSession) -> None:
+def test_start_logs_created_files_and_listening_address(played: RecordedSession) -> None:
     data_dir = played.up.data_dir
     for event, file in (
         ("nats-password-created", "credentials"),
@@ -39,7 +39,7 @@ def test_a_start_says_what_it_creates_and_where_it_listens(played: RecordedSessi
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_the_address_of_the_server_is_kept_until_another_is_asked_for(tmp_path: Path) -> None:
+def test_nats_address_is_reused_until_another_is_requested(tmp_path: Path) -> None:
     data_dir, address = tmp_path / "data", f"127.0.0.1:{find_free_port()}"
 
     def read_nats_url() -> str:
@@ -49,7 +49,7 @@ def test_the_address_of_the_server_is_kept_until_another_is_asked_for(tmp_path: 
         url = read_nats_url()
         assert url.endswith(f"@{address}")
     assert (data_dir / "nats-address").read_text() == f"{address}\n"
-    assert len(read_lines(data_dir, "nats-address-kept")) == 1
+    assert len(read_lines(data_dir, "nats-address-saved")) == 1
     with run_blocking_turnlog_up(data_dir):
         assert read_nats_url() == url, "a consumer that was configured once goes on"
     keep_address(data_dir, None)
@@ -63,7 +63,7 @@ def test_the_address_of_the_server_is_kept_until_another_is_asked_for(tmp_path: 
     assert not (data_dir / "nats-address").exists()
 
 
-def test_a_signing_key_is_created_in_the_data_directory_and_said_so(
+def test_first_checkpoint_creates_and_reports_a_signing_key_in_the_data_directory(
     turnlog: RunCommand, played: RecordedSession, tmp_path: Path
 ) -> None:
     key = played.up.data_dir / "checkpoint-key.pem"
@@ -73,7 +73,7 @@ def test_a_signing_key_is_created_in_the_data_directory_and_said_so(
     assert (second.code, second.err) == (0, "")
 
 
-def test_a_signing_key_is_never_created_in_the_directory_of_the_moment(
+def test_signing_key_is_never_created_in_the_working_directory(
     turnlog: RunCommand,
     played: RecordedSession,
     tmp_path: Path,
@@ -89,7 +89,7 @@ def test_a_signing_key_is_never_created_in_the_directory_of_the_moment(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_of_a_directory_without_keys_says_which_password_it_replaced(
+def test_reading_a_data_directory_without_keys_reports_the_replaced_password(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     data_dir = tmp_path / "data"
@@ -101,7 +101,7 @@ def test_a_reader_of_a_directory_without_keys_says_which_password_it_replaced(
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_blueprints_are_listed_and_shown_without_a_service_and_nothing_is_started(
+def test_blueprints_are_listed_and_shown_without_starting_a_service(
     turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -136,7 +136,7 @@ def set_and_run(
     return turnlog("blueprint", "list", "-o", "json")
 
 
-def test_a_running_service_says_which_blueprints_it_has(
+def test_blueprint_list_of_a_running_service_ignores_local_settings(
     turnlog: RunCommand,
     played: RecordedSession,
     tmp_path: Path,

@@ -17,7 +17,7 @@ from turnlog.services.platform.process_settings import (
 )
 
 
-def test_a_setting_is_shown_with_where_it_comes_from(
+def test_config_show_prints_each_setting_with_its_origin(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNLOG_ACK_WAIT", "12")
@@ -40,7 +40,7 @@ PROVIDED = {
 
 
 @pytest.mark.parametrize("variable", PROVIDED)
-def test_what_a_data_directory_provides_is_refused_instead_of_ignored(
+def test_settings_provided_by_the_data_directory_are_refused(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
 ) -> None:
     monkeypatch.setenv(variable, PROVIDED[variable])
@@ -52,7 +52,7 @@ def test_what_a_data_directory_provides_is_refused_instead_of_ignored(
     assert list(tmp_path.iterdir()) == [], "nothing was started"
 
 
-def test_every_setting_that_up_replaces_is_refused_or_its_own() -> None:
+def test_every_setting_that_up_overrides_is_one_that_it_provides() -> None:
     up = AllInOneSettings(data_dir=Path("data"))
     for kind in (GatewaySettings, WorkerSettings, ProjectorSettings):
         taken = up.build_role_settings(kind, "nats://127.0.0.1:1", "http://127.0.0.1:2")
@@ -71,7 +71,7 @@ def show_entries(turnlog: RunCommand, setting: str, data_dir: Path) -> dict[str,
     }
 
 
-def test_each_role_is_shown_with_what_it_takes(
+def test_config_show_prints_the_value_of_a_setting_for_each_role(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     data_dir = tmp_path / "data"
@@ -95,7 +95,7 @@ def test_each_role_is_shown_with_what_it_takes(
     assert "TURNLOG_DATABASE_URL: refused" in database["up"][1]
 
 
-def test_what_comes_from_a_file_of_the_data_directory_is_shown_with_the_file(
+def test_config_show_names_the_data_directory_file_of_a_value(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     assert "made at the next start" in show_entries(turnlog, "snapshot_key", tmp_path)["up"][1]
@@ -113,7 +113,7 @@ def test_what_comes_from_a_file_of_the_data_directory_is_shown_with_the_file(
     assert show_entries(turnlog, "nats", tmp_path) == {"up": address}
 
 
-def test_an_empty_variable_is_one_that_is_not_set(
+def test_empty_environment_variable_counts_as_unset(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for variable in ("TURNLOG_TOOLS", "TURNLOG_MODEL", "TURNLOG_NATS_URL"):
@@ -122,7 +122,7 @@ def test_an_empty_variable_is_one_that_is_not_set(
     assert show_entries(turnlog, "model", tmp_path)["worker"] == ("scripted/demo", "default")
 
 
-def test_each_of_several_addresses_is_shown_without_its_credentials(
+def test_config_show_masks_credentials_in_a_list_of_addresses(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TURNLOG_NATS_URL", "nats://me:hunter2@a:4222,nats://me:hunter2@b:4222")
@@ -131,7 +131,7 @@ def test_each_of_several_addresses_is_shown_without_its_credentials(
 
 
 @pytest.mark.parametrize("proxies", ["10.0.0.1/8", "proxy.example", "10.0.0.1;10.0.0.2"])
-def test_proxies_are_addresses_or_networks(
+def test_invalid_proxy_addresses_are_refused(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, proxies: str
 ) -> None:
     monkeypatch.setenv("TURNLOG_ACTOR_PROXIES", proxies)
@@ -153,7 +153,7 @@ def test_secrets_are_never_shown(turnlog: RunCommand, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("command", [["config", "show"], ["up"], ["run", "worker"], ["doctor"]])
-def test_a_variable_nobody_knows_is_refused_with_the_nearest_that_is_known(
+def test_unknown_environment_variable_is_refused_with_the_nearest_known_name(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.setenv("TURNLOG_CONCURENCY", "3")
@@ -163,7 +163,7 @@ def test_a_variable_nobody_knows_is_refused_with_the_nearest_that_is_known(
     assert "write TURNLOG_CONCURRENCY" in ran.err
 
 
-def test_a_value_that_cannot_be_is_refused_by_the_name_of_its_variable(
+def test_invalid_value_is_refused_with_the_name_of_its_variable(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNLOG_CONCURRENCY", "many")
@@ -172,7 +172,7 @@ def test_a_value_that_cannot_be_is_refused_by_the_name_of_its_variable(
     assert "TURNLOG_CONCURRENCY" in ran.err
 
 
-def test_an_option_goes_before_the_environment_and_is_named_when_it_is_wrong(
+def test_option_overrides_the_environment_and_is_named_when_invalid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TURNLOG_MODEL", "openai/one")
@@ -184,14 +184,14 @@ def test_an_option_goes_before_the_environment_and_is_named_when_it_is_wrong(
     assert refused.value.field == "--ack-wait"
 
 
-def test_hosts_are_names_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_setting_is_a_comma_separated_list_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {"TURNLOG_HOSTS": "Turnlog.example, [fd00::7],"}
     monkeypatch.setenv(*environ.popitem())
     assert read_settings(GatewaySettings, {}).hosts == ("turnlog.example", "[fd00::7]")
 
 
 @pytest.mark.parametrize("host", ["https://turnlog.example", "turnlog.example:443", "*", "a b"])
-def test_a_host_with_more_than_its_name_is_refused(
+def test_host_with_scheme_or_port_is_refused(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
     monkeypatch.setenv("TURNLOG_HOSTS", host)

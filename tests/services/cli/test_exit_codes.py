@@ -43,7 +43,7 @@ def build_problem_response(error: TurnlogError) -> httpx.Response:
 
 
 @pytest.mark.parametrize(("error", "code"), ERRORS, ids=lambda error: type(error).__name__)
-def test_an_error_has_the_same_exit_code_here_and_over_http(
+def test_error_has_the_same_exit_code_locally_and_over_http(
     error: TurnlogError, code: ExitCode
 ) -> None:
     assert describe_error(error).exit_code == code
@@ -52,7 +52,7 @@ def test_an_error_has_the_same_exit_code_here_and_over_http(
     assert describe_error(raised.value).exit_code == code
 
 
-def test_data_of_a_later_release_is_not_damaged() -> None:
+def test_data_of_a_later_release_is_not_reported_as_damaged() -> None:
     shown = describe_error(LaterRelease("database schema", "made by a later release"))
     assert (shown.exit_code, shown.fix.split(",")[0]) == (
         ExitCode.ERROR,
@@ -60,7 +60,7 @@ def test_data_of_a_later_release_is_not_damaged() -> None:
     )
 
 
-def test_every_conflict_of_the_gateway_is_one_at_the_terminal() -> None:
+def test_every_gateway_conflict_has_the_conflict_exit_code() -> None:
     conflicts = [code for code, each in ERROR_CODES.items() if each.status in {409, 429}]
     assert conflicts
     assert {describe_error(Refused(code, "")).exit_code for code in conflicts} == {
@@ -68,12 +68,12 @@ def test_every_conflict_of_the_gateway_is_one_at_the_terminal() -> None:
     }
 
 
-def test_everything_the_gateway_does_not_find_is_not_found_at_the_terminal() -> None:
+def test_every_gateway_404_has_the_not_found_exit_code() -> None:
     missing = [code for code, each in ERROR_CODES.items() if each.status == 404]
     assert {describe_error(Refused(code, "")).exit_code for code in missing} == {ExitCode.NOT_FOUND}
 
 
-def test_what_went_wrong_why_and_what_to_do_each_have_a_line() -> None:
+def test_error_output_has_one_line_each_for_code_detail_and_fix() -> None:
     console = Console(width=60, record=True, file=StringIO())
     print_error(
         describe_error(Refused("bad-id", "'a b' is no id", field="session", fix="say a-b")), console
@@ -82,7 +82,7 @@ def test_what_went_wrong_why_and_what_to_do_each_have_a_line() -> None:
     assert lines == ["error  bad-id  session", "'a b' is no id", "do  say a-b"]
 
 
-def test_an_answer_that_is_no_problem_is_told_with_its_status() -> None:
+def test_error_response_without_problem_details_is_reported_with_its_status() -> None:
     request = httpx.Request("GET", "http://127.0.0.1/")
     with pytest.raises(Unavailable, match="502"):
         require_success(httpx.Response(502, text="<html>", request=request))

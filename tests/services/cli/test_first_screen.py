@@ -35,7 +35,7 @@ def run_up_at_terminal(folder: Path, http: str, *, ends_with: str) -> tuple[int,
     return code, [line.rstrip() for line in seen.splitlines() if line.strip()]
 
 
-def test_a_start_at_a_terminal_shows_one_block(tmp_path: Path) -> None:
+def test_start_at_a_terminal_prints_one_block(tmp_path: Path) -> None:
     code, screen = run_up_at_terminal(tmp_path, "127.0.0.1:0", ends_with="Ctrl-C ends it.")
     assert code == 0
     head, *rows = screen

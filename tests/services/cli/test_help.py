@@ -41,7 +41,7 @@ def list_imported_libraries(*arguments: str) -> set[str]:
     return set(ran.stdout.splitlines()[-1].split())
 
 
-def test_help_imports_nothing_that_takes_long() -> None:
+def test_help_does_not_import_slow_libraries() -> None:
     imported = list_imported_libraries("--help")
     assert "turnlog" in imported
     assert imported & (SERVICE_LIBRARIES | OUTPUT_LIBRARIES) == set()
@@ -49,7 +49,7 @@ def test_help_imports_nothing_that_takes_long() -> None:
 
 @pytest.mark.slow("an interpreter starts, to see what it imports")
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_a_command_that_asks_a_service_imports_no_library_of_a_service(words: list[str]) -> None:
+def test_client_command_does_not_import_service_libraries(words: list[str]) -> None:
     # A port that nothing can listen at: the request is the last thing that the command does.
     imported = list_imported_libraries(*words, "--url", "http://127.0.0.1:0")
     assert imported >= OUTPUT_LIBRARIES
@@ -65,21 +65,23 @@ def test_help_lists_every_command_with_a_sentence(turnlog: RunCommand) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_says_what_it_takes(turnlog: RunCommand, command: CommandEntry) -> None:
+def test_help_of_every_command_shows_usage_and_purpose(
+    turnlog: RunCommand, command: CommandEntry
+) -> None:
     ran = turnlog(*command.name.split(), "--help")
     assert ran.code == 0
     assert f" {command.name} [OPTIONS]" in ran.out
     assert extract_purpose(command.function) in " ".join(ran.out.split())
 
 
-def test_no_command_at_all_is_a_wish_for_help(turnlog: RunCommand) -> None:
+def test_running_without_a_command_prints_help(turnlog: RunCommand) -> None:
     assert turnlog().out == turnlog("--help").out
 
 
 @pytest.mark.parametrize(
     "wrong", [["nonsense"], ["show"], ["sessions", "--limit", "0"], ["sessions", "-o", "xml"]]
 )
-def test_wrong_use_is_exit_code_two_and_said_on_standard_error(
+def test_usage_error_exits_with_code_two_and_prints_to_stderr(
     turnlog: RunCommand, wrong: list[str]
 ) -> None:
     ran = turnlog(*wrong)
@@ -87,5 +89,5 @@ def test_wrong_use_is_exit_code_two_and_said_on_standard_error(
     assert "Error:" in ran.err
 
 
-def test_the_version_is_that_of_the_package(turnlog: RunCommand) -> None:
+def test_version_option_prints_the_package_version(turnlog: RunCommand) -> None:
     assert turnlog("--version").out.strip() == "0.1.0"

@@ -57,7 +57,7 @@ async def test_a_text_with_other_line_breaks_is_one_frame(size: int) -> None:
     assert [message async for message in messages] == [SseMessage("token", TEXT, "1.1.2")]
 
 
-async def test_the_error_that_a_streamed_response_describes_is_raised() -> None:
+async def test_error_described_by_a_streamed_response_is_raised() -> None:
     body = b'{"code": "unknown-session", "detail": "there is no such session", "field": "session"}'
     lines = stream_response_lines(httpx.Response(404, stream=BodyInPieces(body, 10)))
     with pytest.raises(Refused, match="unknown-session") as refusal:
@@ -65,7 +65,7 @@ async def test_the_error_that_a_streamed_response_describes_is_raised() -> None:
     assert refusal.value.field == "session"
 
 
-async def test_a_service_that_breaks_off_is_unavailable_after_its_whole_lines() -> None:
+async def test_broken_stream_yields_its_complete_lines_and_then_raises_unavailable() -> None:
     stream = BodyInPieces(b"whole\nhalf", 100, breaks_off=True)
     lines = stream_response_lines(httpx.Response(200, stream=stream))
     assert await anext(lines) == "whole"
@@ -73,7 +73,7 @@ async def test_a_service_that_breaks_off_is_unavailable_after_its_whole_lines() 
         await anext(lines)
 
 
-async def test_a_service_that_does_not_answer_is_unavailable() -> None:
+async def test_unreachable_service_raises_unavailable() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 

@@ -46,7 +46,7 @@ def test_the_shipped_example_is_imported_found_and_removed(
     assert "turnlog knowledge list" in gone.err
 
 
-def test_a_bad_file_leaves_the_collection_as_it_was(
+def test_import_with_a_faulty_file_changes_nothing_in_the_collection(
     turnlog: RunCommand, here: tuple[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "good.md").write_text("# Good\nText.\n")

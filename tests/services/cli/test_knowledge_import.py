@@ -29,7 +29,7 @@ def list_entries(found: ParsedKnowledge) -> list[FileEntry]:
     return [entry for entries in found.files for entry in entries]
 
 
-def test_markdown_is_cut_at_its_headings_and_nothing_is_lost() -> None:
+def test_markdown_is_split_at_headings_without_losing_text() -> None:
     long_paragraph = "word " * CHUNK_CHARACTERS
     text = "Before.\n# One\nFirst.\n\nSecond.\n## Two\n```\n# no heading\n```\n# Three\n"
     chunks = list(split_markdown(text + long_paragraph))
@@ -90,7 +90,7 @@ def test_all_formats_of_a_folder_are_read_with_stable_ids(tmp_path: Path) -> Non
         ("a_md", "# only a heading\n", 1, "empty"),
     ],
 )
-def test_a_fault_is_named_with_its_file_line_and_a_fix(
+def test_knowledge_file_fault_is_reported_with_file_line_and_fix(
     tmp_path: Path, name: str, content: str, line: int, what: str
 ) -> None:
     found = read_files(tmp_path, **{name: content, "good_md": "# Good\nText.\n"})
@@ -101,7 +101,7 @@ def test_a_fault_is_named_with_its_file_line_and_a_fix(
     assert fault.fix
 
 
-def test_bytes_that_are_no_text_and_an_id_twice_are_faults(tmp_path: Path) -> None:
+def test_invalid_utf8_and_duplicate_ids_are_faults(tmp_path: Path) -> None:
     (tmp_path / "bad.md").write_bytes(b"one\ntwo \xff\n")
     (tmp_path / "twice.json").write_text('[{"id": "a", "text": "x"}, {"id": "a", "text": "y"}]')
     faults = read_knowledge_files([tmp_path], "document").faults
@@ -113,7 +113,7 @@ def test_bytes_that_are_no_text_and_an_id_twice_are_faults(tmp_path: Path) -> No
         read_knowledge_files([tmp_path / "x.pdf"], "document")
 
 
-def test_requests_have_whole_files(tmp_path: Path) -> None:
+def test_import_batches_do_not_split_files(tmp_path: Path) -> None:
     (entry,) = list_entries(read_files(tmp_path, a_md="Text."))
     files = [[replace(entry)] * count for count in (300, 300, 100, 900, 1)]
     sizes = [len(batch) for batch in split_batches(files)]

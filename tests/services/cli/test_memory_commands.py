@@ -22,7 +22,7 @@ def session(played: RecordedSession) -> str:
         return str(found.raise_for_status().json()["session"])
 
 
-def test_what_a_turn_would_be_told_is_shown(
+def test_memory_command_shows_what_the_next_prompt_would_include(
     turnlog: RunCommand, played: RecordedSession, session: str
 ) -> None:
     assert RISK in turnlog("memory", session, *played.here).out
@@ -32,7 +32,7 @@ def test_what_a_turn_would_be_told_is_shown(
     assert [message["role"] for message in known["messages"]] == ["user", "assistant"]
 
 
-def test_what_was_spoken_of_last_is_shown_and_what_a_turn_would_mean(
+def test_references_command_shows_last_reference_and_what_a_turn_would_inherit(
     turnlog: RunCommand, played: RecordedSession, session: str
 ) -> None:
     assert "LOGT11" in turnlog("references", session, *played.here).out
@@ -45,7 +45,7 @@ def test_what_was_spoken_of_last_is_shown_and_what_a_turn_would_mean(
     assert turnlog("references", session, *options, "-i", "SHOP11", *played.here).code == 2
 
 
-def test_a_session_without_a_policy_says_all_there_is(
+def test_memory_command_shows_everything_without_a_memory_policy(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     assert "Hello!" in turnlog("memory", played.session, *played.here).out

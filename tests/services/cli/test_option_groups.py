@@ -17,7 +17,7 @@ class SizeOptions:
     height: Annotated[int, typer.Option("--height")] = 24
 
 
-def test_a_group_of_options_reaches_the_command_as_one_value() -> None:
+def test_option_group_is_passed_to_the_command_as_one_value() -> None:
     calls: list[tuple[str, SizeOptions, bool]] = []
 
     def draw(name: str, *, sized: SizeOptions, loud: bool = False) -> None:

@@ -31,7 +31,7 @@ def list_lines(log_format: str) -> list[str]:
     return ran.stderr.splitlines()
 
 
-def test_a_line_of_a_library_is_json_where_the_log_is_json() -> None:
+def test_library_log_lines_are_json_if_the_log_format_is_json() -> None:
     own, refused, failed = (json.loads(line) for line in list_lines("json"))
     assert (own["event"], own["level"], own["address"]) == ("gateway-listening", "info", "here")
     assert (refused["event"], refused["level"]) == ("refused by the host", "warning")
@@ -41,7 +41,7 @@ def test_a_line_of_a_library_is_json_where_the_log_is_json() -> None:
     assert "ZeroDivisionError" in failed["exception"]
 
 
-def test_a_line_of_a_library_looks_like_the_others_on_a_console() -> None:
+def test_library_log_lines_have_the_console_format() -> None:
     own, refused, *_ = list_lines("console")
     assert "[info     ] gateway-listening" in own
     assert "[warning  ] refused by the host" in refused

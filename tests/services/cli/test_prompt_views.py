@@ -68,7 +68,7 @@ def assemble_variant(variant: BlueprintVariant, requests: list[SessionRequest]) 
 
 
 @given(draw_variants(), draw_requests(most=12))
-def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
+def test_every_character_of_a_prompt_is_shown_under_its_layer(
     variant: BlueprintVariant, requests: list[SessionRequest]
 ) -> None:
     found = assemble_variant(variant, requests)
@@ -81,7 +81,9 @@ def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
 
 @pytest.mark.slow("many generated cases are tried")
 @given(draw_variants(), draw_requests(most=12))
-def test_any_prompt_can_be_drawn(variant: BlueprintVariant, requests: list[SessionRequest]) -> None:
+def test_any_prompt_can_be_rendered(
+    variant: BlueprintVariant, requests: list[SessionRequest]
+) -> None:
     found = assemble_variant(variant, requests)
     console = build_console()
     console.print(render_prompt_messages(found.request.messages, found.manifest))
@@ -91,7 +93,7 @@ def test_any_prompt_can_be_drawn(variant: BlueprintVariant, requests: list[Sessi
         assert part.message is None or part.layer in text
 
 
-def test_a_manifest_that_does_not_add_up_is_not_drawn_as_if_it_did() -> None:
+def test_splitting_a_prompt_by_an_inconsistent_manifest_raises_corrupt() -> None:
     blueprint, files = parse_blueprint(KIND), {"persona": "You are kind."}
     session = open_with_blueprint(blueprint, files).apply_steps(submit_turn("Hi"), claim_turn())
     found = assemble_next_prompt(session, blueprint, files)
@@ -102,7 +104,7 @@ def test_a_manifest_that_does_not_add_up_is_not_drawn_as_if_it_did() -> None:
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=12), st.integers(12, 200))
-def test_bars_fill_their_columns_and_hide_nothing_that_is_there(
+def test_token_bars_fill_all_columns_and_show_every_nonzero_part(
     sizes: list[int], columns: int
 ) -> None:
     given_columns = split_columns(sizes, columns)
@@ -112,7 +114,7 @@ def test_bars_fill_their_columns_and_hide_nothing_that_is_there(
 
 @pytest.mark.slow("many generated cases are tried")
 @given(draw_variants(), draw_requests(most=12))
-def test_components_add_up_to_the_whole_prompt(
+def test_component_tokens_add_up_to_the_prompt_tokens(
     variant: BlueprintVariant, requests: list[SessionRequest]
 ) -> None:
     manifest = assemble_variant(variant, requests).manifest
@@ -120,11 +122,11 @@ def test_components_add_up_to_the_whole_prompt(
 
 
 @given(st.one_of(*EVENT_STRATEGIES.values()))
-def test_every_kind_of_event_has_a_sentence(event: KnownEvent) -> None:
+def test_every_event_type_has_a_description(event: KnownEvent) -> None:
     assert isinstance(describe_event(event), str)
 
 
-def test_an_event_of_a_later_release_has_one_as_well() -> None:
+def test_event_of_a_later_release_has_a_description() -> None:
     assert (
         describe_event(UnknownEvent("turnlog.dreamt.v1", {"a": 1}))
         == "not known to this release · 1 field"
@@ -132,7 +134,7 @@ def test_an_event_of_a_later_release_has_one_as_well() -> None:
 
 
 @given(st.text(), st.integers(30, 80))
-def test_no_text_can_steer_the_terminal_it_is_shown_on(text: str, width: int) -> None:
+def test_rendered_text_contains_no_terminal_control_characters(text: str, width: int) -> None:
     console = build_console(width)
     console.print(render_labelled_text("reply", text, "blue", 5))
     file = console.file
@@ -144,7 +146,7 @@ def test_no_text_can_steer_the_terminal_it_is_shown_on(text: str, width: int) ->
 
 
 @given(st.lists(st.sampled_from(["Hello ", "wor", "ld", ", it", "\n", " is\tso. ", "x" * 30])))
-def test_what_was_typed_piece_by_piece_is_what_is_shown_at_once(pieces: list[str]) -> None:
+def test_text_written_in_pieces_renders_like_text_written_at_once(pieces: list[str]) -> None:
     assume("".join(pieces).strip())
     typed, rendered = build_console(60), build_console(60)
     typist = LabelledTextWriter(typed, "reply", "blue", 5)
@@ -163,7 +165,9 @@ def list_words(console: Console) -> list[str]:
     ("micro_dollars", "formatted"),
     [(None, ""), (0, "$0.00"), (28, "$0.000028"), (1_250_000, "$1.25"), (10, "$0.00001")],
 )
-def test_money_is_never_rounded_to_nothing(micro_dollars: int | None, formatted: str) -> None:
+def test_small_amounts_of_money_are_not_rounded_to_zero(
+    micro_dollars: int | None, formatted: str
+) -> None:
     assert format_money(micro_dollars) == formatted
 
 
@@ -181,13 +185,13 @@ def test_money_is_never_rounded_to_nothing(micro_dollars: int | None, formatted:
         (CostTotal(None), "", ""),
     ],
 )
-def test_a_sum_says_that_it_is_guessed_and_how_many_calls_are_not_in_it(
+def test_cost_sum_shows_guessed_prices_and_the_number_of_uncounted_calls(
     cost: CostTotal, of_one_call: str, of_several: str
 ) -> None:
     assert (format_cost(cost), format_cost_sum(cost)) == (of_one_call, of_several)
 
 
-def test_every_family_of_events_has_a_colour_of_its_own() -> None:
+def test_every_event_family_has_a_unique_colour() -> None:
     families = {kind.leaf.partition(".")[0] for kind in EVENT_TYPES.values()}
     assert families == set(FAMILY_COLOURS)
     assert len(set(FAMILY_COLOURS.values())) == len(FAMILY_COLOURS)

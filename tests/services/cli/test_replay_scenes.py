@@ -37,7 +37,7 @@ def list_scenes(session: SessionScenario) -> list[tuple[str, str]]:
     return [(scene.speaker, scene.text) for scene in build_scenes(session.events)]
 
 
-def test_turns_and_replies_come_in_the_order_they_were_seen() -> None:
+def test_replay_shows_turns_and_replies_in_their_original_order() -> None:
     session = given(open_session(), *build_exchange("Hi", "Hello."), *build_exchange("And?", "So."))
     assert list_scenes(session)[1:] == [
         ("you", "Hi"),
@@ -47,9 +47,16 @@ def test_turns_and_replies_come_in_the_order_they_were_seen() -> None:
     ]
 
 
-def test_what_an_attempt_had_said_before_it_was_lost_is_shown_and_taken_back() -> None:
+def test_replay_shows_partial_reply_of_a_failed_attempt_and_its_restart() -> None:
     session = given(open_session(), submit_turn("Hi"), claim_turn()).apply_steps(
-        lambda state: EndAttempt(get_attempt(state), "failed", LOST, "retry", FAULT, "Hel"),
+        lambda state: EndAttempt(
+            attempt=get_attempt(state),
+            outcome="failed",
+            spent=LOST,
+            then="retry",
+            fault=FAULT,
+            partial="Hel",
+        ),
         complete_turn("Hello."),
     )
     assert list_scenes(session)[2:] == [
@@ -59,7 +66,7 @@ def test_what_an_attempt_had_said_before_it_was_lost_is_shown_and_taken_back() -
     ]
 
 
-def test_a_withheld_reply_is_seen_before_it_is_withheld() -> None:
+def test_replay_shows_a_redacted_reply_before_its_redaction() -> None:
     session = given(open_session(), *build_exchange("Hi", "Secret."))
     session = session.apply_steps(RedactReply(1, "asked for", "operator", "(Withheld.)"))
     assert list_scenes(session)[2:] == [
@@ -68,7 +75,7 @@ def test_a_withheld_reply_is_seen_before_it_is_withheld() -> None:
     ]
 
 
-def test_a_reply_lasts_as_long_as_it_took_and_pauses_make_up_the_rest() -> None:
+def test_replay_keeps_recorded_reply_durations_and_pauses() -> None:
     session = given(open_session(), *build_exchange("Hi", "Hello."))
     opened, hi, hello = build_scenes(session.events)
     assert (opened.pause_seconds, hi.pause_seconds) == (0.0, 1.0)
@@ -78,7 +85,7 @@ def test_a_reply_lasts_as_long_as_it_took_and_pauses_make_up_the_rest() -> None:
     assert 0 < hello.pause_seconds < 10
 
 
-async def test_a_player_steps_from_turn_to_turn() -> None:
+async def test_scene_player_waits_between_turns() -> None:
     console = Console(file=StringIO(), width=60)
     pages: list[int] = []
 
@@ -87,6 +94,9 @@ async def test_a_player_steps_from_turn_to_turn() -> None:
         assert isinstance(file, StringIO)
         pages.append(file.getvalue().count("you"))
 
-    played = [ReplayScene("you", text, turn=turn) for turn, text in enumerate(("a", "b", "c"), 1)]
+    played = [
+        ReplayScene(speaker="you", text=text, turn=turn)
+        for turn, text in enumerate(("a", "b", "c"), 1)
+    ]
     await ScenePlayer(console, 0.0, turned).play_scenes(played)
     assert pages == [1, 2]

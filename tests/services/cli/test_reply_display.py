@@ -41,11 +41,11 @@ async def render_stream(*events: Said, width: int = 60) -> list[str]:
         (("cancelled", {"reason": "interrupted"}), "reply Hello. interrupted"),
     ],
 )
-async def test_however_a_reply_ends_it_is_said(end: Said, line: str) -> None:
+async def test_reply_display_prints_how_a_reply_ended(end: Said, line: str) -> None:
     assert await render_stream(HELLO, ("something-of-a-later-release", {"a": 1}), end) == [line]
 
 
-async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
+async def test_progress_is_shown_until_the_first_token_of_a_reply() -> None:
     console = Console(width=60, file=StringIO(), force_terminal=True, highlight=False)
     plan: Said = ("progress", {"call": "1.1", "doing": "plan"})
     tool: Said = ("progress", {"call": "1.2", "doing": "tool", "tool": "shop_look"})
@@ -62,13 +62,13 @@ async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
     assert -1 < places[0] < places[1] < places[2]
 
 
-async def test_a_replacement_stands_where_a_reply_was_withheld() -> None:
+async def test_replacement_text_is_shown_for_a_withheld_reply() -> None:
     redact: Said = ("redact", {"replacement": "(No.)"})
     assert await render_stream(redact) == ["withheld (No.)"]
     assert await render_stream(HELLO, redact) == ["reply Hello.", "withheld (No.)"]
 
 
-async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> None:
+async def test_withheld_reply_is_erased_from_the_terminal() -> None:
     console = Console(width=40, file=StringIO(), force_terminal=True, highlight=False)
     three_lines: dict[str, JsonValue] = {
         "text": "One two three four five six seven eight nine ten eleven twelve. "
@@ -96,7 +96,7 @@ def render_terminal(written: str) -> list[str]:
     return [line.rstrip() for line in lines if line.strip()]
 
 
-async def test_what_an_attempt_that_was_given_up_had_said_is_marked_as_void() -> None:
+async def test_text_of_an_abandoned_attempt_is_marked_as_void() -> None:
     again: Said = ("attempt-reset", {"attempt": 2})
     done: Said = ("done", {"finish": "stop"})
     assert await render_stream(HELLO, again, ("token", {"text": "Hi."}), done) == [
@@ -105,7 +105,7 @@ async def test_what_an_attempt_that_was_given_up_had_said_is_marked_as_void() ->
     ]
 
 
-async def test_nothing_is_void_where_nothing_was_said() -> None:
+async def test_attempt_reset_without_earlier_text_prints_no_void_mark() -> None:
     again: Said = ("attempt-reset", {"attempt": 2})
     failed: Said = ("failed", {"code": "tools_unreachable"})
     assert await render_stream(again, again, failed) == ["reply failed: tools_unreachable"]
@@ -127,7 +127,7 @@ APPROVAL: Said = (
 )
 
 
-async def test_where_nobody_can_be_asked_it_is_said_how_to_decide() -> None:
+async def test_approval_without_a_terminal_prints_the_command_that_decides_it() -> None:
     decided: Said = ("approval", {**APPROVAL[1], "decision": "refuse"})
     shown = await render_stream(APPROVAL, decided, HELLO, ("done", {"finish": "stop"}), width=90)
     assert shown == [
@@ -142,7 +142,7 @@ async def test_where_nobody_can_be_asked_it_is_said_how_to_decide() -> None:
     ]
 
 
-async def test_what_a_child_waits_for_is_decided_in_its_session() -> None:
+async def test_approval_of_a_child_session_names_the_command_for_that_session() -> None:
     of_child: Said = ("approval", {**APPROVAL[1], "session": "child-1", "turn": 4})
     shown = await render_stream(of_child, HELLO, ("done", {"finish": "stop"}), width=90)
     assert (
@@ -151,7 +151,7 @@ async def test_what_a_child_waits_for_is_decided_in_its_session() -> None:
     )
 
 
-async def test_a_person_is_asked_about_each_approval_once() -> None:
+async def test_reply_display_requests_each_approval_once() -> None:
     console = Console(width=60, file=StringIO(), highlight=False)
     display = ReplyDisplay(console, asked=set())
     asked = await display.show_turn(iterate_frames(APPROVAL, HELLO))

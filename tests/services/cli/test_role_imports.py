@@ -84,21 +84,21 @@ def list_modules(program: str, *arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize("role", UNUSED)
-def test_a_role_imports_only_what_it_uses(role: str) -> None:
+def test_role_imports_only_the_libraries_that_it_needs(role: str) -> None:
     imported = list_modules(OPEN_ROLE, role, "nats://127.0.0.1:4222")
     assert imported >= {f"turnlog.services.{role}", "nats"}
     assert imported & UNUSED[role] == set()
 
 
-def test_a_gateway_that_reaches_nats_by_websockets_can_do_so() -> None:
+def test_aiohttp_is_imported_for_a_websocket_nats_url() -> None:
     assert "aiohttp" in list_modules(IMPORT_NATS, "wss://nats.example:443")
 
 
-def test_a_package_that_uses_the_orm_beside_us_gets_it() -> None:
+def test_sqlalchemy_orm_can_still_be_imported_by_other_packages() -> None:
     assert list_modules(IMPORT_ORM) >= {"sqlalchemy.orm", "sqlalchemy.ext.asyncio"}
 
 
-def test_a_command_imports_the_http_client_without_the_program_that_comes_with_it() -> None:
+def test_command_imports_httpx_without_its_command_line_program() -> None:
     imported = list_modules(LIST_SESSIONS)
     assert "httpx" in imported
     assert imported & {"pygments", "rich.progress", "sqlalchemy", "structlog"} == set()

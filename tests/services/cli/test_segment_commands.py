@@ -41,7 +41,7 @@ def test_segments_are_imported_edited_and_shown(
         assert known in output
 
 
-def test_what_is_wrong_is_told_by_line_and_nothing_is_imported(
+def test_faulty_segment_file_is_reported_by_line_and_not_imported(
     turnlog: RunCommand, here: tuple[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "rows.yaml"
@@ -55,7 +55,7 @@ def test_what_is_wrong_is_told_by_line_and_nothing_is_imported(
     assert turnlog("segments", "show", "90", *here).code == 3
 
 
-def test_an_edit_of_what_was_edited_meanwhile_is_a_conflict(
+def test_editing_a_segment_that_changed_meanwhile_is_a_conflict(
     turnlog: RunCommand, here: tuple[str, str]
 ) -> None:
     number = str(turnlog("segments", "add", "world", "Mist.", "-o", "json", *here).json["segment"])
@@ -67,7 +67,7 @@ def test_an_edit_of_what_was_edited_meanwhile_is_a_conflict(
     assert turnlog("segments", "add", "World!", "x", *here).code == 2
 
 
-def test_segments_are_listed_when_no_service_runs_and_editing_needs_one(
+def test_segments_are_listed_without_a_service_and_edits_require_one(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     with run_blocking_turnlog_up(tmp_path / "data") as up:

@@ -11,10 +11,19 @@ from turnlog.events.errors import Refused
 from turnlog.projections.library.segment_inputs import SegmentInput
 from turnlog.services.cli.segments.segment_actions import read_segment_files
 
-CORE = SegmentInput("core", "Be brief; it's\nthe rule.", id=1)
+CORE = SegmentInput(scope="core", content="Be brief; it's\nthe rule.", id=1)
 
 CUE = SegmentInput(
-    "npc", "He nods.", "npc.a", "lt", 2, "npc_cue", "high", active=False, id=7, version=3
+    scope="npc",
+    content="He nods.",
+    ref="npc.a",
+    locale="lt",
+    tier=2,
+    type="npc_cue",
+    priority="high",
+    active=False,
+    id=7,
+    version=3,
 )
 
 YAML = """\
@@ -83,7 +92,7 @@ def read_segments(file: Path) -> list[SegmentInput]:
 
 
 @pytest.mark.parametrize(("name", "text"), [("s.yaml", YAML), ("s.CSV", CSV), ("s.sql", SQL)])
-def test_every_form_says_the_same(tmp_path: Path, name: str, text: str) -> None:
+def test_every_file_format_gives_the_same_segments(tmp_path: Path, name: str, text: str) -> None:
     assert read_segments(write_file(tmp_path, name, text)) == [CORE, CUE]
 
 
@@ -100,19 +109,21 @@ def test_a_dump_is_refused_with_the_extra_to_install_where_sqlglot_is_missing(
     assert read_segments(write_file(tmp_path, "s.csv", CSV)) == [CORE, CUE]
 
 
-def test_a_dump_of_mysql_is_read_with_its_own_escapes(tmp_path: Path) -> None:
+def test_mysql_dump_is_read_with_mysql_escapes(tmp_path: Path) -> None:
     assert read_segments(write_file(tmp_path, "s.sql", MYSQL)) == [CORE]
 
 
-def test_backticks_in_a_text_do_not_make_a_dump_one_of_mysql(tmp_path: Path) -> None:
+def test_backticks_in_a_text_do_not_make_a_dump_a_mysql_dump(tmp_path: Path) -> None:
     text = r"INSERT INTO s (scope, content) VALUES ('core', 'Say `hi\'), ('core', 'or $$no$$');"
     contents = [each.content for each in read_segments(write_file(tmp_path, "s.sql", text))]
     assert contents == ["Say `hi\\", "or $$no$$"]
 
 
-def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Path) -> None:
+def test_file_with_byte_order_mark_and_carriage_returns_is_read(tmp_path: Path) -> None:
     text = "\ufeffscope,content\r\ncore,Be kind.\r\n\r\n"
-    assert read_segments(write_file(tmp_path, "s.csv", text)) == [SegmentInput("core", "Be kind.")]
+    assert read_segments(write_file(tmp_path, "s.csv", text)) == [
+        SegmentInput(scope="core", content="Be kind.")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +165,7 @@ def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Pa
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_the_way_out(
+def test_segment_file_fault_is_reported_with_line_and_fix(
     tmp_path: Path, name: str, text: str, line: int, field: str, detail: str
 ) -> None:
     fault = read_segment_files([write_file(tmp_path, name, text)]).faults[0]
@@ -163,7 +174,7 @@ def test_what_is_wrong_is_told_with_its_line_and_the_way_out(
     assert fault.fix
 
 
-def test_everything_that_is_wrong_in_all_files_is_told_at_once(tmp_path: Path) -> None:
+def test_faults_of_all_segment_files_are_reported_together(tmp_path: Path) -> None:
     first = write_file(tmp_path, "a.yaml", "- scope: A\n  content: ''\n- scope: b\n  content: ''\n")
     second = write_file(tmp_path, "b.csv", "scope,content\nC,x\n")
     faults = read_segment_files([first, second]).faults
@@ -175,7 +186,7 @@ def test_everything_that_is_wrong_in_all_files_is_told_at_once(tmp_path: Path) -
     ]
 
 
-def test_a_file_of_no_known_form_is_refused_by_name(tmp_path: Path) -> None:
+def test_segment_file_of_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="bad-option") as refused:
         read_segment_files([write_file(tmp_path, "s.txt", "")])
     assert ".yaml" in refused.value.fix

@@ -27,7 +27,7 @@ def count_sessions(played: RecordedSession) -> str:
     return "1 session" if count == 1 else f"{count} sessions"
 
 
-def test_a_session_is_listed_with_what_was_said_first(
+def test_session_list_shows_the_first_message_of_each_session(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("sessions", *played.here)
@@ -36,7 +36,7 @@ def test_a_session_is_listed_with_what_was_said_first(
         assert known in ran.out
 
 
-def test_a_blueprint_is_shown_with_what_its_values_may_be(
+def test_blueprint_show_lists_the_allowed_values(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("blueprint", "show", "game-master", *played.here)
@@ -54,7 +54,7 @@ def test_a_blueprint_is_shown_with_what_its_values_may_be(
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_an_attribute_on_the_command_line_is_read_by_its_type(
+def test_attribute_option_is_parsed_by_its_declared_type(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     assemble = ("assemble", "uderia", "--text", "Hi", "--profile", "llm_only", "-o", "json")
@@ -67,7 +67,7 @@ def test_an_attribute_on_the_command_line_is_read_by_its_type(
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_an_input_on_the_command_line_is_read_by_its_type(
+def test_input_option_is_parsed_by_its_declared_type(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     opened = httpx.post(f"{played.up.http}/v1/sessions", json={"blueprint": "typed"}).json()
@@ -83,14 +83,16 @@ def test_an_input_on_the_command_line_is_read_by_its_type(
         assert '"few" is not a whole number from 1 to 9' in told
 
 
-def test_sessions_are_sought_by_what_was_said(turnlog: RunCommand, played: RecordedSession) -> None:
+def test_sessions_can_be_searched_by_message_text(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
     found = turnlog("sessions", "-q", "HELLO", "-o", "json", *played.here).json["sessions"]
     missed = turnlog("sessions", "-q", "goodbye", "-o", "json", *played.here).json["sessions"]
     assert [session["session"] for session in found] == [played.session]
     assert missed == []
 
 
-def test_a_session_is_shown_with_its_turns_and_its_calls(
+def test_show_lists_the_turns_and_calls_of_a_session(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("show", played.session, *played.here)
@@ -106,7 +108,7 @@ def test_a_session_is_shown_with_its_turns_and_its_calls(
         assert known in ran.out
 
 
-def test_history_shows_the_replacement_and_not_what_was_withheld(
+def test_history_shows_the_replacement_of_a_redacted_reply_and_not_its_text(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("history", played.session, *played.here)
@@ -116,7 +118,7 @@ def test_history_shows_the_replacement_and_not_what_was_withheld(
     assert "left out of windows" in ran.out
 
 
-def test_history_is_had_as_it_was_at_a_sequence(
+def test_history_can_be_shown_at_an_earlier_sequence(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("history", played.session, "--at", "2", "-o", "json", *played.here)
@@ -125,7 +127,7 @@ def test_history_is_had_as_it_was_at_a_sequence(
     ]
 
 
-def test_growth_shows_each_call_by_component_and_how_much_history_grows(
+def test_growth_shows_tokens_of_each_call_by_component_and_history_growth(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("growth", played.session, *played.here)
@@ -136,7 +138,7 @@ def test_growth_shows_each_call_by_component_and_how_much_history_grows(
         assert "assistant" in grouped.out
 
 
-def test_the_window_shows_tokens_by_component_and_what_is_left_out(
+def test_window_shows_tokens_by_component_and_excluded_turns(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("window", played.session, *played.here)
@@ -148,7 +150,7 @@ def test_the_window_shows_tokens_by_component_and_what_is_left_out(
     assert "excluded" in left_out
 
 
-def test_what_is_not_said_yet_can_be_tried_with_another_budget_and_model(
+def test_window_previews_a_turn_with_another_budget_and_model(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     head = turnlog("window", played.session, "-o", "json", *played.here).json["sequence"]
@@ -164,7 +166,7 @@ def test_what_is_not_said_yet_can_be_tried_with_another_budget_and_model(
     assert tried["cost"]["price"] == "exact"
 
 
-def test_sessions_are_listed_by_profile_phase_and_failure(
+def test_session_list_can_be_filtered_by_profile_phase_and_failure(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     whole = turnlog("sessions", "-o", "json", *played.here).json["sessions"]
@@ -174,7 +176,7 @@ def test_sessions_are_listed_by_profile_phase_and_failure(
         assert filtered == [], filters
 
 
-def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
+def test_prompt_command_shows_all_text_sources_and_digest(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("prompt", played.session, "2.1", *played.here)
@@ -193,7 +195,7 @@ def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_a_turn_stands_for_the_call_that_gave_its_reply(
+def test_turn_number_selects_the_call_that_produced_its_reply(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     for command, turns, calls in (
@@ -206,7 +208,9 @@ def test_a_turn_stands_for_the_call_that_gave_its_reply(
     assert turnlog("prompt", played.session, "9", *played.here).code == 3
 
 
-def test_a_route_for_a_call_says_how_the_call_of_a_turn_is_written(played: RecordedSession) -> None:
+def test_call_route_given_a_turn_number_returns_the_call_syntax_as_fix(
+    played: RecordedSession,
+) -> None:
     path = f"/v1/sessions/{played.session}/calls/2/prompt"
     problem = httpx.get(f"{played.up.http}{path}", timeout=100).json()
     assert (problem["code"], problem["fix"]) == (
@@ -215,7 +219,7 @@ def test_a_route_for_a_call_says_how_the_call_of_a_turn_is_written(played: Recor
     )
 
 
-def test_the_address_of_a_service_may_be_in_the_environment(
+def test_service_url_is_read_from_the_environment(
     turnlog: RunCommand, played: RecordedSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -227,7 +231,7 @@ def test_the_address_of_a_service_may_be_in_the_environment(
     assert "unknown-data-dir" in named.err, "a directory that is named counts, not the variable"
 
 
-def test_every_event_is_a_line(turnlog: RunCommand, played: RecordedSession) -> None:
+def test_tail_prints_one_line_per_event(turnlog: RunCommand, played: RecordedSession) -> None:
     ran = turnlog("tail", played.session, "--no-follow", *played.here)
     lines = ran.out.splitlines()
     assert [int(line.split()[1]) for line in lines] == list(range(1, len(lines) + 1))
@@ -236,14 +240,16 @@ def test_every_event_is_a_line(turnlog: RunCommand, played: RecordedSession) -> 
     assert "turn-excluded" in lines[-1]
 
 
-def test_events_are_chosen_by_name_and_place(turnlog: RunCommand, played: RecordedSession) -> None:
+def test_tail_filters_events_by_name_and_sequence(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
     types = ("--types", "turn-submitted", "-o", "json")
     ran = turnlog("tail", "--no-follow", "--after", "2", *types, *played.here)
     texts = [json.loads(line)["data"]["text"]["text"] for line in ran.out.splitlines()]
     assert texts == [*SESSION_QUESTIONS[1:]]
 
 
-def test_a_replay_has_what_its_user_saw_in_the_order_they_saw_it(
+def test_replay_shows_what_the_user_saw_in_order(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("replay", played.session, *played.here)
@@ -259,7 +265,7 @@ def test_a_replay_has_what_its_user_saw_in_the_order_they_saw_it(
     assert "Everything that happened" not in ran.out, "the reply was redacted later"
 
 
-def test_a_replay_with_prompts_has_what_its_models_saw_before_each_reply(
+def test_replay_with_prompts_shows_the_prompt_before_each_reply(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("replay", played.session, "--prompts", *played.here)
@@ -275,13 +281,15 @@ def test_a_replay_with_prompts_has_what_its_models_saw_before_each_reply(
     assert ran.out.count("the model is shown") == 3
 
 
-def test_a_session_is_shown_as_it_was(turnlog: RunCommand, played: RecordedSession) -> None:
+def test_session_can_be_shown_at_an_earlier_sequence(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
     ran = turnlog("show", played.session, "--at", "3", "-o", "json", *played.here)
     assert (ran.json["sequence"], ran.json["calls"]) == (3, [])
     assert [turn["status"] for turn in ran.json["turns"]] == ["open"]
 
 
-def test_a_sound_record_is_verified(turnlog: RunCommand, played: RecordedSession) -> None:
+def test_verify_passes_on_an_unaltered_log(turnlog: RunCommand, played: RecordedSession) -> None:
     ran = turnlog("verify", *played.here)
     assert ran.code == 0
     for promise in ("intact", "unwitnessed", "reproduced", "equal"):
@@ -289,7 +297,7 @@ def test_a_sound_record_is_verified(turnlog: RunCommand, played: RecordedSession
     assert f"verified · {count_sessions(played)}" in ran.out
 
 
-def test_the_end_of_a_record_is_signed_and_held_against_it(
+def test_signed_checkpoint_is_used_as_witness_by_verify(
     turnlog: RunCommand, played: RecordedSession, tmp_path: Path
 ) -> None:
     kept = tmp_path / "checkpoint.json"
@@ -301,7 +309,7 @@ def test_the_end_of_a_record_is_signed_and_held_against_it(
     assert (again.code, "file-exists" in again.err) == (4, True)
 
 
-def test_a_prompt_is_shown_with_both_proofs_that_it_is_the_recorded_one(
+def test_prompt_is_shown_with_both_reproductions(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("prompt", played.session, "1.1", *played.here)
@@ -312,7 +320,7 @@ def test_blueprints_are_listed(turnlog: RunCommand, played: RecordedSession) -> 
     assert "assistant v1" in turnlog("blueprint", "list", *played.here).out
 
 
-def test_a_url_goes_before_the_data_directory(
+def test_url_option_overrides_the_data_directory(
     turnlog: RunCommand, played: RecordedSession, tmp_path: Path
 ) -> None:
     ran = turnlog("sessions", "--url", f"{played.up.http}/", "--data-dir", tmp_path / "none")
@@ -334,7 +342,7 @@ def test_a_url_goes_before_the_data_directory(
         (["show", "no.id"], 2, "bad-id"),
     ],
 )
-def test_what_is_not_there_has_an_exit_code_a_reason_and_a_way_out(
+def test_failed_command_exits_with_code_reason_and_fix(
     turnlog: RunCommand, played: RecordedSession, arguments: list[str], code: int, message: str
 ) -> None:
     ran = turnlog(*(word.replace("SESSION", played.session) for word in arguments), *played.here)
@@ -344,7 +352,7 @@ def test_what_is_not_there_has_an_exit_code_a_reason_and_a_way_out(
     assert "Traceback" not in ran.err
 
 
-def test_a_data_directory_that_is_not_there_is_not_made(
+def test_missing_data_directory_is_an_error_and_is_not_created(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     ran = turnlog("sessions", "--data-dir", tmp_path / "none")
@@ -353,7 +361,7 @@ def test_a_data_directory_that_is_not_there_is_not_made(
     assert not (tmp_path / "none").exists()
 
 
-def test_what_the_system_refuses_is_an_error_like_any_other(
+def test_operating_system_error_is_reported_with_path_and_fix(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -363,7 +371,7 @@ def test_what_the_system_refuses_is_an_error_like_any_other(
     assert "turnlog doctor" in ran.err
 
 
-def test_settings_that_cannot_be_are_told_by_reading_commands_too(
+def test_invalid_settings_are_also_reported_by_read_commands(
     turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNLOG_KEEP_ALIVE", "never")
@@ -372,7 +380,7 @@ def test_settings_that_cannot_be_are_told_by_reading_commands_too(
     assert "TURNLOG_KEEP_ALIVE" in ran.err
 
 
-def test_watching_shows_what_comes_and_not_only_what_was(played: RecordedSession) -> None:
+def test_tail_follows_new_events_after_existing_ones(played: RecordedSession) -> None:
     command = [str(get_forked_program()), "tail", "-o", "json", "--url", played.up.http]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
@@ -385,7 +393,7 @@ def test_watching_shows_what_comes_and_not_only_what_was(played: RecordedSession
         assert watching.wait(30) == 130
 
 
-def test_a_service_that_does_not_answer_is_an_error_not_an_accident(turnlog: RunCommand) -> None:
+def test_unreachable_service_is_reported_as_an_error(turnlog: RunCommand) -> None:
     ran = turnlog("sessions", "--url", "http://127.0.0.1:9")
     assert ran.code == 1
     assert "does not answer" in ran.err
@@ -408,7 +416,7 @@ QUESTIONS = (
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_a_directory_that_nobody_serves_answers_as_its_service_did(
+def test_offline_data_directory_gives_the_same_answers_as_its_service(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     data_dir = tmp_path / "data"
@@ -449,7 +457,7 @@ def remove_timings(ran: CommandResult) -> list[Any]:
     return answers
 
 
-def test_limits_of_a_user_are_set_all_at_once_and_shown(
+def test_quota_limits_of_a_user_are_set_together_and_shown(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     given = {"input-tokens": 5, "output-tokens": 6, "requests-per-hour": 7, "requests-per-day": 8}
@@ -467,7 +475,7 @@ def test_limits_of_a_user_are_set_all_at_once_and_shown(
     assert "every turn is allowed" in turnlog("quota", "show", "ann", *played.here).out
 
 
-def test_usage_is_grouped_and_narrowed(turnlog: RunCommand, played: RecordedSession) -> None:
+def test_usage_can_be_grouped_and_filtered(turnlog: RunCommand, played: RecordedSession) -> None:
     def count_turns(*options: str) -> tuple[int, list[str]]:
         report = turnlog("usage", *options, "-o", "json", *played.here).json
         return report["total"]["turns"], [each["group"] for each in report["groups"]]

@@ -29,7 +29,7 @@ def write_loop(folder: Path, **changes: Any) -> Path:  # noqa: ANN401 - pieces o
     return file.parent
 
 
-def test_the_check_lists_the_tools_of_a_server_and_which_may_run_again(
+def test_tools_check_lists_tools_with_their_repeat_policy(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     options = {"except": ["hang"], "idempotent": ["variable"]}
@@ -55,7 +55,7 @@ def test_the_check_lists_the_tools_of_a_server_and_which_may_run_again(
     assert "left out: among `except`" in shown.out
 
 
-def test_the_check_names_tools_that_no_call_has_room_for(
+def test_tools_check_reports_tools_that_exceed_the_call_budget(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     plain = build_loop_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -73,7 +73,7 @@ def test_the_check_names_tools_that_no_call_has_room_for(
     assert {tool["left_out"] is None for tool in server["tools"]} == {True, False}
 
 
-def test_the_check_says_what_is_wrong_with_each_server(turnlog: RunCommand, tmp_path: Path) -> None:
+def test_tools_check_reports_the_fault_of_each_server(turnlog: RunCommand, tmp_path: Path) -> None:
     folder = write_blueprint(
         tmp_path,
         gone={"command": ["no-such-program"]},
@@ -89,7 +89,7 @@ def test_the_check_says_what_is_wrong_with_each_server(turnlog: RunCommand, tmp_
     assert "it has no `whom`, which an option names" in shown
 
 
-def test_the_check_lists_endpoints_and_says_what_they_lack(
+def test_tools_check_lists_endpoints_and_reports_missing_variables(
     turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = {"url": "http://127.0.0.1:1/", "description": "Order a thing.", "read_only": True}
@@ -105,9 +105,7 @@ def test_the_check_lists_endpoints_and_says_what_they_lack(
     ]
 
 
-def test_tools_that_cannot_be_called_are_faults_of_a_blueprint(
-    turnlog: RunCommand, tmp_path: Path
-) -> None:
+def test_uncallable_tools_are_faults_of_the_blueprint(turnlog: RunCommand, tmp_path: Path) -> None:
     order = {"url": "http://127.0.0.1:1/", "description": "Order.", "parameters": {"type": "array"}}
     servers: dict[str, Any] = {"shop": {"endpoints": {"order": order}}}
     folder = write_blueprint(tmp_path, **servers)
@@ -128,7 +126,7 @@ def test_tools_that_cannot_be_called_are_faults_of_a_blueprint(
     assert "install its package, with the entry point group `turnlog.tools`" in fault["fix"]
 
 
-def test_the_check_knows_shipped_blueprints_and_refuses_what_it_does_not_know(
+def test_tools_check_accepts_shipped_blueprint_names_and_refuses_unknown_ones(
     turnlog: RunCommand,
 ) -> None:
     assert turnlog("tools", "check", "trickster").out == "trickster has no tools\n"

@@ -36,11 +36,17 @@ class TamperedService:
 async def append_event(nats: str, session: str, event: KnownEvent, *, chained: bool) -> None:
     """Write past every rule, as somebody with the server's password could."""
     async with open_connection(nats, name="tamperer") as connection:
-        log = JetStreamLog(connection)
+        log = JetStreamLog(connection=connection)
         last = await log.read_last_event("default", session, leader=True)
         assert last is not None
         head = last.head if chained else replace(last.head, hash=compute_digest("something else"))
-        draft = EventDraft(event, f"id-{session}", datetime.now(UTC), "/tamperer", "nobody")
+        draft = EventDraft(
+            event=event,
+            id=f"id-{session}",
+            at=datetime.now(UTC),
+            source="/tamperer",
+            actor="nobody",
+        )
         assert isinstance(
             await log.append_batch(encode_batch("default", session, head, [draft])), BatchAppended
         )
@@ -64,7 +70,7 @@ def tampered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TamperedServi
         yield TamperedService(data_dir, "unchained", "answered-twice")
 
 
-def test_a_broken_chain_is_exit_code_five_and_names_the_first_bad_event(
+def test_broken_chain_exits_with_code_five_and_names_the_first_bad_event(
     turnlog: RunCommand, tampered: TamperedService
 ) -> None:
     ran = turnlog("verify", tampered.unchained, "--data-dir", tampered.data_dir)
@@ -74,13 +80,15 @@ def test_a_broken_chain_is_exit_code_five_and_names_the_first_bad_event(
     assert "not verified: 1 finding" in ran.out
 
 
-def test_a_second_answer_is_found(turnlog: RunCommand, tampered: TamperedService) -> None:
+def test_second_settlement_of_a_turn_is_reported(
+    turnlog: RunCommand, tampered: TamperedService
+) -> None:
     ran = turnlog("verify", tampered.answered_twice, "--data-dir", tampered.data_dir)
     assert ran.code == 5
     assert "answered-twice, event 7: turn 1 was settled before, by event 6" in ran.out
 
 
-def test_all_sessions_are_verified_and_the_sound_ones_are_not_blamed(
+def test_verifying_all_sessions_reports_only_the_tampered_ones(
     turnlog: RunCommand, tampered: TamperedService
 ) -> None:
     ran = turnlog("verify", "--all", "-o", "json", "--data-dir", tampered.data_dir)
@@ -93,7 +101,7 @@ def test_all_sessions_are_verified_and_the_sound_ones_are_not_blamed(
 
 @pytest.mark.slow("commands run against a service of their own")
 @pytest.mark.promise("P17")
-def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
+def test_signed_checkpoint_reveals_events_removed_later(
     turnlog: RunCommand, tampered: TamperedService, tmp_path: Path
 ) -> None:
     target, kept = ("--data-dir", tampered.data_dir), tmp_path / "checkpoint.json"
@@ -145,7 +153,7 @@ def sign_changed_checkpoint(checkpoint: dict[str, JsonValue], key: Path, file: P
 
 
 @pytest.mark.promise("P17")
-def test_a_bundle_is_checked_as_by_a_stranger_and_not_by_what_came_with_it(
+def test_bundle_is_verified_without_running_its_own_verifier(
     turnlog: RunCommand, tampered: TamperedService, tmp_path: Path
 ) -> None:
     target, signed_as = ("--data-dir", tampered.data_dir), tmp_path / "signed.json"
@@ -170,7 +178,7 @@ def test_a_bundle_is_checked_as_by_a_stranger_and_not_by_what_came_with_it(
     assert turnlog("verify", "sound", "--bundle", sound).code == 2
 
 
-def test_a_session_that_was_tampered_with_is_verified_even_when_nobody_serves_it(
+def test_tampered_session_is_listed_up_to_its_last_valid_event_without_a_service(
     turnlog: RunCommand, tampered: TamperedService
 ) -> None:
     """The read models have set it aside, and the log is asked all the same."""
@@ -178,7 +186,7 @@ def test_a_session_that_was_tampered_with_is_verified_even_when_nobody_serves_it
     assert {each["session"]: each["sequence"] for each in listed}["unchained"] == 6
 
 
-def test_a_page_of_sessions_says_how_to_see_more(
+def test_session_page_shows_the_option_for_the_next_page(
     turnlog: RunCommand, tampered: TamperedService
 ) -> None:
     target = ("--data-dir", tampered.data_dir, "--limit", "2")
@@ -190,7 +198,7 @@ def test_a_page_of_sessions_says_how_to_see_more(
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_read_models_are_rebuilt_beside_the_service_that_reads_them(
+def test_read_models_are_rebuilt_while_a_service_reads_them(
     turnlog: RunCommand, tampered: TamperedService
 ) -> None:
     listed = ("sessions", "-o", "json", "--data-dir", tampered.data_dir)

@@ -9,7 +9,7 @@ from tests.services.cli.conftest import RecordedSession, RunCommand
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 
-def test_a_folder_is_brought_along_and_all_sessions_of_its_blueprint_are_told(
+def test_what_if_with_a_blueprint_folder_reports_all_sessions_of_that_blueprint(
     turnlog: RunCommand, played: RecordedSession, tmp_path: Path
 ) -> None:
     folder = tmp_path / "assistant"
@@ -28,7 +28,7 @@ def test_a_folder_is_brought_along_and_all_sessions_of_its_blueprint_are_told(
     assert played.session in report.read_text()
 
 
-def test_a_change_is_asked_for_and_a_folder_must_be_one(
+def test_what_if_requires_a_change_and_a_valid_blueprint_folder(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("what-if", played.session, *played.here)
@@ -37,7 +37,9 @@ def test_a_change_is_asked_for_and_a_folder_must_be_one(
     assert (ran.code, "blueprint.yaml" in ran.err) == (3, True)
 
 
-def test_pins_and_moves_say_what_they_are(turnlog: RunCommand, played: RecordedSession) -> None:
+def test_pinned_and_move_commands_report_versions_and_outcome(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
     ran = turnlog("blueprint", "pinned", "assistant", *played.here)
     assert ran.code == 0, ran.err
     assert "version 1" in ran.out

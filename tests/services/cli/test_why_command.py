@@ -59,7 +59,7 @@ def map_by_layer(explanation: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {each["part"]["layer"]: each for each in explanation["parts"]}
 
 
-def test_why_shows_every_layer_and_under_it_where_it_came_from(
+def test_why_shows_every_layer_with_its_sources(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("why", tutored.session, "3", *tutored.here)
@@ -95,7 +95,7 @@ def test_why_names_the_events_behind_each_part(
     assert [each["event"] for each in layers["redaction_note"]["because"]] == ["reply-redacted"]
 
 
-def test_why_gives_a_program_the_very_prompt_and_its_proof(
+def test_why_as_json_returns_the_exact_prompt_and_its_digest(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     explanation = run_why(turnlog, tutored, 3)
@@ -106,7 +106,7 @@ def test_why_gives_a_program_the_very_prompt_and_its_proof(
     assert (explanation["digest"], explanation["verified"]) == (prompt["digest"], True)
 
 
-def test_why_says_by_which_rule_a_reply_was_withheld_and_who_was_told(
+def test_why_shows_the_redaction_rule_and_the_calls_that_mention_it(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("why", tutored.session, "2", *tutored.here)
@@ -117,14 +117,14 @@ def test_why_says_by_which_rule_a_reply_was_withheld_and_who_was_told(
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_the_note_stands_in_the_next_call_and_in_no_other(
+def test_redaction_note_is_included_in_the_next_call_only(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     noted = {turn: NOTE in str(run_why(turnlog, tutored, turn)["messages"]) for turn in range(1, 6)}
     assert noted == {1: False, 2: False, 3: True, 4: False, 5: False}
 
 
-def test_why_says_what_a_turn_led_to(turnlog: RunCommand, tutored: RecordedSession) -> None:
+def test_why_lists_the_effects_of_a_turn(turnlog: RunCommand, tutored: RecordedSession) -> None:
     explanation = run_why(turnlog, tutored, 4)
     assert [each["what"] for each in explanation["consequences"]] == [
         'it asked for transition_phase {"signal": "understood"}',
@@ -135,7 +135,7 @@ def test_why_says_what_a_turn_led_to(turnlog: RunCommand, tutored: RecordedSessi
     assert (explanation["standing"]["phase"], explanation["standing"]["exchanges"]) == ("talk", 3)
 
 
-def test_why_of_a_turn_nobody_asked_for_says_what_started_it(
+def test_why_of_an_automatic_turn_shows_the_event_that_started_it(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     explanation = run_why(turnlog, tutored, 5)
@@ -143,9 +143,7 @@ def test_why_of_a_turn_nobody_asked_for_says_what_started_it(
     assert explanation["started"]["event"] == "phase-entered"
 
 
-def test_why_explains_a_call_by_its_id_as_well(
-    turnlog: RunCommand, tutored: RecordedSession
-) -> None:
+def test_why_accepts_a_call_id(turnlog: RunCommand, tutored: RecordedSession) -> None:
     explanation = turnlog("why", tutored.session, "4.1", "-o", "json", *tutored.here).json
     assert (explanation["turn"], explanation["call"]) == (4, "4.1")
     note = map_by_layer(explanation)["redaction_note"]
@@ -154,7 +152,7 @@ def test_why_explains_a_call_by_its_id_as_well(
     assert [(each["first"], each["rule"]) for each in run["removed"]] == [(2, "redacted")]
 
 
-def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
+def test_diff_lists_changes_between_two_calls_with_their_events(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("diff", tutored.session, "3.1", "4.1", *tutored.here)
@@ -170,7 +168,7 @@ def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
         assert known in ran.out
 
 
-def test_diff_of_a_debrief_with_the_dialogue_names_the_phase_that_was_entered(
+def test_diff_across_phases_names_the_phase_transition_event(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     diff = turnlog("diff", tutored.session, "4.1", "5.1", "-o", "json", *tutored.here).json
@@ -183,7 +181,7 @@ def test_diff_of_a_debrief_with_the_dialogue_names_the_phase_that_was_entered(
     assert reasons["history"] == [("answered", ["turn-completed"])]
 
 
-def test_diff_with_a_call_that_was_never_made_says_so(
+def test_diff_with_a_missing_call_is_not_found(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("diff", tutored.session, "3.1", "9.1", *tutored.here)
@@ -192,7 +190,7 @@ def test_diff_with_a_call_that_was_never_made_says_so(
 
 
 @pytest.mark.parametrize("turn", ["6", "99"])
-def test_why_of_a_turn_that_is_not_there_says_so(
+def test_why_of_a_missing_turn_is_not_found(
     turnlog: RunCommand, tutored: RecordedSession, turn: str
 ) -> None:
     ran = turnlog("why", tutored.session, turn, *tutored.here)
@@ -200,14 +198,14 @@ def test_why_of_a_turn_that_is_not_there_says_so(
     assert f"there is no turn {turn}" in ran.err
 
 
-def test_history_says_of_a_debrief_that_nobody_asked_for_it(
+def test_history_marks_an_automatic_turn_as_started_by_itself(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("history", tutored.session, *tutored.here)
     assert "you ▌ (nothing: it started by itself" in ran.out.partition("turn 5")[2]
 
 
-def test_an_auditor_reads_the_withheld_text_from_the_log_itself(
+def test_withheld_command_reads_the_redacted_text_from_the_log(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("withheld", tutored.session, "2", *tutored.here)
@@ -221,7 +219,9 @@ def test_an_auditor_reads_the_withheld_text_from_the_log_itself(
 
 
 @pytest.mark.slow("commands run against a service of their own")
-def test_an_auditor_reads_it_where_no_service_runs(turnlog: RunCommand, tmp_path: Path) -> None:
+def test_withheld_command_works_without_a_running_service(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
     with (
         run_blocking_turnlog_up(tmp_path / "data", "--model", "scripted/trickster") as up,
         httpx.Client(base_url=up.http, timeout=100) as client,
@@ -232,7 +232,9 @@ def test_an_auditor_reads_it_where_no_service_runs(turnlog: RunCommand, tmp_path
     assert "turns 1 to 2" in turnlog("why", session, "3", *target).out
 
 
-def test_nothing_else_shows_a_withheld_text(turnlog: RunCommand, tutored: RecordedSession) -> None:
+def test_other_commands_do_not_show_a_withheld_text(
+    turnlog: RunCommand, tutored: RecordedSession
+) -> None:
     outputs = [
         turnlog(*command, tutored.session, *words, *tutored.here).out
         for command in (("show",), ("history",), ("window",), ("tail", "--no-follow"), ("verify",))
@@ -246,7 +248,7 @@ def test_nothing_else_shows_a_withheld_text(turnlog: RunCommand, tutored: Record
     ("session", "turn", "says"),
     [(None, "3", "nothing was withheld from turn 3"), ("nowhere", "1", "no such session")],
 )
-def test_where_nothing_was_withheld_it_says_so(
+def test_withheld_command_reports_a_turn_without_redaction_or_a_missing_session(
     turnlog: RunCommand, tutored: RecordedSession, session: str | None, turn: str, says: str
 ) -> None:
     ran = turnlog("withheld", session or tutored.session, turn, *tutored.here)
@@ -254,5 +256,5 @@ def test_where_nothing_was_withheld_it_says_so(
     assert says in ran.err
 
 
-def test_help_says_who_may_read_a_withheld_text(turnlog: RunCommand) -> None:
+def test_help_of_withheld_names_the_required_access(turnlog: RunCommand) -> None:
     assert "needs access to the data directory" in turnlog("withheld", "--help").out

@@ -57,7 +57,7 @@ def blueprint() -> Blueprint:
         ("openai/nobody-knows-it", False),
     ],
 )
-async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
+async def test_token_count_is_exact_for_models_that_use_the_vocabulary(
     blueprint: Blueprint, model: str, *, exact: bool
 ) -> None:
     await load_vocabularies(blueprint)
@@ -65,15 +65,17 @@ async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
     session = open_with_blueprint(blueprint, {}).apply_steps(
         submit_turn("What is it?"), claim_turn()
     )
-    material = SessionMaterial(blueprint, vocabularies=known)
-    call = PromptCall("reply", model, "2026-01-01T00:00:00Z")
+    material = SessionMaterial(blueprint=blueprint, vocabularies=known)
+    call = PromptCall(kind="reply", model=model, at="2026-01-01T00:00:00Z")
     plan = plan_prompt(material, session.opened_state, call)
     texts = dict.fromkeys(plan.needs.text_refs, "What is it?")
     manifest = assemble(plan, PromptTexts(by_ref=texts)).manifest
     assert (manifest.counter.name, manifest.counter.exact) == ("o200k_base", exact)
 
 
-async def test_the_parts_of_a_message_share_what_the_whole_counts(blueprint: Blueprint) -> None:
+async def test_token_shares_of_message_parts_add_up_to_the_whole_count(
+    blueprint: Blueprint,
+) -> None:
     await load_vocabularies(blueprint)
     known = collect_installed().vocabularies
     counting = VocabularyCounter("o200k_base", known["o200k_base"], exact=True)
@@ -83,7 +85,7 @@ async def test_the_parts_of_a_message_share_what_the_whole_counts(blueprint: Blu
         assert len(shares) == len(texts)
 
 
-def test_counts_are_remembered_and_texts_are_not() -> None:
+def test_token_counts_are_cached_without_their_texts() -> None:
     lengths: list[int] = []
 
     def length(text: str) -> int:
@@ -103,7 +105,7 @@ def test_counts_are_remembered_and_texts_are_not() -> None:
     assert lengths == [long, long, 1, long], "the first of three was forgotten"
 
 
-def test_vocabularies_are_read_without_litellm_and_without_a_network() -> None:
+def test_vocabularies_are_loaded_without_litellm_or_network() -> None:
     program = (
         "import asyncio, socket, sys\n"
         "from turnlog.services.extensions.tokenizers import TiktokenVocabulary\n"

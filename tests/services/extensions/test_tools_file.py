@@ -45,7 +45,7 @@ def resolve(tools: ToolsFile, name: str, **environ: str) -> ServerProgram | Serv
     return resolve_endpoint(name, spec, tools, environ)
 
 
-def test_a_program_gets_its_arguments_and_variables(tmp_path: Path) -> None:
+def test_program_server_gets_its_arguments_and_environment_variables(tmp_path: Path) -> None:
     tools = load_tools_file(write_tools_file(tmp_path, {"issues": ISSUES}, theme="dark"))
     program = resolve(tools, "issues", TRACKER_TOKEN="t-1", OTHER="o")
     assert program == ServerProgram(
@@ -59,14 +59,14 @@ def test_a_program_gets_its_arguments_and_variables(tmp_path: Path) -> None:
     assert other.command[-1] == "here"
 
 
-def test_an_address_gets_its_headers(tmp_path: Path) -> None:
+def test_http_server_gets_its_headers(tmp_path: Path) -> None:
     tools = load_tools_file(write_tools_file(tmp_path, {"shop": SHOP | {"type": "http"}}))
     assert resolve(tools, "shop", HOST="shop.example", KEY="k-1") == ServerAddress(
         "https://shop.example/mcp?key=k-1", (("Authorization", "Bearer k-1"),)
     )
 
 
-def test_the_file_may_be_yaml_and_a_disabled_server_is_left_out(tmp_path: Path) -> None:
+def test_yaml_tools_file_is_read_and_disabled_servers_are_skipped(tmp_path: Path) -> None:
     file = tmp_path / "tools.yaml"
     file.write_text(
         "mcpServers:\n  time: {command: mcp-server-time, only: [now]}\n"
@@ -123,13 +123,13 @@ TEXT_FIX = "write text; put quotes around what looks like a number"
         ),
     ],
 )
-def test_a_fault_is_told_with_its_field_line_and_fix(
+def test_tools_file_fault_is_reported_with_field_line_and_fix(
     tmp_path: Path, servers: object, fault: str
 ) -> None:
     assert read_faults(tmp_path, servers) == [f"mcp.json:{fault}"]
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_a_tools_file_are_reported_together(tmp_path: Path) -> None:
     wrong: dict[str, object] = {"a": {"command": ""}, "b": {"url": "https://b/mcp", "header": {}}}
     assert len(read_faults(tmp_path, wrong)) == len(wrong)
 
@@ -142,14 +142,14 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
         ("[]", "it must be an object"),
     ],
 )
-def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, fault: str) -> None:
+def test_file_that_is_not_a_tools_file_is_refused(tmp_path: Path, text: str, fault: str) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(text)
     with pytest.raises(FaultyToolsFile, match=fault):
         load_tools_file(file)
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_unreadable_tools_file_is_refused_with_a_fix(tmp_path: Path) -> None:
     with pytest.raises(FaultyToolsFile, match="No such file or directory; name a file that can"):
         load_tools_file(tmp_path / "none.json")
     (tmp_path / "mcp.json").write_bytes(b"\xff\xfe")
@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         load_tools_file(tmp_path / "mcp.json")
 
 
-def test_what_a_machine_lacks_is_told_with_its_field_and_fix(tmp_path: Path) -> None:
+def test_missing_variables_and_programs_are_reported_with_field_and_fix(tmp_path: Path) -> None:
     servers: dict[str, Any] = {
         "issues": ISSUES | {"command": sys.executable},
         "gone": {"command": "no-such-program"},

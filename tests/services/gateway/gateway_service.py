@@ -89,7 +89,7 @@ class LogBackend(Protocol):
     def tokens(self) -> TokenStream: ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class MemoryBackend:
     """A backend in memory; it outlives the gateways that use it."""
 
@@ -126,7 +126,9 @@ def build_use_case_parts(
         overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),
         segment_service=build_segment_service(backend, "gateway"),
         knowledge_service=build_knowledge_service(backend, "gateway"),
-        knowledge_search=IndexedKnowledge(store, signal, SHIPPED_EMBEDDER, 60),
+        knowledge_search=IndexedKnowledge(
+            store=store, signal=signal, embedder=SHIPPED_EMBEDDER, position_timeout=60
+        ),
         prompt_inputs=build_prompt_inputs(backend, sessions, "gateway"),
         blueprints=BlueprintStore(backend.blobs),
         blueprint_folders=BlueprintFolders(
@@ -147,10 +149,17 @@ def build_command_handler(
 ) -> CommandHandler:
     """Make the sessions of one process."""
     snapshots = CheckedSnapshotStore(backend.log, backend.snapshots)
-    texts = TextReader(backend.log, backend.blobs)
+    texts = TextReader(log=backend.log, blobs=backend.blobs)
     quotas = TurnQuotas(QuotaService(build_library_parts(backend, source)), backend.log)
     return CommandHandler(
-        backend.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source, quotas
+        log=backend.log,
+        snapshots=snapshots,
+        texts=texts,
+        older_commands=CommandLookup(store),
+        clock=read_clock,
+        create_id=create_id,
+        source=source,
+        quotas=quotas,
     )
 
 
@@ -166,7 +175,13 @@ def build_knowledge_service(backend: LogBackend, role: str) -> KnowledgeService:
 
 def build_library_parts(backend: LogBackend, source: str) -> LibraryParts:
     """Make what the histories of the library are written with by one process."""
-    return LibraryParts(backend.library, backend.blobs, read_clock, create_id, source)
+    return LibraryParts(
+        log=backend.library,
+        blobs=backend.blobs,
+        clock=read_clock,
+        create_id=create_id,
+        source=source,
+    )
 
 
 def build_prompt_inputs(
@@ -177,7 +192,7 @@ def build_prompt_inputs(
     return PromptInputLoader(sessions, segments)
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class RunningGateway:
     """A running gateway with the backend, the store and the model behind it."""
 
@@ -230,7 +245,11 @@ class RunningGateway:
         """Start a second gateway on the same log, as after a restart."""
         changed = self.settings.model_copy(update=settings)
         async with start_gateway(
-            self.backend, self.store, self.projection_signal, changed, self.model
+            backend=self.backend,
+            store=self.store,
+            signal=self.projection_signal,
+            settings=changed,
+            model=self.model,
         ) as stand:
             yield stand
 
@@ -261,9 +280,16 @@ async def start_service(
     )
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        library = SegmentProjector(backend.library, backend.blobs, store, tenant, signal)
+        library = SegmentProjector(
+            log=backend.library, blobs=backend.blobs, store=store, tenant=tenant, signal=signal
+        )
         knowledge = KnowledgeProjector(
-            backend.library, backend.blobs, store, tenant, signal, SHIPPED_EMBEDDER
+            log=backend.library,
+            blobs=backend.blobs,
+            store=store,
+            tenant=tenant,
+            signal=signal,
+            embedder=SHIPPED_EMBEDDER,
         )
         running = [asyncio.create_task(each.run()) for each in (projector, library, knowledge)]
         if working:
@@ -271,7 +297,14 @@ async def start_service(
             running.append(asyncio.create_task(run_worker(backend, tenant, worker)))
         stack.push_async_callback(cancel_tasks, *running)
         yield await stack.enter_async_context(
-            start_gateway(backend, store, signal, settings, model, traces)
+            start_gateway(
+                backend=backend,
+                store=store,
+                signal=signal,
+                settings=settings,
+                model=model,
+                traces=traces,
+            )
         )
 
 
@@ -331,11 +364,20 @@ def build_worker(
         name="w1",
         sessions=sessions,
         blueprints=kinds,
-        contexts=CallContextBuilder(sessions, kinds, backend.blobs, library, gathering, named),
+        contexts=CallContextBuilder(
+            sessions=sessions,
+            blueprints=kinds,
+            blobs=backend.blobs,
+            library=library,
+            prompt_inputs=gathering,
+            default_model=named,
+        ),
         tokens=backend.tokens,
         model=model,
         heartbeat=AttemptHeartbeat(sessions, backend.tokens, 10.0),
-        outcomes=OutcomeRecorder(sessions, backend.blobs, prices, lambda: 0.0),
+        outcomes=OutcomeRecorder(
+            sessions=sessions, blobs=backend.blobs, prices=prices, jitter=lambda: 0.0
+        ),
         tracing=NO_TRACING,
         ack_wait=30.0,
     )

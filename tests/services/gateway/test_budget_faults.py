@@ -44,7 +44,7 @@ async def serve_budgeted_blueprint(
 
 
 @pytest.mark.parametrize("tokens", ["0", "-1", "1.5", "many", "null", ".inf"])
-async def test_a_budget_that_is_none_is_refused_by_its_line(
+async def test_invalid_budget_is_refused_with_its_line(
     idle: RunningGateway, tmp_path: Path, tokens: str
 ) -> None:
     async with serve_budgeted_blueprint(idle, tmp_path / "library", tokens) as stand:
@@ -55,7 +55,7 @@ async def test_a_budget_that_is_none_is_refused_by_its_line(
         assert await stand.count_stored_events() == 0
 
 
-async def test_a_budget_below_what_must_be_said_is_refused_with_how_much_that_is(
+async def test_budget_below_the_required_layers_is_refused_with_the_minimum(
     idle: RunningGateway, tmp_path: Path
 ) -> None:
     async with serve_budgeted_blueprint(idle, tmp_path / "library", "5") as stand:
@@ -65,7 +65,7 @@ async def test_a_budget_below_what_must_be_said_is_refused_with_how_much_that_is
         assert await stand.count_stored_events() == 0
 
 
-async def test_a_turn_that_no_budget_holds_fails_and_says_so_and_no_model_is_asked(
+async def test_turn_over_budget_fails_without_a_model_request(
     stand: RunningGateway, tmp_path: Path
 ) -> None:
     async with serve_budgeted_blueprint(stand, tmp_path / "library", "40") as small:

@@ -9,7 +9,7 @@ import pytest
 from tests.services.gateway.gateway_service import RunningGateway
 
 
-async def test_an_open_turn_is_cancelled_and_the_next_one_released(idle: RunningGateway) -> None:
+async def test_cancelling_the_open_turn_opens_the_queued_one(idle: RunningGateway) -> None:
     session = await idle.open_session()
     await idle.submit_turn(session, "one")
     await idle.submit_turn(session, "two")
@@ -24,7 +24,7 @@ async def test_an_open_turn_is_cancelled_and_the_next_one_released(idle: Running
     ]
 
 
-async def test_a_waiting_turn_is_cancelled_by_its_number(idle: RunningGateway) -> None:
+async def test_queued_turn_is_cancelled_by_its_number(idle: RunningGateway) -> None:
     session = await idle.open_session()
     await idle.submit_turn(session, "one")
     await idle.submit_turn(session, "two")
@@ -33,7 +33,7 @@ async def test_a_waiting_turn_is_cancelled_by_its_number(idle: RunningGateway) -
     assert (await idle.fetch_json(f"/v1/sessions/{session}"))["waiting"] == []
 
 
-async def test_cancelling_ends_the_call_that_is_under_way(stand: RunningGateway) -> None:
+async def test_cancelling_ends_the_running_call(stand: RunningGateway) -> None:
     session = await stand.open_session()
     token_sent, never = asyncio.Event(), asyncio.Event()
     stand.model.scripts.append(["Half", token_sent.set, never])
@@ -50,7 +50,7 @@ async def test_cancelling_ends_the_call_that_is_under_way(stand: RunningGateway)
     assert stand.model.closed_count == 2
 
 
-async def test_closing_cancels_what_is_open_and_keeps_everything_readable(
+async def test_closing_cancels_the_open_turn_and_keeps_the_history_readable(
     idle: RunningGateway,
 ) -> None:
     session = await idle.open_session()
@@ -88,7 +88,9 @@ async def test_a_redacted_reply_is_shown_as_its_replacement(
     assert before["turns"][0]["reply"] == reply, "readers do not get the text at any sequence"
 
 
-async def test_an_excluded_turn_leaves_the_window_and_comes_back(stand: RunningGateway) -> None:
+async def test_excluded_turn_leaves_the_window_until_it_is_included_again(
+    stand: RunningGateway,
+) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "one", "first")
     await stand.submit_and_answer(session, "two", "second")
@@ -132,7 +134,7 @@ REFUSED: list[tuple[str, str, object, int, str]] = [
 ]
 
 
-async def test_a_command_that_makes_no_sense_is_refused_and_changes_nothing(
+async def test_invalid_command_is_refused_and_changes_nothing(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
@@ -149,7 +151,7 @@ async def test_a_command_that_makes_no_sense_is_refused_and_changes_nothing(
     assert (await stand.fetch_json(f"/v1/sessions/{session}"))["turns"] == before
 
 
-async def test_a_reply_is_redacted_once(stand: RunningGateway) -> None:
+async def test_redacting_a_reply_twice_is_a_conflict(stand: RunningGateway) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Hi", "Hello.")
     url = f"/v1/sessions/{session}/redactions"
@@ -158,7 +160,7 @@ async def test_a_reply_is_redacted_once(stand: RunningGateway) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "already-redacted")
 
 
-async def test_a_turn_in_flight_has_no_reply_to_redact(idle: RunningGateway) -> None:
+async def test_redacting_an_open_turn_is_a_conflict(idle: RunningGateway) -> None:
     session = await idle.open_session()
     await idle.submit_turn(session)
     form = {"turn": 1, "reason": "r"}
@@ -166,7 +168,7 @@ async def test_a_turn_in_flight_has_no_reply_to_redact(idle: RunningGateway) -> 
     assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
 
 
-async def test_another_tenants_session_is_unknown(idle: RunningGateway) -> None:
+async def test_session_of_another_tenant_returns_404(idle: RunningGateway) -> None:
     session = await idle.open_session()
     async with idle.start_another_gateway(tenant=f"{idle.tenant}-other") as other:
         answer = await other.http.get(f"/v1/sessions/{session}")

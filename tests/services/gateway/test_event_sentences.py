@@ -54,7 +54,7 @@ def page_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(NODE is None, reason="no `node` on PATH")
-def test_the_page_describes_every_event_as_the_command_line_does(page_folder: Path) -> None:
+def test_web_page_and_command_line_describe_every_event_alike(page_folder: Path) -> None:
     assert NODE
     samples = list_sentences()
     done = subprocess.run(
@@ -71,13 +71,13 @@ def test_the_page_describes_every_event_as_the_command_line_does(page_folder: Pa
     assert json.loads(done.stdout) == expected
 
 
-def test_the_catalogue_of_the_page_is_fresh() -> None:
+def test_event_catalogue_of_the_web_page_is_up_to_date() -> None:
     generator = runpy.run_path(str(GENERATOR))
     written = (STATIC / "events" / "event_catalogue.js").read_text()
     assert generator["build_catalogue"]() == written, "it is stale: run `make docs`"
 
 
-def test_every_event_has_a_template_and_every_family_is_that_of_its_class() -> None:
+def test_every_event_has_a_template_and_the_family_of_its_class() -> None:
     assert set(EVENT_TEMPLATES) == set(EVENT_NAMES)
     families = {format_event_name(kind.type): kind.leaf for kind in EVENT_TYPES.values()}
     assert {name: EVENT_FAMILIES[name] for name in families} == {
@@ -88,7 +88,7 @@ def test_every_event_has_a_template_and_every_family_is_that_of_its_class() -> N
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES.values(), ids=lambda kind: kind.type)
-def test_templates_name_fields_of_their_event(kind: type[KnownEvent]) -> None:
+def test_templates_reference_only_fields_of_their_event(kind: type[KnownEvent]) -> None:
     template = parse_template(EVENT_TEMPLATES[format_event_name(kind.type)])
     items = [item for each in template for item in (each if isinstance(each, tuple) else (each,))]
     named = {item.path.split(".")[0] for item in items if isinstance(item, Placeholder)}

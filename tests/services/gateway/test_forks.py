@@ -46,7 +46,7 @@ async def fetch_prompt(
     return prompt["messages"], prompt["digest"]
 
 
-async def test_the_next_prompt_of_a_fork_is_that_of_its_origin_byte_for_byte(
+async def test_next_prompt_of_a_fork_equals_that_of_its_origin(
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
@@ -57,7 +57,7 @@ async def test_the_next_prompt_of_a_fork_is_that_of_its_origin_byte_for_byte(
     assert await fetch_prompt(stand, fork, 5) == await fetch_prompt(stand, session, 5)
 
 
-async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
+async def test_fork_at_an_earlier_sequence_excludes_later_events(
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
@@ -81,7 +81,9 @@ async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
     assert "File four" not in words
 
 
-async def test_an_origin_is_not_touched_and_both_records_hold(stand: RunningGateway) -> None:
+async def test_forking_leaves_the_origin_unchanged_and_both_sessions_verify(
+    stand: RunningGateway,
+) -> None:
     session = await run_session(stand)
     before = await stand.parts.command_handler.load_events(stand.tenant, session)
     fork = (await fork_session(stand, session, at=len(before)))["session"]
@@ -90,7 +92,7 @@ async def test_an_origin_is_not_touched_and_both_records_hold(stand: RunningGate
         assert (await stand.fetch_json(f"/v1/sessions/{each}/verify"))["verified"]
 
 
-async def test_a_fork_of_a_fork_is_one_too(stand: RunningGateway) -> None:
+async def test_fork_of_a_fork_has_the_prompts_of_the_first_origin(stand: RunningGateway) -> None:
     session = await run_session(stand)
     at = await fetch_sequence(stand, session)
     first = (await fork_session(stand, session, at=at, session="first"))["session"]
@@ -104,7 +106,7 @@ async def test_a_fork_of_a_fork_is_one_too(stand: RunningGateway) -> None:
     assert opened.drawn == session, "variants would be drawn anew"
 
 
-async def test_a_fork_says_where_it_comes_from_and_is_found_by_that(stand: RunningGateway) -> None:
+async def test_fork_records_its_origin_and_is_listed_by_it(stand: RunningGateway) -> None:
     session = await run_session(stand)
     at = await fetch_sequence(stand, session)
     fork = await fork_session(stand, session, at=at, session="elsewhere")
@@ -118,7 +120,7 @@ async def test_a_fork_says_where_it_comes_from_and_is_found_by_that(stand: Runni
     assert (await stand.fetch_json("/v1/sessions", origin="elsewhere"))["sessions"] == []
 
 
-async def test_every_event_of_a_fork_says_what_it_is_a_copy_of(stand: RunningGateway) -> None:
+async def test_every_event_of_a_fork_references_its_original(stand: RunningGateway) -> None:
     session = await run_session(stand)
     at = await fetch_sequence(stand, session)
     await fork_session(stand, session, at=at, session="copy")
@@ -131,7 +133,7 @@ async def test_every_event_of_a_fork_says_what_it_is_a_copy_of(stand: RunningGat
         assert copy.envelope.time == event.envelope.time
 
 
-async def test_what_a_fork_has_from_its_origin_is_not_paid_for_twice(stand: RunningGateway) -> None:
+async def test_copied_calls_of_a_fork_are_not_counted_in_its_cost(stand: RunningGateway) -> None:
     session = await run_session(stand)
     at = await fetch_sequence(stand, session)
     await fork_session(stand, session, at=at, session="copy")
@@ -143,7 +145,7 @@ async def test_what_a_fork_has_from_its_origin_is_not_paid_for_twice(stand: Runn
     assert len((await stand.fetch_json("/v1/sessions/copy/calls"))["calls"]) == len(calls)
 
 
-async def test_the_same_fork_under_the_same_key_is_one_fork(stand: RunningGateway) -> None:
+async def test_forking_twice_with_one_key_creates_one_fork(stand: RunningGateway) -> None:
     session = await run_session(stand)
     at = await fetch_sequence(stand, session)
     path, key = f"/v1/sessions/{session}/fork", {"Idempotency-Key": "k-1"}
@@ -154,7 +156,7 @@ async def test_the_same_fork_under_the_same_key_is_one_fork(stand: RunningGatewa
     assert (other.status_code, other.json()["code"]) == (409, "key-reused")
 
 
-async def test_a_place_where_a_turn_is_open_is_refused_with_the_turn(idle: RunningGateway) -> None:
+async def test_forking_at_an_open_turn_is_refused_and_names_the_turn(idle: RunningGateway) -> None:
     session = await idle.open_session()
     await idle.submit_turn(session)
     answer = await idle.http.post(f"/v1/sessions/{session}/fork", json={"at": 2})
@@ -163,7 +165,7 @@ async def test_a_place_where_a_turn_is_open_is_refused_with_the_turn(idle: Runni
     assert (await fork_session(idle, session, at=1))["sequence"] == 1
 
 
-async def test_a_closed_session_is_forked_before_it_closed(idle: RunningGateway) -> None:
+async def test_closed_session_can_be_forked_only_before_its_close(idle: RunningGateway) -> None:
     session = await idle.open_session()
     await idle.http.post(f"/v1/sessions/{session}/close")
     answer = await idle.http.post(f"/v1/sessions/{session}/fork", json={"at": 2})
@@ -172,7 +174,7 @@ async def test_a_closed_session_is_forked_before_it_closed(idle: RunningGateway)
     assert not (await idle.fetch_json(f"/v1/sessions/{fork}"))["closed"]
 
 
-async def test_an_id_that_is_taken_is_refused(idle: RunningGateway) -> None:
+async def test_existing_session_id_is_refused(idle: RunningGateway) -> None:
     session = await idle.open_session()
     answer = await idle.http.post(
         f"/v1/sessions/{session}/fork", json={"at": 1, "session": session}
@@ -180,7 +182,7 @@ async def test_an_id_that_is_taken_is_refused(idle: RunningGateway) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "session-exists")
 
 
-async def test_a_fork_that_was_left_half_done_takes_nothing_until_it_is_whole(
+async def test_unfinished_fork_refuses_turns_until_it_is_completed(
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
@@ -199,7 +201,7 @@ async def test_a_fork_that_was_left_half_done_takes_nothing_until_it_is_whole(
     assert await fetch_prompt(stand, "half", 5) == await fetch_prompt(stand, session, 5)
 
 
-async def test_no_worker_is_told_of_turns_that_were_copied(stand: RunningGateway) -> None:
+async def test_copied_turns_of_a_fork_are_not_queued_for_workers(stand: RunningGateway) -> None:
     session = await run_session(stand)
     at = await fetch_sequence(stand, session)
     await fork_session(stand, session, at=at, session="copy")

@@ -21,7 +21,7 @@ async def hiding(bare: RunningGateway) -> AsyncIterator[RunningGateway]:
         yield gateway
 
 
-async def test_hidden_blueprints_are_not_listed_and_unknown(
+async def test_hidden_blueprints_are_not_listed_and_return_404(
     bare: RunningGateway, hiding: RunningGateway
 ) -> None:
     shown = {each["blueprint"] for each in (await bare.fetch_json("/v1/blueprints"))["blueprints"]}
@@ -38,7 +38,7 @@ async def test_hidden_blueprints_are_not_listed_and_unknown(
         assert "uderia" not in answer.json()["fix"]
 
 
-async def test_a_route_for_questions_to_a_hidden_blueprint_is_unknown(
+async def test_ask_route_of_a_hidden_blueprint_returns_404(
     bare: RunningGateway, hiding: RunningGateway
 ) -> None:
     unknown = await hiding.http.post("/v1/nothing", json=QUESTION)
@@ -53,7 +53,7 @@ async def test_a_route_for_questions_to_a_hidden_blueprint_is_unknown(
         assert (answer.status_code, answer.json()["code"]) == (404, "no-front-door")
 
 
-async def test_a_session_that_has_a_hidden_blueprint_goes_on(
+async def test_session_of_a_hidden_blueprint_continues(
     bare: RunningGateway, hiding: RunningGateway
 ) -> None:
     session = await bare.open_session("assistant", attributes={"language": "Dutch"})

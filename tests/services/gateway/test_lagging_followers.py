@@ -10,7 +10,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.store.memory_log import MemoryLog
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LaggingFollowerLog(MemoryLog):
     """A log whose followers lack the latest events of a session."""
 
@@ -25,7 +25,7 @@ class LaggingFollowerLog(MemoryLog):
         return await self.find_event(tenant, session, max(1, last.sequence - self.lag), last)
 
 
-async def test_a_sequence_that_only_the_leader_has_is_not_refused(tmp_path: Path) -> None:
+async def test_sequence_known_only_to_the_leader_is_accepted(tmp_path: Path) -> None:
     log = LaggingFollowerLog()
     backend = MemoryBackend(log=log)
     async with start_service(backend, "t", tmp_path) as stand:

@@ -101,12 +101,16 @@ async def test_a_stopped_session_is_listed_and_released_after_a_fix(
     assert (await idle.fetch_json("/v1/quarantine"))["sessions"] == []
     await idle.fetch_json("/v1/sessions", min_sequence=f"{session}:5")
     released = await read_active_rows(idle)
-    folder = LogFolder(idle.backend.log, idle.store, NO_TRACING, idle.tenant)
+    folder = LogFolder(
+        log=idle.backend.log, store=idle.store, tracing=NO_TRACING, tenant=idle.tenant
+    )
     assert await rebuild_rows(folder, lambda _position, _goal: None) is not None
     assert await read_active_rows(idle) == released
 
 
-async def test_only_a_stopped_session_can_be_shown_and_released(idle: RunningGateway) -> None:
+async def test_quarantine_routes_return_404_for_sessions_that_are_not_stopped(
+    idle: RunningGateway,
+) -> None:
     session = await idle.open_session()
     for method, path, code in (
         ("GET", session, "not-stopped"),
@@ -120,7 +124,7 @@ async def test_only_a_stopped_session_can_be_shown_and_released(idle: RunningGat
 
 
 @pytest.mark.slow("commands run against a service of their own")
-async def test_the_terminal_shows_and_releases_stopped_sessions(
+async def test_quarantine_commands_list_show_and_release_stopped_sessions(
     idle: RunningGateway, broken_release: pytest.MonkeyPatch
 ) -> None:
     target = ("--url", idle.address)

@@ -20,7 +20,9 @@ CUE = {"scope": "npc", "ref": "npc.innkeeper", "content": "He nods.", "type": "n
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def nats_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """A separate server, because every projector reads all libraries of its server."""
-    async with await NatsServer.start(NatsConfig(tmp_path_factory.mktemp("segments"))) as server:
+    async with await NatsServer.start(
+        NatsConfig(data_dir=tmp_path_factory.mktemp("segments"))
+    ) as server:
         yield server.url
 
 
@@ -48,7 +50,7 @@ def read_problem(answer: httpx.Response) -> tuple[int, str, str | None]:
     return answer.status_code, problem["code"], problem.get("field")
 
 
-async def test_a_segment_is_added_edited_and_shown_with_all_it_ever_said(
+async def test_segment_is_added_edited_and_shown_with_all_its_versions(
     idle: RunningGateway,
 ) -> None:
     added = await add_segment(idle, **CUE)
@@ -66,7 +68,9 @@ async def test_a_segment_is_added_edited_and_shown_with_all_it_ever_said(
     assert (row["content"], row["version"], row["priority"]) == ("He waves.", 2, "normal")
 
 
-async def test_fields_may_have_the_names_of_a_segment_table(idle: RunningGateway) -> None:
+async def test_segment_fields_accept_the_column_names_of_a_segment_table(
+    idle: RunningGateway,
+) -> None:
     metadata = {"tier": 1, "type": "npc_cue", "priority": "high"}
     row = {"scope": "npc", "ref_id": "npc.innkeeper", "content": "He nods.", "metadata": metadata}
     await add_segment(idle, **row)
@@ -89,7 +93,7 @@ async def test_fields_may_have_the_names_of_a_segment_table(idle: RunningGateway
         assert "twice" in refused.text
 
 
-async def test_the_list_is_filtered_and_read_page_by_page(idle: RunningGateway) -> None:
+async def test_segment_list_is_filtered_and_paged(idle: RunningGateway) -> None:
     for number in range(5):
         await add_segment(idle, scope="core", content=f"Rule {number}.")
     await add_segment(idle, **CUE)
@@ -104,7 +108,7 @@ async def test_the_list_is_filtered_and_read_page_by_page(idle: RunningGateway) 
     assert ([row["id"] for row in page["segments"]], page["next"]) == ([3, 4, 5, 6], None)
 
 
-async def test_a_request_under_a_key_is_carried_out_once_and_answered_alike(
+async def test_segment_request_with_a_key_is_executed_once_with_one_response(
     idle: RunningGateway,
 ) -> None:
     key = {"Idempotency-Key": "k"}
@@ -117,7 +121,7 @@ async def test_a_request_under_a_key_is_carried_out_once_and_answered_alike(
     assert read_problem(other) == (409, "key-reused", "Idempotency-Key")
 
 
-async def test_an_import_is_whole_or_not_at_all_and_once_is_enough(idle: RunningGateway) -> None:
+async def test_segment_import_is_atomic_and_idempotent(idle: RunningGateway) -> None:
     rows = [CUE, {"scope": "core", "content": "Be kind.", "id": 40}]
     answer = await idle.http.post("/v1/segments/import", json={"segments": rows})
     assert answer.json() == {"added": [40, 41], "edited": [], "rows": 2, "sequence": 1}
@@ -131,7 +135,7 @@ async def test_an_import_is_whole_or_not_at_all_and_once_is_enough(idle: Running
     assert [row["id"] for row in await list_segments(idle, 1)] == [40, 41]
 
 
-async def test_an_import_may_be_larger_than_other_bodies_but_not_without_end(
+async def test_segment_import_has_a_larger_but_finite_size_limit(
     idle: RunningGateway,
 ) -> None:
     rows = [{"scope": "core", "content": f"{number} {'x' * 900}"} for number in range(1_200)]
@@ -170,7 +174,7 @@ async def test_an_import_may_be_larger_than_other_bodies_but_not_without_end(
     ],
 )
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_is_wrong_with_a_segment_is_named_and_nothing_is_stored(
+async def test_invalid_segment_is_refused_with_its_field_and_not_stored(
     bare: RunningGateway, form: dict[str, object], problem: tuple[int, str, str]
 ) -> None:
     assert read_problem(await bare.http.post("/v1/segments", json=form)) == problem
@@ -192,14 +196,14 @@ async def test_what_is_wrong_with_a_segment_is_named_and_nothing_is_stored(
     ],
 )
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_is_not_there_or_cannot_be_asked_is_named(
+async def test_missing_segment_or_invalid_query_is_refused_with_its_field(
     bare: RunningGateway, method: str, path: str, problem: tuple[int, str, str]
 ) -> None:
     body = {"json": {"content": "x"}} if method == "PATCH" else {}
     assert read_problem(await bare.http.request(method, path, **body)) == problem  # type: ignore[arg-type]
 
 
-async def test_two_gateways_that_edit_at_once_lose_nothing(idle: RunningGateway) -> None:
+async def test_concurrent_edits_through_two_gateways_are_all_recorded(idle: RunningGateway) -> None:
     async with idle.start_another_gateway() as other:
         await add_segment(idle, **CUE)
         edits = (
@@ -216,7 +220,7 @@ async def test_two_gateways_that_edit_at_once_lose_nothing(idle: RunningGateway)
     assert len(contents) == 21
 
 
-async def test_of_two_who_edit_what_both_have_seen_one_is_told(idle: RunningGateway) -> None:
+async def test_one_of_two_edits_of_the_same_version_is_a_conflict(idle: RunningGateway) -> None:
     async with idle.start_another_gateway() as other:
         await add_segment(idle, **CUE)
         answers = await asyncio.gather(
@@ -227,7 +231,7 @@ async def test_of_two_who_edit_what_both_have_seen_one_is_told(idle: RunningGate
     assert read_problem(refused) == (409, "segment-moved", "version")
 
 
-async def test_tenants_do_not_see_each_others_segments(idle: RunningGateway) -> None:
+async def test_segments_of_another_tenant_are_not_visible(idle: RunningGateway) -> None:
     await add_segment(idle, **CUE)
     async with idle.start_another_gateway(tenant=f"{idle.tenant}-other") as other:
         assert (await other.http.get("/v1/segments/1")).status_code == 404

@@ -39,7 +39,9 @@ from turnlog.services.platform.telemetry.traces import Tracing
 REFERENCE = Path(__file__).parents[3] / "docs/reference/openapi.json"
 
 
-async def test_blueprints_are_listed_with_what_they_take(idle: RunningGateway) -> None:
+async def test_blueprints_are_listed_with_their_attribute_and_input_schemas(
+    idle: RunningGateway,
+) -> None:
     listed = await idle.fetch_json("/v1/blueprints")
     names = [each["blueprint"] for each in listed["blueprints"]]
     assert {"assistant", "clerk"} <= set(names)
@@ -56,7 +58,7 @@ async def test_blueprints_are_listed_with_what_they_take(idle: RunningGateway) -
     assert set(clerk["inputs"]["properties"]) == {"urgency", "tags"}
 
 
-async def test_an_unknown_blueprint_is_refused_with_the_nearest_one(idle: RunningGateway) -> None:
+async def test_unknown_blueprint_returns_404_with_the_nearest_name(idle: RunningGateway) -> None:
     answer = await idle.http.get("/v1/blueprints/clark")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-blueprint")
     assert answer.json()["fix"] == "write `clerk`"
@@ -64,7 +66,7 @@ async def test_an_unknown_blueprint_is_refused_with_the_nearest_one(idle: Runnin
         assert (await idle.http.get(f"/v1/blueprints/{name}")).status_code in {404, 422}, name
 
 
-async def test_a_faulty_blueprint_is_listed_apart_and_opens_no_session(
+async def test_faulty_blueprint_is_listed_as_faulty_and_opens_no_session(
     idle: RunningGateway, tmp_path: Path
 ) -> None:
     faulty = tmp_path / "library" / "broken" / "blueprint.yaml"
@@ -72,7 +74,11 @@ async def test_a_faulty_blueprint_is_listed_apart_and_opens_no_session(
     faulty.write_text("blueprint: broken\nversion: one\n")
     settings = idle.settings.model_copy(update={"blueprints": (tmp_path / "library",)})
     async with start_gateway(
-        idle.backend, idle.store, idle.projection_signal, settings, idle.model
+        backend=idle.backend,
+        store=idle.store,
+        signal=idle.projection_signal,
+        settings=settings,
+        model=idle.model,
     ) as stand:
         listed = await stand.fetch_json("/v1/blueprints")
         assert [each["blueprint"] for each in listed["faulty"]] == ["broken"]
@@ -83,7 +89,7 @@ async def test_a_faulty_blueprint_is_listed_apart_and_opens_no_session(
 
 
 @pytest.mark.promise("P2")
-async def test_a_gateway_is_ready_and_names_its_durability(idle: RunningGateway) -> None:
+async def test_readyz_reports_a_ready_gateway_with_its_durability(idle: RunningGateway) -> None:
     assert await idle.fetch_json("/healthz") == {"alive": True}
     ready = await idle.fetch_json("/readyz")
     assert (ready["ready"], ready["durability"], ready["checked"]) == (True, "fsync-acked", True)
@@ -107,11 +113,11 @@ class SilentLog(MemoryLog):
         raise Unavailable("nats", "no responders")
 
 
-async def test_a_gateway_without_its_log_is_alive_and_not_ready(
+async def test_gateway_without_its_log_is_alive_but_not_ready(
     tmp_path: Path, fresh_tenant: str
 ) -> None:
     async with start_service(
-        MemoryBackend(SilentLog()), fresh_tenant, tmp_path, working=False
+        MemoryBackend(log=SilentLog()), fresh_tenant, tmp_path, working=False
     ) as stand:
         assert await stand.fetch_json("/healthz") == {"alive": True}
         answer = await stand.http.get("/readyz")
@@ -123,7 +129,7 @@ async def test_a_gateway_without_its_log_is_alive_and_not_ready(
         assert int(refused.headers["Retry-After"]) >= 1
 
 
-async def test_a_gateway_without_its_database_takes_turns_and_is_not_ready(
+async def test_gateway_without_its_database_accepts_turns_but_is_not_ready(
     backend: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'nowhere' / 'rows.db'}")
@@ -143,7 +149,7 @@ async def test_a_gateway_without_its_database_takes_turns_and_is_not_ready(
             assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
 
 
-async def test_rows_that_do_not_come_in_time_are_answered_504(
+async def test_read_models_that_stay_behind_return_504(
     backend: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> None:
     async with start_service(backend, fresh_tenant, tmp_path, working=False) as stand:
@@ -162,7 +168,7 @@ async def test_rows_that_do_not_come_in_time_are_answered_504(
         await empty.close()
 
 
-async def test_a_request_within_a_trace_leaves_it_in_the_events(idle: RunningGateway) -> None:
+async def test_trace_context_of_a_request_is_recorded_in_its_events(idle: RunningGateway) -> None:
     parent = f"00-{'a' * 32}-{'b' * 16}-01"
     form = {"blueprint": "assistant"}
     headers = {"traceparent": parent}
@@ -176,7 +182,7 @@ async def test_a_request_within_a_trace_leaves_it_in_the_events(idle: RunningGat
         assert answer.status_code == 201, garbage
 
 
-async def test_every_request_is_a_span_named_by_its_route_and_events_hang_below_it(
+async def test_request_span_has_its_route_as_name_and_is_the_parent_of_events(
     backend: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> None:
     spans, provider = InMemorySpanExporter(), TracerProvider()
@@ -198,7 +204,7 @@ async def test_every_request_is_a_span_named_by_its_route_and_events_hang_below_
     assert (last.envelope.traceparent or "").startswith(within)
 
 
-async def test_unknown_routes_and_methods_are_answered_like_everything_else(
+async def test_unknown_routes_and_methods_return_problem_documents(
     idle: RunningGateway,
 ) -> None:
     for path in ("/v2", "/v1", "/v1/session", "/v1/sessions/", "/docs", "/redoc"):
@@ -210,7 +216,7 @@ async def test_unknown_routes_and_methods_are_answered_like_everything_else(
     assert answer.headers["Allow"] == "GET"
 
 
-async def test_the_gateway_describes_itself_as_the_reference_says(idle: RunningGateway) -> None:
+async def test_served_openapi_document_equals_the_published_reference(idle: RunningGateway) -> None:
     served = (await idle.http.get("/openapi.json")).json()
     assert served == json.loads(REFERENCE.read_text()), "run `make docs`"
     problems = {
@@ -224,14 +230,14 @@ async def test_the_gateway_describes_itself_as_the_reference_says(idle: RunningG
 
 
 @pytest.mark.parametrize("http", ["8700", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", ""])
-async def test_a_place_to_listen_that_is_none_is_refused(idle: RunningGateway, http: str) -> None:
+async def test_invalid_listening_address_is_refused(idle: RunningGateway, http: str) -> None:
     desk = replace(idle.dependencies, settings=idle.settings.model_copy(update={"http": http}))
     with pytest.raises(Refused, match="bad-setting"):
         async with serve_app(desk):
             pass
 
 
-async def test_a_port_that_is_taken_is_refused_with_the_way_out(idle: RunningGateway) -> None:
+async def test_port_in_use_is_refused_with_a_fix(idle: RunningGateway) -> None:
     taken = idle.address.removeprefix("http://")
     desk = replace(idle.dependencies, settings=idle.settings.model_copy(update={"http": taken}))
     with pytest.raises(Refused) as refused:
@@ -241,7 +247,7 @@ async def test_a_port_that_is_taken_is_refused_with_the_way_out(idle: RunningGat
     assert "another port" in refused.value.fix
 
 
-async def test_the_first_request_does_not_wait_until_routes_are_built() -> None:
+async def test_first_request_does_not_build_the_routes() -> None:
     app, called = create_routed_app(), set[str]()
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:

@@ -7,7 +7,9 @@ import pytest
 from tests.services.gateway.gateway_service import RunningGateway
 
 
-async def test_a_session_opens_by_a_blueprint_and_says_how_it_stands(stand: RunningGateway) -> None:
+async def test_opening_a_session_returns_its_digest_and_initial_state(
+    stand: RunningGateway,
+) -> None:
     form = {"blueprint": "clerk", "attributes": {"desk": "d-7"}, "session": "mine"}
     answer = await stand.http.post("/v1/sessions", json=form)
     assert answer.status_code == 201
@@ -26,11 +28,13 @@ async def test_a_session_opens_by_a_blueprint_and_says_how_it_stands(stand: Runn
     assert (session_view["turns"], session_view["open"], session_view["waiting"]) == (0, None, [])
 
 
-async def test_without_an_id_every_session_gets_one_of_its_own(stand: RunningGateway) -> None:
+async def test_session_opened_without_an_id_gets_a_unique_id(stand: RunningGateway) -> None:
     assert len({await stand.open_session() for _ in range(3)}) == 3
 
 
-async def test_a_profile_is_taken_by_name_and_an_unknown_one_refused(stand: RunningGateway) -> None:
+async def test_session_opens_with_a_named_profile_and_an_unknown_one_is_refused(
+    stand: RunningGateway,
+) -> None:
     session = await stand.open_session(profile="terse")
     assert (await stand.fetch_json(f"/v1/sessions/{session}"))["profile"] == "terse"
     form = {"blueprint": "clerk", "attributes": {"desk": "d"}, "profile": "ters"}
@@ -39,7 +43,7 @@ async def test_a_profile_is_taken_by_name_and_an_unknown_one_refused(stand: Runn
     assert (answer.json()["field"], answer.json()["fix"]) == ("profile", "write `terse`")
 
 
-async def test_a_profile_asked_for_at_opening_comes_before_the_start_phases_own(
+async def test_requested_profile_overrides_the_profile_of_the_start_phase(
     idle: RunningGateway,
 ) -> None:
     plain = await idle.open_session("uderia")
@@ -51,7 +55,7 @@ async def test_a_profile_asked_for_at_opening_comes_before_the_start_phases_own(
     ]
 
 
-async def test_a_profile_asked_for_at_opening_gives_way_to_that_of_a_later_phase(
+async def test_profile_of_a_later_phase_overrides_the_requested_profile(
     idle: RunningGateway,
 ) -> None:
     session = await idle.open_session("uderia", profile="llm_only")
@@ -64,7 +68,7 @@ async def test_a_profile_asked_for_at_opening_gives_way_to_that_of_a_later_phase
     assert profiles == ["llm_only", "tool_enabled"]
 
 
-async def test_an_id_that_is_taken_is_refused(stand: RunningGateway) -> None:
+async def test_existing_session_id_is_refused(stand: RunningGateway) -> None:
     await stand.open_session(session="mine")
     form = {"blueprint": "clerk", "attributes": {"desk": "d"}, "session": "mine"}
     answer = await stand.http.post("/v1/sessions", json=form)
@@ -72,7 +76,7 @@ async def test_an_id_that_is_taken_is_refused(stand: RunningGateway) -> None:
     assert answer.json()["code"] == "session-exists"
 
 
-async def test_an_open_turn_and_those_that_wait_are_shown(idle: RunningGateway) -> None:
+async def test_session_view_shows_the_open_turn_and_the_queued_ones(idle: RunningGateway) -> None:
     session = await idle.open_session()
     for text in "abc":
         await idle.submit_turn(session, text)
@@ -103,7 +107,9 @@ async def test_sessions_are_listed_newest_first_in_pages(stand: RunningGateway) 
         {"redacted": "true"},
     ],
 )
-async def test_a_list_is_filtered(stand: RunningGateway, query: dict[str, str]) -> None:
+async def test_session_list_applies_each_filter(
+    stand: RunningGateway, query: dict[str, str]
+) -> None:
     await stand.open_session("assistant")
     await stand.open_session()
     session = await stand.open_session(attributes={"desk": "d-2"})
@@ -117,7 +123,7 @@ async def test_a_list_is_filtered(stand: RunningGateway, query: dict[str, str]) 
     assert found["sessions"][0]["title"] == "File the INVOICE, please"
 
 
-async def test_a_list_is_filtered_by_when_something_last_happened(stand: RunningGateway) -> None:
+async def test_session_list_is_filtered_by_last_activity(stand: RunningGateway) -> None:
     session = await stand.open_session()
     listed = await stand.fetch_json("/v1/sessions", min_sequence=f"{session}:1")
     at = listed["sessions"][0]["last_at"]
@@ -146,12 +152,12 @@ REFUSED = [
 ]
 
 
-async def test_a_list_refuses_what_it_cannot_be_asked(idle: RunningGateway) -> None:
+async def test_session_list_refuses_invalid_queries_with_their_field(idle: RunningGateway) -> None:
     for query, field in REFUSED:
         answer = await idle.http.get(f"/v1/sessions?{query}")
         assert (answer.status_code, answer.json()["field"]) == (422, field), query
 
 
-async def test_a_list_waits_for_no_session_that_nobody_opened(idle: RunningGateway) -> None:
+async def test_session_list_does_not_wait_for_a_missing_session(idle: RunningGateway) -> None:
     answer = await idle.http.get("/v1/sessions?min_sequence=nobody:7")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-session")

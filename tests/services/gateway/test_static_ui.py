@@ -25,7 +25,7 @@ async def http(fresh_tenant: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncCl
         yield stand.http
 
 
-async def test_a_browser_may_load_only_what_comes_from_here(http: httpx.AsyncClient) -> None:
+async def test_content_security_policy_allows_only_own_files(http: httpx.AsyncClient) -> None:
     for path in ("/", *(f"/page/{name}" for name in FILES)):
         answer = await http.get(path)
         assert answer.status_code == 200, path
@@ -33,13 +33,13 @@ async def test_a_browser_may_load_only_what_comes_from_here(http: httpx.AsyncCli
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_a_file_that_has_not_changed_is_not_sent_again(http: httpx.AsyncClient) -> None:
+async def test_unchanged_file_returns_304(http: httpx.AsyncClient) -> None:
     first = await http.get("/page/app/router.js")
     again = await http.get("/page/app/router.js", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_no_other_file_can_be_had(http: httpx.AsyncClient) -> None:
+async def test_other_paths_return_404(http: httpx.AsyncClient) -> None:
     for path in (
         "none.js",
         "..%2Fstatic_ui.py",
@@ -55,7 +55,7 @@ async def test_no_other_file_can_be_had(http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_that_is_named_is_there_and_nothing_is_fetched_from_elsewhere(name: str) -> None:
+def test_every_referenced_file_exists_and_no_external_url_is_used(name: str) -> None:
     text = FILES[name].replace("http://www.w3.org/2000/svg", "")
     links = set(re.findall(r"/page/([\w./-]+)", text))
     imports = re.findall(r'^import .* from "([^"]+)"', text, re.MULTILINE)
@@ -65,7 +65,7 @@ def test_every_file_that_is_named_is_there_and_nothing_is_fetched_from_elsewhere
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_no_script_reads_text_as_markup(name: str) -> None:
+def test_scripts_do_not_parse_text_as_html(name: str) -> None:
     forbidden = (
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b|Function\("
     )

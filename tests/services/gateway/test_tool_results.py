@@ -36,7 +36,7 @@ async def read_turn_rest(*events: KnownEvent) -> list[KnownEvent]:
     return [each.event async for each in iterate_turn_rest(log, context)]  # type: ignore[misc]
 
 
-async def test_a_cancelled_turn_of_the_queue_does_not_hide_a_later_tool_result() -> None:
+async def test_cancelled_queued_turn_does_not_hide_a_later_tool_result() -> None:
     other = (
         TurnQueued(turn=2, text=PlainText(text="And?")),
         TurnCancelled(turn=2, reason="cancelled"),
@@ -45,6 +45,6 @@ async def test_a_cancelled_turn_of_the_queue_does_not_hide_a_later_tool_result()
     assert RETURNED in read
 
 
-async def test_no_more_is_read_than_the_batch_in_which_the_turn_ended() -> None:
+async def test_reading_stops_after_the_batch_in_which_the_turn_ended() -> None:
     read = await read_turn_rest(CALLED, RETURNED, COMPLETED, *[SHOWN] * 2 * EVENT_BATCH_SIZE)
     assert len(read) == EVENT_BATCH_SIZE

@@ -43,7 +43,7 @@ async def test_a_turn_is_accepted_once_it_is_on_the_log(idle: RunningGateway) ->
     )
 
 
-async def test_who_waits_gets_the_reply(stand: RunningGateway) -> None:
+async def test_submit_with_wait_returns_the_reply(stand: RunningGateway) -> None:
     session = await stand.open_session()
     stand.model.scripts.append(["Filed ", "and done."])
     url = f"/v1/sessions/{session}/turns?wait=30"
@@ -57,7 +57,7 @@ async def test_who_waits_gets_the_reply(stand: RunningGateway) -> None:
     assert answer.headers["ETag"] == f'"{head}"'
 
 
-async def test_who_waits_hears_of_a_failure(stand: RunningGateway) -> None:
+async def test_submit_with_wait_returns_a_failure(stand: RunningGateway) -> None:
     session = await stand.open_session()
     stand.model.scripts.append([ModelFailure("unauthorised", "HTTP 401")])
     url = f"/v1/sessions/{session}/turns?wait=30"
@@ -65,14 +65,14 @@ async def test_who_waits_hears_of_a_failure(stand: RunningGateway) -> None:
     assert (turn["status"], turn["reply"], turn["reason"]) == ("failed", None, "unauthorised")
 
 
-async def test_who_waits_in_vain_is_told_that_the_turn_is_accepted(idle: RunningGateway) -> None:
+async def test_submit_with_wait_returns_202_after_its_timeout(idle: RunningGateway) -> None:
     session = await idle.open_session()
     answer = await idle.http.post(f"/v1/sessions/{session}/turns?wait=0.05", json={"text": "Hi"})
     assert answer.status_code == 202
     assert answer.json()["turn"] == 1
 
 
-async def test_who_waits_is_answered_when_the_gateway_ends(idle: RunningGateway) -> None:
+async def test_submit_with_wait_returns_202_when_the_gateway_stops(idle: RunningGateway) -> None:
     session = await idle.open_session()
     async with asyncio.TaskGroup() as tasks:
         async with idle.start_another_gateway() as ending:
@@ -85,7 +85,7 @@ async def test_who_waits_is_answered_when_the_gateway_ends(idle: RunningGateway)
     assert answer.status_code == 202
 
 
-@dataclass
+@dataclass(kw_only=True)
 class WatchedLog(MemoryLog):
     """A log that signals when a watch begins and ends."""
 
@@ -105,9 +105,11 @@ class WatchedLog(MemoryLog):
             self.ended.set()
 
 
-async def test_nobody_is_waited_for_who_has_gone(fresh_tenant: str, tmp_path: Path) -> None:
+async def test_wait_ends_when_its_client_disconnects(fresh_tenant: str, tmp_path: Path) -> None:
     log = WatchedLog()
-    async with start_service(MemoryBackend(log), fresh_tenant, tmp_path, working=False) as stand:
+    async with start_service(
+        MemoryBackend(log=log), fresh_tenant, tmp_path, working=False
+    ) as stand:
         session = await stand.open_session()
         body = b'{"text":"Hi"}'
         async with open_raw_connection(stand.address) as line:
@@ -119,7 +121,7 @@ async def test_nobody_is_waited_for_who_has_gone(fresh_tenant: str, tmp_path: Pa
         await asyncio.wait_for(log.ended.wait(), 30)
 
 
-async def test_a_turn_can_be_watched_in_the_answer_to_its_submit(stand: RunningGateway) -> None:
+async def test_submit_response_can_be_an_event_stream(stand: RunningGateway) -> None:
     session = await stand.open_session()
     stand.model.scripts.append(["Filed ", "and done."])
     url = f"/v1/sessions/{session}/turns"
@@ -132,7 +134,7 @@ async def test_a_turn_can_be_watched_in_the_answer_to_its_submit(stand: RunningG
     assert "event: token" in events
 
 
-async def test_a_closed_session_takes_no_more_turns(idle: RunningGateway) -> None:
+async def test_closed_session_refuses_turns(idle: RunningGateway) -> None:
     session = await idle.open_session()
     await idle.http.post(f"/v1/sessions/{session}/close")
     answer = await idle.http.post(f"/v1/sessions/{session}/turns", json={"text": "Hi"})
@@ -150,14 +152,18 @@ async def submit_concurrently(stand: RunningGateway, session: str) -> Counter[in
     return Counter(each.result().status_code for each in submits)
 
 
-async def test_of_fifty_submits_at_once_all_but_one_are_refused(idle: RunningGateway) -> None:
+async def test_rejecting_session_accepts_one_of_fifty_concurrent_submits(
+    idle: RunningGateway,
+) -> None:
     session = await idle.open_session("rejecting")
     assert await submit_concurrently(idle, session) == {202: 1, 409: MANY - 1}
     session_view = await idle.fetch_json(f"/v1/sessions/{session}")
     assert (session_view["turns"], session_view["sequence"]) == (1, 2)
 
 
-async def test_of_fifty_submits_at_once_all_are_answered_in_turn(stand: RunningGateway) -> None:
+async def test_queueing_session_answers_fifty_concurrent_submits_in_order(
+    stand: RunningGateway,
+) -> None:
     session = await stand.open_session()
     stand.model.scripts.extend([f"reply {number}"] for number in range(1, MANY + 1))
     assert await submit_concurrently(stand, session) == {202: MANY}
@@ -169,7 +175,7 @@ async def test_of_fifty_submits_at_once_all_are_answered_in_turn(stand: RunningG
     assert [turn["reply"] for turn in turns[:-1]] == [f"reply {n}" for n in range(1, MANY + 1)]
 
 
-async def test_of_fifty_submits_at_once_the_last_one_on_the_log_stands(
+async def test_interrupting_session_keeps_the_last_of_fifty_concurrent_submits(
     idle: RunningGateway,
 ) -> None:
     session = await idle.open_session("interrupting")
@@ -179,7 +185,9 @@ async def test_of_fifty_submits_at_once_the_last_one_on_the_log_stands(
     assert {turn["reason"] for turn in turns[:-1]} == {"interrupted"}
 
 
-async def test_fifty_submits_over_two_gateways_keep_one_order(idle: RunningGateway) -> None:
+async def test_fifty_submits_over_two_gateways_get_consecutive_turn_numbers(
+    idle: RunningGateway,
+) -> None:
     session = await idle.open_session()
     url = f"/v1/sessions/{session}/turns"
     async with idle.start_another_gateway() as other, asyncio.TaskGroup() as tasks:
@@ -194,7 +202,7 @@ async def test_fifty_submits_over_two_gateways_keep_one_order(idle: RunningGatew
     assert [event.sequence for event in events] == list(range(1, MANY + 2))
 
 
-async def test_a_full_queue_is_refused_until_there_is_room(idle: RunningGateway) -> None:
+async def test_full_queue_returns_429_until_a_turn_is_cancelled(idle: RunningGateway) -> None:
     session = await idle.open_session("tiny")
     for _ in range(3):
         await idle.submit_turn(session)
@@ -207,7 +215,7 @@ async def test_a_full_queue_is_refused_until_there_is_room(idle: RunningGateway)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0"])
-async def test_a_form_that_is_not_offered_is_refused_before_anything_happens(
+async def test_unsupported_accept_header_is_refused_before_the_turn_is_recorded(
     idle: RunningGateway, accept: str
 ) -> None:
     session = await idle.open_session()

@@ -24,7 +24,7 @@ SEQUENCE_OFFSET = 10
 async def store_snapshots(folder: Path) -> StoredStream:
     """Store three snapshots, stop the server in good order, and return its stream."""
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, StreamOptions()) as client,
     ):
         for session in ("first", "second", "third"):
@@ -33,36 +33,38 @@ async def store_snapshots(folder: Path) -> StoredStream:
 
 
 async def find_fault(folder: Path) -> str | None:
-    async with await NatsServer.start(NatsConfig(folder)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=folder)) as server:
         return await find_snapshot_fault(server.url)
 
 
-async def test_whole_snapshots_have_no_fault(tmp_path: Path) -> None:
+async def test_readable_snapshots_have_no_fault(tmp_path: Path) -> None:
     assert await find_fault(tmp_path) is None
     await store_snapshots(tmp_path)
     assert await find_fault(tmp_path) is None
 
 
 @pytest.mark.parametrize("damaged", [1, 2, 3])
-async def test_any_altered_snapshot_is_found(tmp_path: Path, damaged: int) -> None:
+async def test_altered_snapshot_is_reported(tmp_path: Path, damaged: int) -> None:
     (await store_snapshots(tmp_path)).flip_byte(damaged)
     assert await find_fault(tmp_path) == "1 of 3 are damaged"
 
 
 @pytest.mark.parametrize(("damaged", "lost"), [(1, 3), (2, 2), (3, 1)])
-async def test_snapshots_after_an_altered_length_are_found(
+async def test_snapshots_after_an_altered_length_are_reported(
     tmp_path: Path, damaged: int, lost: int
 ) -> None:
     (await store_snapshots(tmp_path)).flip_byte(damaged, LENGTH_OFFSET)
     assert await find_fault(tmp_path) == f"{lost} of 3 are damaged"
 
 
-async def test_a_server_that_hangs_on_its_snapshots_is_started_without_them(tmp_path: Path) -> None:
+async def test_server_that_hangs_on_its_snapshots_starts_after_they_are_dropped(
+    tmp_path: Path,
+) -> None:
     stored = await store_snapshots(tmp_path)
     # It would count up to a sequence of fifteen digits.
     stored.flip_byte(2, SEQUENCE_OFFSET)
     with capture_logs() as logs:
-        async with await NatsServer.start(NatsConfig(tmp_path), timeout=3) as server:
+        async with await NatsServer.start(NatsConfig(data_dir=tmp_path), timeout=3) as server:
             assert await find_snapshot_fault(server.url) is None
             async with open_client(server.url, StreamOptions()) as client:
                 assert await client.snapshots.get_snapshot("t", "first") is None

@@ -11,20 +11,22 @@ from turnlog.projections.knowledge.knowledge_inputs import EntryInput
 from turnlog.projections.knowledge.search_port import IndexPositions, SearchRequest
 from turnlog.services.knowledge.current_search import CurrentKnowledgeSearch
 
-CASE = EntryInput("late", "Compare the times.", "case", "Late ships")
+CASE = EntryInput(id="late", text="Compare the times.", kind="case", title="Late ships")
 
 
-async def test_the_index_is_asked_for_the_last_change_and_only_where_there_is_any() -> None:
+async def test_search_waits_for_the_last_change_and_refuses_unknown_collections() -> None:
     knowledge = KnowledgeHarness()
     index = FixedSearch([build_found("late", "Compare the times.", 0.9)])
     current = CurrentKnowledgeSearch(knowledge.log, index)
     votes = IndexPositions(votes=5)
-    request = SearchRequest(knowledge.tenant, ("champion",), "late ships", min_positions=votes)
+    request = SearchRequest(
+        tenant=knowledge.tenant, collections=("champion",), text="late ships", min_positions=votes
+    )
     with pytest.raises(Refused) as refusal:
         await current.search(request)
     assert (refusal.value.code, index.requests) == ("unknown-collection", [])
     await knowledge.put_entries("champion", CASE)
-    await knowledge.put_entries("champion", EntryInput("early", "Compare."))
+    await knowledge.put_entries("champion", EntryInput(id="early", text="Compare."))
     assert [hit.entry_id for hit in (await current.search(request)).hits] == ["late"]
     (asked,) = index.requests
     assert asked.min_positions == IndexPositions(knowledge=2, votes=5)

@@ -28,7 +28,7 @@ def change_embedder(index: IndexHarness, letters: LetterEmbedder) -> IndexHarnes
     return IndexHarness(index.store, index.knowledge, CheckedEmbedder("letters", _created=letters))
 
 
-async def test_searches_go_on_with_the_former_embedder_until_the_index_of_the_new_one_is_complete(
+async def test_former_embedder_serves_searches_until_the_new_index_is_complete(
     store: ReadModelStore,
 ) -> None:
     former = await build_index(store)
@@ -39,7 +39,9 @@ async def test_searches_go_on_with_the_former_embedder_until_the_index_of_the_ne
         await letters.is_asked.wait()
         assert await index.search(QUESTION, "cases", "docs") == before
         # What is added meanwhile is found meanwhile.
-        await index.knowledge.put_entries("cases", EntryInput("new", "Ask.", "case", QUESTION))
+        await index.knowledge.put_entries(
+            "cases", EntryInput(id="new", text="Ask.", kind="case", title=QUESTION)
+        )
         assert "new" in await index.find_ids(QUESTION, "cases")
         letters.may_embed.set()
         found = await index.search(QUESTION, "cases", "docs")
@@ -60,7 +62,7 @@ async def test_searches_go_on_with_the_former_embedder_until_the_index_of_the_ne
             assert await connection.scalar(rows) == count, table
 
 
-async def test_a_question_that_the_former_embedder_answered_too_late_is_embedded_by_the_new_one(
+async def test_question_embedded_during_an_index_switch_is_embedded_again(
     store: ReadModelStore,
 ) -> None:
     former = await build_index(store)
@@ -81,7 +83,7 @@ async def test_a_question_that_the_former_embedder_answered_too_late_is_embedded
     assert found.hits[0].confidence > 0.999
 
 
-async def test_two_projectors_fill_the_index_of_a_new_embedder_together(
+async def test_two_projectors_build_the_index_of_a_new_embedder_together(
     store: ReadModelStore,
 ) -> None:
     former = await build_index(store)
@@ -94,12 +96,14 @@ async def test_two_projectors_fill_the_index_of_a_new_embedder_together(
             found = await indexes[0].search(QUESTION, "cases")
         # Both follow the new one.
         for number in range(4):
-            await former.knowledge.put_entries("docs", EntryInput(f"more:{number}", "More tides."))
+            await former.knowledge.put_entries(
+                "docs", EntryInput(id=f"more:{number}", text="More tides.")
+            )
         live = await indexes[1].search("tides", "docs")
     assert {hit.entry_id for hit in live.hits} >= {f"more:{number}" for number in range(4)}
 
 
-async def test_an_index_whose_embedder_is_gone_answers_nothing_until_it_is_built_again(
+async def test_index_of_a_removed_embedder_is_unavailable_until_it_is_rebuilt(
     store: ReadModelStore,
 ) -> None:
     letters = LetterEmbedder()

@@ -26,16 +26,16 @@ from turnlog.projections.store.schema.read_model_tables import (
 from turnlog.projections.store.write.projection_positions import SESSIONS_PROJECTION
 
 CASES = (
-    EntryInput("late-ships", "Call list_ships and compare arrival times.", "case",
-               "Which vessels are late in the harbour?", efficiency=0.9),
-    EntryInput("wheat-price", "Call quote for the grain exchange.", "case",
-               "What does a tonne of wheat cost?", efficiency=0.4),
-    EntryInput("berth-plan", "Call list_berths, then sort by length.", "case",
-               "Which berth has room for a long ship?"),
+    EntryInput(id="late-ships", text="Call list_ships and compare arrival times.", kind="case",
+               title="Which vessels are late in the harbour?", efficiency=0.9),
+    EntryInput(id="wheat-price", text="Call quote for the grain exchange.", kind="case",
+               title="What does a tonne of wheat cost?", efficiency=0.4),
+    EntryInput(id="berth-plan", text="Call list_berths, then sort by length.", kind="case",
+               title="Which berth has room for a long ship?"),
 )  # fmt: skip
 DOCUMENTS = (
-    EntryInput("tides:1", "High water comes twelve hours and a half after the last one."),
-    EntryInput("tides:2", "Ships with a deep draught wait for high water in the harbour."),
+    EntryInput(id="tides:1", text="High water comes twelve hours and a half after the last one."),
+    EntryInput(id="tides:2", text="Ships with a deep draught wait for high water in the harbour."),
 )
 
 EXPECTED_HITS = [
@@ -56,7 +56,7 @@ async def build_index(store: ReadModelStore) -> IndexHarness:
     return index
 
 
-async def test_words_and_meaning_both_find_and_every_hit_has_its_scores(
+async def test_search_matches_words_and_meaning_and_scores_every_hit(
     store: ReadModelStore,
 ) -> None:
     index = await build_index(store)
@@ -79,7 +79,7 @@ async def test_words_and_meaning_both_find_and_every_hit_has_its_scores(
     assert (await index.find_ids("corn market quotation", "cases"))[0] == "wheat-price"
 
 
-async def test_the_question_that_a_case_answers_is_found_with_full_confidence(
+async def test_title_of_a_case_finds_it_with_full_confidence(
     store: ReadModelStore,
 ) -> None:
     index = await build_index(store)
@@ -89,7 +89,7 @@ async def test_the_question_that_a_case_answers_is_found_with_full_confidence(
         assert best.confidence > 0.999
 
 
-async def test_a_search_finds_only_what_its_filters_allow(store: ReadModelStore) -> None:
+async def test_search_returns_only_entries_that_match_its_filters(store: ReadModelStore) -> None:
     index = await build_index(store)
     question = "ships in the harbour"
     assert set(await index.find_ids(question, "docs")) == {"tides:1", "tides:2"}
@@ -105,7 +105,7 @@ async def test_a_search_finds_only_what_its_filters_allow(store: ReadModelStore)
     assert await index.find_ids(question) == []
 
 
-async def test_a_query_that_no_search_syntax_understands_is_only_words(
+async def test_query_with_search_syntax_is_treated_as_plain_text(
     store: ReadModelStore,
 ) -> None:
     index = await build_index(store)
@@ -124,7 +124,7 @@ async def test_a_query_that_no_search_syntax_understands_is_only_words(
     assert len(await index.find_ids("   ", "cases")) <= 3
 
 
-async def test_the_index_built_again_from_the_log_gives_the_same_hits(
+async def test_index_rebuilt_from_the_log_gives_the_same_hits(
     store: ReadModelStore,
 ) -> None:
     index = IndexHarness(store)
@@ -146,7 +146,7 @@ async def test_the_index_built_again_from_the_log_gives_the_same_hits(
     assert all(live)
 
 
-async def test_what_was_removed_or_edited_is_no_longer_in_the_index(store: ReadModelStore) -> None:
+async def test_removed_and_edited_texts_leave_the_index(store: ReadModelStore) -> None:
     index = await build_index(store)
     assert "wheat-price" in await index.find_ids("wheat tonne exchange", "cases")
     async with run_tasks(index.build_projector().run()):
@@ -172,15 +172,15 @@ async def test_an_erased_text_is_not_found_after_a_rebuild(store: ReadModelStore
     assert "late-ships" not in await index.find_ids("late ships", "cases")
 
 
-async def test_no_tenant_finds_anything_of_another(store: ReadModelStore) -> None:
+async def test_search_returns_no_entries_of_another_tenant(store: ReadModelStore) -> None:
     log, blobs = MemoryLog(kind=LIBRARY_HISTORY), MemoryBlobStore()
-    own = IndexHarness(store, KnowledgeHarness(log, blobs, tenant="ours"))
-    other = IndexHarness(store, KnowledgeHarness(log, blobs, tenant="theirs"))
+    own = IndexHarness(store, KnowledgeHarness(log=log, blobs=blobs, tenant="ours"))
+    other = IndexHarness(store, KnowledgeHarness(log=log, blobs=blobs, tenant="theirs"))
     await own.knowledge.put_entries("cases", *CASES[:2])
     await own.rebuild()
     alone = await own.find_hits("late ships and wheat", "cases")
     # More texts with the same words would change how BM25 weighs them, if they were seen.
-    more = (EntryInput(f"secret-{n}", f"late ships secret {n}") for n in range(30))
+    more = (EntryInput(id=f"secret-{n}", text=f"late ships secret {n}") for n in range(30))
     await other.knowledge.put_entries("cases", *more)
     await own.rebuild()
     assert await own.find_hits("late ships and wheat", "cases") == alone
@@ -189,7 +189,7 @@ async def test_no_tenant_finds_anything_of_another(store: ReadModelStore) -> Non
     assert all(each.startswith("secret-") for each in found)
 
 
-async def test_votes_count_and_negative_ones_exclude_on_request(store: ReadModelStore) -> None:
+async def test_votes_are_summed_and_negative_entries_can_be_excluded(store: ReadModelStore) -> None:
     index = await build_index(store)
     await record_votes(store, {"s1": -1, "s2": -1, "s3": 1}, "late-ships")
     await record_votes(store, {"s4": 1}, "berth-plan")
@@ -219,14 +219,16 @@ async def record_votes(store: ReadModelStore, votes: dict[str, int], entry: str)
             await connection.execute(insert(RETRIEVED_ENTRIES).values(**turn, **used))
 
 
-async def test_a_filter_costs_no_allowed_entry_its_place(store: ReadModelStore) -> None:
+async def test_filtered_out_entries_do_not_displace_matching_ones(store: ReadModelStore) -> None:
     index = IndexHarness(store)
     many = (
-        EntryInput(f"e{n:03}", "late ships in the harbour", "case", efficiency=0.1)
+        EntryInput(id=f"e{n:03}", text="late ships in the harbour", kind="case", efficiency=0.1)
         for n in range(150)
     )
     await index.knowledge.put_entries("cases", *many)
-    last = EntryInput("z-good", "late ships in the harbour today", "case", efficiency=0.9)
+    last = EntryInput(
+        id="z-good", text="late ships in the harbour today", kind="case", efficiency=0.9
+    )
     await index.knowledge.put_entries("cases", last)
     await index.rebuild()
     assert await index.find_ids("late ships", "cases", min_efficiency=0.8) == ["z-good"]
@@ -234,14 +236,16 @@ async def test_a_filter_costs_no_allowed_entry_its_place(store: ReadModelStore) 
     assert ties == ["e000", "e001", "e002", "e003", "e004"]
 
 
-async def test_both_databases_give_the_same_hits_in_the_same_order_with_the_same_scores(
+async def test_both_databases_give_the_same_hits_order_and_scores(
     store: ReadModelStore,
 ) -> None:
     index = await build_index(store)
     # A rare word weighs more than one that nearly all have.
-    many = (EntryInput(f"ship:{n:02}", f"Ship {n} lies in the harbour.") for n in range(30))
+    many = (EntryInput(id=f"ship:{n:02}", text=f"Ship {n} lies in the harbour.") for n in range(30))
     await index.knowledge.put_entries("docs", *many)
-    await index.knowledge.put_entries("docs", EntryInput("sextant", "A sextant, on a ship."))
+    await index.knowledge.put_entries(
+        "docs", EntryInput(id="sextant", text="A sextant, on a ship.")
+    )
     await index.rebuild()
     hits = await index.find_hits("ships with a sextant in the harbour", "cases", "docs", limit=5)
     assert [
@@ -249,16 +253,20 @@ async def test_both_databases_give_the_same_hits_in_the_same_order_with_the_same
     ] == EXPECTED_HITS
 
 
-async def test_a_search_ahead_of_the_index_says_so(store: ReadModelStore) -> None:
+async def test_search_ahead_of_the_index_raises_unavailable(store: ReadModelStore) -> None:
     index = await build_index(store)
     index.searching.position_timeout = 0.05
     for ahead in (IndexPositions(knowledge=99), IndexPositions(votes=99)):
-        request = SearchRequest("t", ("cases",), "ships", min_positions=ahead)
+        request = SearchRequest(
+            tenant="t", collections=("cases",), text="ships", min_positions=ahead
+        )
         with pytest.raises(Unavailable, match="are behind 99"):
             await index.searching.search(request)
 
 
-async def test_there_is_no_search_before_an_index_is_complete(store: ReadModelStore) -> None:
+async def test_search_before_the_index_is_complete_raises_unavailable(
+    store: ReadModelStore,
+) -> None:
     index = IndexHarness(store)
     index.searching.position_timeout = 0.05
     with pytest.raises(Unavailable, match="no projector"):
@@ -274,10 +282,12 @@ async def test_there_is_no_search_before_an_index_is_complete(store: ReadModelSt
         assert await index.find_ids("late ships", "cases")
 
 
-async def test_an_index_of_another_log_is_never_folded_onto(store: ReadModelStore) -> None:
+async def test_projector_refuses_to_continue_the_index_of_another_log(
+    store: ReadModelStore,
+) -> None:
     await build_index(store)
     other = IndexHarness(
-        store, KnowledgeHarness(MemoryLog("2030-01-01T00:00:00Z", LIBRARY_HISTORY))
+        store, KnowledgeHarness(log=MemoryLog(created="2030-01-01T00:00:00Z", kind=LIBRARY_HISTORY))
     )
     await other.knowledge.put_entries("cases", *CASES)
     with pytest.raises(Corrupt, match="rebuild"):
@@ -288,7 +298,7 @@ async def test_an_index_of_another_log_is_never_folded_onto(store: ReadModelStor
         await rolled_back.build_projector().run()
 
 
-async def test_two_projectors_come_to_the_index_of_one(store: ReadModelStore) -> None:
+async def test_two_projectors_build_the_same_index_as_one(store: ReadModelStore) -> None:
     index = IndexHarness(store)
     second = IndexHarness(store, index.knowledge)
     async with run_tasks(index.build_projector().run(), second.build_projector().run()):

@@ -55,7 +55,7 @@ def read_problem(answer: httpx.Response) -> tuple[int, str, str | None]:
     return answer.status_code, problem["code"], problem.get("field")
 
 
-async def test_an_entry_is_found_as_soon_as_it_is_acknowledged(gateway: RunningGateway) -> None:
+async def test_acknowledged_entry_is_found_by_the_next_search(gateway: RunningGateway) -> None:
     added = await put_entry(gateway, "found", "late")
     assert (added["added"], added["edited"]) == (1, 0)
     result = await search(gateway, "late ships", collections=["found"])
@@ -71,7 +71,7 @@ async def test_an_entry_is_found_as_soon_as_it_is_acknowledged(gateway: RunningG
     assert (await put_entry(gateway, "found", "late", text="Ask the pilot."))["edited"] == 0
 
 
-async def test_collections_and_entries_are_listed_page_by_page(gateway: RunningGateway) -> None:
+async def test_collections_and_entries_are_listed_in_pages(gateway: RunningGateway) -> None:
     entries = [{"id": f"e{n}", "text": f"Text {n}."} for n in range(5)]
     form = {"collection": "pages", "entries": [*entries, CASE | {"id": "z"}]}
     done = (await gateway.http.post("/v1/knowledge/import", json=form)).json()
@@ -98,7 +98,7 @@ async def test_collections_and_entries_are_listed_page_by_page(gateway: RunningG
     assert entry["edited_by"]
 
 
-async def test_what_is_removed_is_neither_listed_nor_found(gateway: RunningGateway) -> None:
+async def test_removed_entry_is_not_listed_or_found(gateway: RunningGateway) -> None:
     await put_entry(gateway, "gone", "one")
     await put_entry(gateway, "gone", "two", text="Another text of ships.")
     removed = (await gateway.http.delete(build_path("gone", "one"))).json()
@@ -116,7 +116,7 @@ async def test_what_is_removed_is_neither_listed_nor_found(gateway: RunningGatew
     assert read_problem(gone) == (404, "unknown-entry", "entry")
 
 
-async def test_a_refused_entry_is_named_and_nothing_is_imported(gateway: RunningGateway) -> None:
+async def test_invalid_entry_is_reported_and_nothing_is_imported(gateway: RunningGateway) -> None:
     entries = [{"id": "good", "text": "Good."}, {"id": "bad", "text": " "}]
     form = {"collection": "refused", "entries": entries}
     refused = await gateway.http.post("/v1/knowledge/import", json=form)
@@ -135,7 +135,7 @@ async def test_a_refused_entry_is_named_and_nothing_is_imported(gateway: Running
     assert read_problem(empty) == (422, "invalid", "text")
 
 
-async def test_a_key_is_applied_once(gateway: RunningGateway) -> None:
+async def test_request_with_a_key_is_applied_once(gateway: RunningGateway) -> None:
     headers = {"Idempotency-Key": "once"}
     path = build_path("keyed", "a")
     first = await gateway.http.put(path, json=CASE, headers=headers)

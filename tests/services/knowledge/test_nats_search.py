@@ -20,7 +20,7 @@ from turnlog.services.knowledge.nats_search import (
 )
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
-REQUEST = SearchRequest("t", ("cases",), "late ships", min_efficiency=0.5)
+REQUEST = SearchRequest(tenant="t", collections=("cases",), text="late ships", min_efficiency=0.5)
 
 
 class RefusingSearch:
@@ -28,14 +28,14 @@ class RefusingSearch:
         raise Refused("invalid", request.text, field="text", fix="write another")
 
 
-async def test_a_search_is_answered_by_one_of_those_with_an_index(
+async def test_search_over_nats_is_answered_by_one_projector(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("search")  # Alone: any service of a shared server answers
     hits = [build_hit("late", "Late ships.", efficiency=0.9, feedback=-1)]
     first, second = MemorySearch(hits), MemorySearch(hits)
     async with (
-        await NatsServer.start(NatsConfig(folder)) as server,
+        await NatsServer.start(NatsConfig(data_dir=folder)) as server,
         open_client(server.url, StreamOptions()) as client,
     ):
         asking = NatsKnowledgeSearch(client.connection, patience=60)
@@ -64,7 +64,7 @@ async def test_a_search_is_answered_by_one_of_those_with_an_index(
     )
 
 
-async def test_a_response_never_exceeds_what_a_message_may_be() -> None:
+async def test_search_response_fits_into_one_message() -> None:
     hits = [build_hit(f"e{n}", "late ships \n" * 8_000) for n in range(24)]
     response = await build_response(MemorySearch(hits), replace(REQUEST, min_efficiency=None))
     assert len(response) <= 1_000_000

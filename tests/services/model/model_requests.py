@@ -36,7 +36,7 @@ def build_request(
     parameters: Mapping[str, object] | None = None,
 ) -> ModelRequest:
     messages = tuple({"role": "user", "content": text} for text in texts or (QUESTION,))
-    return ModelRequest(model, messages, tools, parameters or {})
+    return ModelRequest(model=model, messages=messages, tools=tools, parameters=parameters or {})
 
 
 async def collect_answer(model: LanguageModel, request: ModelRequest) -> CollectedAnswer:

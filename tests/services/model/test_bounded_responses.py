@@ -33,7 +33,7 @@ def build_error_frame(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [MAX_FRAME_BYTES, 30_000_000])
-async def test_a_frame_that_is_too_large_ends_the_answer_with_the_reason(
+async def test_oversized_frame_fails_the_call_as_too_long(
     server: OpenAIServer, model: LanguageModel, name: str, size: int
 ) -> None:
     delta = {"choices": [{"index": 0, "delta": {"content": "x" * size}}]}
@@ -43,14 +43,14 @@ async def test_a_frame_that_is_too_large_ends_the_answer_with_the_reason(
     assert failure.detail == f"a frame of it is more than {MAX_FRAME_BYTES} bytes"
 
 
-async def test_a_line_without_end_ends_the_answer_with_the_reason(
+async def test_endless_line_fails_the_call_as_too_long(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(RawFrames((b"data: " + b"x" * 10_000,) + (b"y" * 100_000,) * 20))
     assert (await expect_failure(model, build_request(name))).code == "too_long"
 
 
-async def test_an_error_in_the_answer_that_is_too_large_is_not_read(
+async def test_oversized_error_in_a_stream_is_not_parsed(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(RawFrames((build_error_frame(MAX_ERROR_BYTES),)))
@@ -60,12 +60,14 @@ async def test_an_error_in_the_answer_that_is_too_large_is_not_read(
 
 
 @pytest.mark.parametrize("size", [MAX_ERROR_BYTES, 30_000_000])
-async def test_a_refusal_of_any_size_keeps_its_status_and_meaning(
+async def test_error_response_of_any_size_keeps_its_status_and_code(
     server: OpenAIServer, model: LanguageModel, name: str, size: int
 ) -> None:
     """Read whole, the larger one keeps litellm busy for minutes."""
     words = "This model's maximum context length is 10 tokens. " + "x" * size
-    server.queue_behaviours(ModelRefusal(400, words), ModelRefusal(503, words))
+    server.queue_behaviours(
+        ModelRefusal(status=400, message=words), ModelRefusal(status=503, message=words)
+    )
     assert (await expect_failure(model, build_request(name))).code == "context_overflow"
     failure = await expect_failure(model, build_request(name))
     assert failure.detail.startswith("HTTP 503")
@@ -74,12 +76,12 @@ async def test_a_refusal_of_any_size_keeps_its_status_and_meaning(
 async def test_a_compressed_response_is_not_requested_and_not_unpacked(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
-    server.queue_behaviours(ModelRefusal(429, headers={"content-encoding": "gzip"}))
+    server.queue_behaviours(ModelRefusal(status=429, headers={"content-encoding": "gzip"}))
     assert (await expect_failure(model, build_request(name))).code == "rate_limited"
     assert server.exchanges[0].headers["accept-encoding"] == "identity"
 
 
-async def test_a_large_frame_within_the_bounds_is_an_answer(
+async def test_large_frame_within_the_limit_is_accepted(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     words = ' "error": {' * 5_000
@@ -101,7 +103,7 @@ def build_frame(kind: str, body: bytes) -> bytes:
     st.sampled_from([1_000, MAX_FRAME_BYTES + 1, None]),
     st.integers(1, 70_000),
 )
-def test_the_first_frame_that_is_too_large_is_found_however_the_body_is_split(
+def test_oversized_frame_is_detected_for_any_split_of_the_body(
     kind: str, good: list[int], bad: int | None, size: int
 ) -> None:
     error = b'{"error": {"message": "%s"}}' % (b"x" * MAX_ERROR_BYTES)
@@ -131,7 +133,7 @@ class EndlessBody(httpx.AsyncByteStream):
             self.is_closed = True
 
 
-async def test_of_an_error_no_more_is_read_than_is_used() -> None:
+async def test_error_body_is_read_only_up_to_its_limit() -> None:
     endless = EndlessBody()
     body = BoundedBody(endless, httpx.Response(500))
     assert b"".join([piece async for piece in body]) == b"x" * MAX_ERROR_BYTES

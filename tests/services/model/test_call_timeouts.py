@@ -28,7 +28,7 @@ async def wait_for_disconnects(server: OpenAIServer) -> None:
 
 @pytest.mark.parametrize("timeouts", [CallTimeouts(SHORT, LONG, LONG, LONG)])
 @pytest.mark.parametrize("adapted", [("litellm", "openai/heron"), ("direct", "openai/heron")])
-async def test_a_provider_that_takes_no_connection(
+async def test_refused_connection_attempt_fails_with_timeout_connect(
     model: LanguageModel, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
@@ -46,7 +46,7 @@ async def test_a_provider_that_takes_no_connection(
 
 @pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, SHORT, LONG, LONG)])
 @pytest.mark.parametrize("behaviour", [ModelSilence(), ModelAnswer(breaks=AnswerBreak(0, "stall"))])
-async def test_a_provider_that_never_begins(
+async def test_provider_that_sends_no_token_fails_with_timeout_first_token(
     server: OpenAIServer, model: LanguageModel, name: str, behaviour: ModelSilence | ModelAnswer
 ) -> None:
     server.queue_behaviours(behaviour)
@@ -56,7 +56,7 @@ async def test_a_provider_that_never_begins(
 
 
 @pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, LONG, SHORT, LONG)])
-async def test_a_provider_that_falls_silent(
+async def test_provider_that_stops_sending_fails_with_timeout_stalled(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(breaks=AnswerBreak(1, "stall")))
@@ -68,7 +68,7 @@ async def test_a_provider_that_falls_silent(
 
 @pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, LONG, stalled=2.0, total=LONG)])
 @pytest.mark.parametrize("adapted", [("litellm", "openai/heron"), ("direct", "openai/heron")])
-async def test_a_slow_reader_is_not_a_silent_provider(
+async def test_slow_reader_does_not_cause_a_stall_timeout(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     gate = asyncio.Event()
@@ -81,7 +81,7 @@ async def test_a_slow_reader_is_not_a_silent_provider(
 
 
 @pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, LONG, LONG, SHORT)])
-async def test_a_provider_that_never_ends(
+async def test_endless_answer_fails_with_timeout_total(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(tokens=("on ",) * 1000 + ("and ",), pace=0.05))

@@ -25,7 +25,7 @@ def build_tool_chunk(
     return Chunk(choices=[Chunk(delta=Chunk(content=None, tool_calls=[part]))])
 
 
-def test_parts_of_interleaved_tool_calls_find_their_own() -> None:
+def test_interleaved_tool_call_parts_are_assembled_by_index() -> None:
     reading = ChunkReader()
     for chunk in (
         build_tool_chunk(0, "look", "", "a"),
@@ -41,14 +41,14 @@ def test_parts_of_interleaved_tool_calls_find_their_own() -> None:
     )
 
 
-def test_two_calls_under_one_index_are_two_calls() -> None:
+def test_two_tool_calls_with_one_index_are_kept_apart() -> None:
     reading = ChunkReader()
     reading.read_chunk(build_tool_chunk(0, "look", "{}", "a"))
     reading.read_chunk(build_tool_chunk(0, "wait", "{}", "b"))
     assert [call.name for call in reading.tool_calls] == ["look", "wait"]
 
 
-def test_a_stop_that_asks_for_tools_is_told_as_tool_calls() -> None:
+def test_stop_with_tool_calls_is_reported_as_tool_calls() -> None:
     reading = ChunkReader()
     reading.read_chunk(build_tool_chunk(0, "look", "{}", "a"))
     end = build_finished(reading, reason_name="stop", usage=None, requested_model="openai/heron")
@@ -60,7 +60,7 @@ def test_reasoning_counts_as_a_token_but_not_as_text() -> None:
     assert ChunkReader().read_chunk(Chunk(choices=[Chunk(delta=delta)])) == ("", True)
 
 
-def test_usage_in_pieces_is_put_together() -> None:
+def test_usage_from_several_chunks_is_merged() -> None:
     chunks = [
         Chunk(usage=Chunk(prompt_tokens=90, completion_tokens=1)),
         Chunk(usage=None),
@@ -69,7 +69,7 @@ def test_usage_in_pieces_is_put_together() -> None:
     assert read_reported_usage(chunks) == ModelUsage(90, 40)
 
 
-def test_usage_of_nothing_but_zeros_is_no_report() -> None:
+def test_usage_of_zeros_counts_as_not_reported() -> None:
     chunks = [Chunk(usage=Chunk(prompt_tokens=0, completion_tokens=0))]
     assert read_reported_usage(chunks) is None
 
@@ -90,7 +90,7 @@ async def iterate_lines(*each: str) -> AsyncIterator[object]:
         ("event: ping", None),
     ],
 )
-async def test_a_witness_passes_lines_on_and_notes_how_they_end(
+async def test_raw_stream_check_passes_lines_through_and_records_the_finish_reason(
     line: str, finish: str | None
 ) -> None:
     witness = RawStreamCheck(iterate_lines(line), strict=True)
@@ -108,13 +108,13 @@ async def test_a_witness_passes_lines_on_and_notes_how_they_end(
         ('data: {"id": ""}', None),
     ],
 )
-async def test_a_witness_notes_the_id_of_the_answer(line: str, response_id: str | None) -> None:
+async def test_raw_stream_check_records_the_response_id(line: str, response_id: str | None) -> None:
     witness = RawStreamCheck(iterate_lines(line), strict=True)
     assert [each async for each in witness] == [line]
     assert witness.response_id == response_id
 
 
-def test_an_id_too_long_for_an_event_is_not_recorded() -> None:
+def test_overlong_response_id_is_not_recorded() -> None:
     reading = ChunkReader()
     reading.read_chunk(build_tool_chunk(0, "look", "{}", "a"))
     ids = {
@@ -130,7 +130,7 @@ def test_an_id_too_long_for_an_event_is_not_recorded() -> None:
     assert ids == {MAX_RESPONSE_ID: "i" * MAX_RESPONSE_ID, MAX_RESPONSE_ID + 1: None}
 
 
-async def test_a_witness_stops_at_a_line_that_would_be_skipped() -> None:
+async def test_strict_raw_stream_check_rejects_a_malformed_line() -> None:
     with pytest.raises(ModelFailure, match="malformed"):
         await anext(RawStreamCheck(iterate_lines('data: {"choices"'), strict=True))
     assert await anext(RawStreamCheck(iterate_lines('data: {"choices"'), strict=False))

@@ -166,7 +166,7 @@ COUNTED = ModelUsage(7, 2)
     ],
 )
 @pytest.mark.parametrize("size", [None, 1])
-async def test_an_answer_is_read_however_its_server_writes_it(
+async def test_answer_is_parsed_in_every_server_dialect_and_chunking(
     server: OpenAIServer,
     direct: DirectModel,
     frames: Sequence[bytes],
@@ -183,7 +183,7 @@ async def test_an_answer_is_read_however_its_server_writes_it(
     assert (finished.model, finished.response_id) == ("heron", "c-1")
 
 
-async def test_tool_calls_come_in_pieces_of_any_kind(
+async def test_tool_calls_are_assembled_from_any_kind_of_chunks(
     server: OpenAIServer, direct: DirectModel
 ) -> None:
     def part(index: int | None, **more: object) -> bytes:
@@ -216,7 +216,7 @@ async def test_tool_calls_come_in_pieces_of_any_kind(
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
 @pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, LONG, SHORT, LONG)])
-async def test_reasoning_is_a_sign_of_life_and_no_text(
+async def test_reasoning_counts_as_first_token_but_not_as_text(
     server: OpenAIServer, direct: DirectModel, field: str
 ) -> None:
     thought = encode_chunk({field: "Hm."})
@@ -241,7 +241,7 @@ async def test_reasoning_is_a_sign_of_life_and_no_text(
         ((b": nothing\n\n",), "empty"),
     ],
 )
-async def test_what_is_no_answer_is_a_failure(
+async def test_invalid_stream_is_a_retryable_failure(
     server: OpenAIServer, direct: DirectModel, frames: tuple[bytes, ...], code: FailureCode
 ) -> None:
     server.queue_behaviours(RawFrames(frames))
@@ -276,7 +276,7 @@ async def test_what_is_no_answer_is_a_failure(
         ),
     ],
 )
-async def test_a_response_that_is_no_stream_says_what_it_is(
+async def test_response_that_is_not_a_stream_fails_with_its_content_as_detail(
     server: OpenAIServer,
     direct: DirectModel,
     response: RawResponse,
@@ -290,7 +290,7 @@ async def test_a_response_that_is_no_stream_says_what_it_is(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirection_is_followed_with_neither_prompt_nor_key(
+async def test_redirect_is_not_followed(
     server: OpenAIServer, direct: DirectModel, status: int
 ) -> None:
     async with OpenAIServer() as elsewhere:
@@ -301,7 +301,7 @@ async def test_a_redirection_is_followed_with_neither_prompt_nor_key(
     assert f"HTTP {status}" in failure.detail
 
 
-async def test_what_is_missing_after_the_finish_reason_is_the_usage_at_most(
+async def test_answer_cut_off_after_its_finish_reason_lacks_only_usage(
     server: OpenAIServer, direct: DirectModel
 ) -> None:
     body = b"%x\r\n%s\r\n" % (len(encode_text("So.") + END), encode_text("So.") + END)
@@ -312,7 +312,7 @@ async def test_what_is_missing_after_the_finish_reason_is_the_usage_at_most(
 
 
 @pytest.mark.parametrize("timeouts", [CallTimeouts(LONG, SHORT, LONG, LONG)])
-async def test_comments_and_single_bytes_are_no_sign_of_life(
+async def test_comments_and_partial_lines_do_not_reset_the_first_token_timeout(
     server: OpenAIServer, direct: DirectModel
 ) -> None:
     server.queue_behaviours(RawFrames((b": keep-alive\n\n",) * 10_000, pace=0.02))
@@ -322,7 +322,7 @@ async def test_comments_and_single_bytes_are_no_sign_of_life(
     assert (await expect_failure(direct, build_request(NAME))).code == "timeout_first_token"
 
 
-async def test_the_body_is_the_recorded_one_byte_for_byte(
+async def test_request_body_is_sent_exactly_as_recorded(
     server: OpenAIServer, direct: DirectModel
 ) -> None:
     body = b'{"model":"heron",  "stream":true}'
@@ -338,7 +338,7 @@ async def test_the_body_is_the_recorded_one_byte_for_byte(
     assert sent.headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_a_connection_is_used_again_after_a_whole_answer_only(
+async def test_connection_is_reused_only_after_a_complete_answer(
     server: OpenAIServer, direct: DirectModel
 ) -> None:
     server.keeps_connections = True
@@ -356,7 +356,7 @@ async def test_a_connection_is_used_again_after_a_whole_answer_only(
 @pytest.mark.parametrize(
     "behaviour",
     [
-        ModelRefusal(401, f"wrong key {KEY}", type=KEY, code=KEY),
+        ModelRefusal(status=401, message=f"wrong key {KEY}", type=KEY, code=KEY),
         RawFrames((encode_event({"error": {"code": KEY, "message": KEY + QUESTION}}),)),
         RawFrames((b"data: \xff" + KEY.encode() + b"\n\n",)),
         RawResponse(302, {"location": f"http://{KEY}/"}, b""),
@@ -364,7 +364,7 @@ async def test_a_connection_is_used_again_after_a_whole_answer_only(
         ModelAnswer(finish=KEY),
     ],
 )
-async def test_no_failure_repeats_the_key(
+async def test_failure_does_not_contain_the_api_key(
     server: OpenAIServer,
     direct: DirectModel,
     behaviour: ModelRefusal | RawFrames | RawResponse | ModelAnswer,
@@ -402,7 +402,7 @@ AT_H = "http://h/v1/chat/completions"
         ),
     ],
 )
-def test_addresses_and_keys_are_in_the_variables_that_litellm_reads(
+def test_endpoint_and_key_are_read_from_the_variables_of_litellm(
     model: str, environ: dict[str, str], url: str, key: str | None
 ) -> None:
     address = find_chat_endpoint(model, environ)
@@ -417,7 +417,7 @@ def test_addresses_and_keys_are_in_the_variables_that_litellm_reads(
         ("openai/m", {"OPENAI_API_BASE": "file:///etc", "OPENAI_API_KEY": "k"}, "bad_request"),
     ],
 )
-def test_what_the_environment_lacks_is_named(
+def test_missing_endpoint_variables_are_reported_by_name(
     model: str, environ: dict[str, str], code: FailureCode
 ) -> None:
     with pytest.raises(ModelFailure) as caught:

@@ -26,7 +26,7 @@ def build_answer(*vectors: object, status: int = 200, **more: object) -> RawResp
     return RawResponse(status, {"Content-Type": "application/json"}, json.dumps(body).encode())
 
 
-async def test_vectors_of_a_provider_have_length_one(server: OpenAIServer) -> None:
+async def test_provider_vectors_are_normalised_to_unit_length(server: OpenAIServer) -> None:
     server.queue_behaviours(build_answer([3.0, 4.0], [0.0, 2.0]))
     embedder = CheckedEmbedder(SETTING)
     vectors = await embedder.embed_texts(["one", "two"])
@@ -38,9 +38,9 @@ async def test_vectors_of_a_provider_have_length_one(server: OpenAIServer) -> No
 @pytest.mark.parametrize(
     ("behaviour", "what"),
     [
-        (ModelRefusal(429, headers=ONCE), "status 429: it is asked again"),
-        (ModelRefusal(401), "status 401: set the provider's key"),
-        (ModelRefusal(500, headers=ONCE), "status 500"),
+        (ModelRefusal(status=429, headers=ONCE), "status 429: it is asked again"),
+        (ModelRefusal(status=401), "status 401: set the provider's key"),
+        (ModelRefusal(status=500, headers=ONCE), "status 500"),
         (build_answer([1.0, 0.0]), "1 vectors for 2 texts"),
         (build_answer([1.0], [1.0, 0.0]), r"vectors of \[1, 2\] numbers"),
         (build_answer([], []), r"vectors of \[0\] numbers"),
@@ -48,7 +48,7 @@ async def test_vectors_of_a_provider_have_length_one(server: OpenAIServer) -> No
         (RawResponse(200, {"Content-Type": "text/html"}, b"<>"), "litellm-openai/heron"),
     ],
 )
-async def test_what_a_provider_does_wrong_is_said_without_its_words(
+async def test_provider_fault_is_reported_without_quoting_the_provider(
     server: OpenAIServer, behaviour: RawResponse | ModelRefusal, what: str
 ) -> None:
     server.queue_behaviours(behaviour)
@@ -58,7 +58,7 @@ async def test_what_a_provider_does_wrong_is_said_without_its_words(
     assert "sk-" not in str(failure.value)
 
 
-async def test_a_provider_that_says_nothing_is_given_up(server: OpenAIServer) -> None:
+async def test_silent_provider_raises_unavailable_after_the_timeout(server: OpenAIServer) -> None:
     server.queue_behaviours(build_answer([1.0]), ModelSilence())
     embedder = CheckedEmbedder(SETTING)
     await embedder.embed_texts(["one"])
@@ -78,13 +78,13 @@ class FixedEmbedder:
         return self.vectors
 
 
-async def test_a_number_that_is_none_is_refused() -> None:
+async def test_vector_with_a_non_finite_number_is_rejected() -> None:
     embedder = CheckedEmbedder(_created=FixedEmbedder([[1.0, float("nan")]]))
     with pytest.raises(Unavailable, match="fixed: a vector with a number that is not finite"):
         await embedder.embed_texts(["one"])
 
 
-def test_a_setting_that_names_no_embedder_is_refused_with_a_fix() -> None:
+def test_unknown_embedder_setting_is_refused_with_a_fix() -> None:
     for setting, fix in (
         ("wordlama", "write `wordllama`"),
         ("wordllama:large", "without a model"),

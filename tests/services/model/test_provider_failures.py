@@ -24,26 +24,30 @@ from turnlog.services.worker.model.model_types import FailureCode, LanguageModel
 @pytest.mark.parametrize(
     ("refusal", "code", "retryable"),
     [
-        (ModelRefusal(429), "rate_limited", True),
-        (ModelRefusal(500), "server_error", True),
-        (ModelRefusal(503), "server_error", True),
-        (ModelRefusal(529), "server_error", True),
-        (ModelRefusal(401), "unauthorised", False),
-        (ModelRefusal(403), "unauthorised", False),
-        (ModelRefusal(404, code="model_not_found"), "unknown_model", False),
-        (ModelRefusal(400, code="context_length_exceeded"), "context_overflow", False),
+        (ModelRefusal(status=429), "rate_limited", True),
+        (ModelRefusal(status=500), "server_error", True),
+        (ModelRefusal(status=503), "server_error", True),
+        (ModelRefusal(status=529), "server_error", True),
+        (ModelRefusal(status=401), "unauthorised", False),
+        (ModelRefusal(status=403), "unauthorised", False),
+        (ModelRefusal(status=404, code="model_not_found"), "unknown_model", False),
+        (ModelRefusal(status=400, code="context_length_exceeded"), "context_overflow", False),
         (
-            ModelRefusal(400, "This model's maximum context length is 10 tokens."),
+            ModelRefusal(status=400, message="This model's maximum context length is 10 tokens."),
             "context_overflow",
             False,
         ),
-        (ModelRefusal(400, code="content_filter"), "content_filtered", False),
-        (ModelRefusal(400, type="invalid_request_error"), "bad_request", False),
-        (ModelRefusal(422), "bad_request", False),
-        (ModelRefusal(400, "Invalid schema for response_format"), "response_format_refused", False),
+        (ModelRefusal(status=400, code="content_filter"), "content_filtered", False),
+        (ModelRefusal(status=400, type="invalid_request_error"), "bad_request", False),
+        (ModelRefusal(status=422), "bad_request", False),
+        (
+            ModelRefusal(status=400, message="Invalid schema for response_format"),
+            "response_format_refused",
+            False,
+        ),
     ],
 )
-async def test_a_refusal_is_told_by_what_it_means(
+async def test_error_response_is_classified_by_its_meaning(
     server: OpenAIServer,
     model: LanguageModel,
     name: str,
@@ -60,13 +64,13 @@ async def test_a_refusal_is_told_by_what_it_means(
 
 
 @pytest.mark.parametrize("status", [400, 429, 500])
-async def test_a_refusal_nested_too_deep_is_told_by_its_status(
+async def test_error_response_nested_too_deep_is_classified_by_its_status(
     server: OpenAIServer, model: LanguageModel, name: str, status: int
 ) -> None:
-    server.queue_behaviours(ModelRefusal(status, nesting=100_000))
+    server.queue_behaviours(ModelRefusal(status=status, nesting=100_000))
     failure = await expect_failure(model, build_request(name))
     assert failure.detail == f"HTTP {status}"
-    server.queue_behaviours(ModelRefusal(status))
+    server.queue_behaviours(ModelRefusal(status=status))
     assert failure.code == (await expect_failure(model, build_request(name))).code
 
 
@@ -83,14 +87,14 @@ async def test_frames_nested_too_deep_are_malformed(
     ("headers", "seconds"),
     [({}, None), ({"retry-after": "7"}, 7.0), ({"retry-after-ms": "1500"}, 1.5)],
 )
-async def test_a_rate_limit_says_how_long_to_wait(
+async def test_rate_limit_failure_includes_the_retry_delay(
     server: OpenAIServer,
     model: LanguageModel,
     name: str,
     headers: dict[str, str],
     seconds: float | None,
 ) -> None:
-    server.queue_behaviours(ModelRefusal(429, headers=headers))
+    server.queue_behaviours(ModelRefusal(status=429, headers=headers))
     assert (await expect_failure(model, build_request(name))).retry_after == seconds
 
 
@@ -103,7 +107,7 @@ async def test_a_rate_limit_says_how_long_to_wait(
         ("garbage", "malformed"),
     ],
 )
-async def test_an_answer_that_breaks_off_is_not_an_answer(
+async def test_interrupted_answer_is_a_retryable_failure(
     server: OpenAIServer,
     model: LanguageModel,
     name: str,
@@ -127,7 +131,7 @@ async def test_an_answer_that_breaks_off_is_not_an_answer(
         (ModelAnswer(tokens=(), usage=None), "empty"),
     ],
 )
-async def test_an_answer_without_a_proper_end_is_not_an_answer(
+async def test_answer_without_a_valid_end_is_a_retryable_failure(
     server: OpenAIServer, model: LanguageModel, name: str, answer: ModelAnswer, code: FailureCode
 ) -> None:
     server.queue_behaviours(answer)
@@ -135,7 +139,7 @@ async def test_an_answer_without_a_proper_end_is_not_an_answer(
     assert (failure.code, failure.retryable) == (code, True)
 
 
-async def test_a_server_that_is_not_there_is_a_disconnection(
+async def test_unreachable_server_fails_as_disconnected(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     await server.__aexit__(None, None, None)
@@ -145,7 +149,7 @@ async def test_a_server_that_is_not_there_is_a_disconnection(
     assert failure.address not in failure.detail
 
 
-async def test_a_missing_key_is_for_the_operator(
+async def test_missing_api_key_fails_as_unauthorised_without_retry(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
@@ -154,13 +158,13 @@ async def test_a_missing_key_is_for_the_operator(
     assert (failure.code, failure.retryable) == ("unauthorised", False)
 
 
-async def test_a_model_without_a_provider_is_unknown(model: LanguageModel) -> None:
+async def test_model_of_an_unknown_provider_fails_as_unknown_model(model: LanguageModel) -> None:
     failure = await expect_failure(model, build_request("no-such-provider/heron"))
     assert (failure.code, failure.retryable) == ("unknown_model", False)
 
 
 @pytest.mark.parametrize("parameter", ["api_base", "api_key", "extra_headers", "mock_response"])
-async def test_a_parameter_that_is_not_on_the_list_reaches_nobody(
+async def test_parameter_outside_the_allow_list_is_rejected_before_sending(
     server: OpenAIServer, model: LanguageModel, name: str, parameter: str
 ) -> None:
     failure = await expect_failure(
@@ -174,15 +178,19 @@ async def test_a_parameter_that_is_not_on_the_list_reaches_nobody(
 @pytest.mark.parametrize(
     "behaviour",
     [
-        ModelRefusal(400, f"cannot read {QUESTION!r} sent with {KEY}", type=QUESTION, code=KEY),
-        ModelRefusal(500, f"cannot read {QUESTION!r} sent with {KEY}"),
+        ModelRefusal(
+            status=400, message=f"cannot read {QUESTION!r} sent with {KEY}", type=QUESTION, code=KEY
+        ),
+        ModelRefusal(status=500, message=f"cannot read {QUESTION!r} sent with {KEY}"),
         ModelAnswer(breaks=AnswerBreak(1, "error", {"message": QUESTION + KEY, "code": KEY})),
         ModelAnswer(breaks=AnswerBreak(1, "garbage")),
-        ModelRefusal(400, f"cannot read {QUESTION!r} sent with {KEY}", nesting=100_000),
+        ModelRefusal(
+            status=400, message=f"cannot read {QUESTION!r} sent with {KEY}", nesting=100_000
+        ),
         RawFrames((f'data: {{"error": "{QUESTION} {KEY}", "a": {"[" * 100_000}\n\n'.encode(),)),
     ],
 )
-async def test_a_failure_repeats_neither_the_prompt_nor_the_key(
+async def test_failure_contains_neither_prompt_nor_api_key(
     server: OpenAIServer, model: LanguageModel, name: str, behaviour: ModelBehaviour
 ) -> None:
     server.queue_behaviours(behaviour)

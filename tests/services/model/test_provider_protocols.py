@@ -66,7 +66,7 @@ def build_stop(reason: str) -> dict[str, object]:
     }
 
 
-async def test_anthropic(anthropic: OpenAIServer, model: LanguageModel) -> None:
+async def test_anthropic_stream_is_parsed(anthropic: OpenAIServer, model: LanguageModel) -> None:
     anthropic.queue_behaviours(
         encode_sse(
             *START,
@@ -83,14 +83,18 @@ async def test_anthropic(anthropic: OpenAIServer, model: LanguageModel) -> None:
     assert answered.finished.response_id == "msg_1"
 
 
-async def test_anthropic_breaking_off(anthropic: OpenAIServer, model: LanguageModel) -> None:
+async def test_interrupted_anthropic_stream_fails_as_incomplete(
+    anthropic: OpenAIServer, model: LanguageModel
+) -> None:
     anthropic.queue_behaviours(encode_sse(*START, build_text_delta("The ")))
     assert (
         await expect_failure(model, build_request("anthropic/claude-heron"))
     ).code == "incomplete"
 
 
-async def test_anthropic_overloaded(anthropic: OpenAIServer, model: LanguageModel) -> None:
+async def test_overloaded_anthropic_stream_fails_with_error_in_stream(
+    anthropic: OpenAIServer, model: LanguageModel
+) -> None:
     error = {"type": "overloaded_error", "message": "Overloaded"}
     anthropic.queue_behaviours(
         encode_sse(*START, build_text_delta("The "), {"type": "error", "error": error})
@@ -104,7 +108,7 @@ async def test_anthropic_overloaded(anthropic: OpenAIServer, model: LanguageMode
     ("reason", "finish_reason"),
     [("STOP", "stop"), ("SAFETY", "safety"), ("RECITATION", "recitation")],
 )
-async def test_gemini(
+async def test_gemini_stream_is_parsed(
     gemini: OpenAIServer, model: LanguageModel, reason: str, finish_reason: str
 ) -> None:
     def frame(text: str, **candidate: object) -> bytes:
@@ -122,7 +126,7 @@ async def test_gemini(
     assert answered.finished.response_id == "gem-1"
 
 
-async def test_ollama(ollama: OpenAIServer, model: LanguageModel) -> None:
+async def test_ollama_stream_is_parsed(ollama: OpenAIServer, model: LanguageModel) -> None:
     def line(text: str, **more: object) -> bytes:
         message = {"role": "assistant", "content": text}
         return json.dumps({"model": "heron", "message": message, **more}).encode() + b"\n"

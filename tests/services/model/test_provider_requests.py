@@ -66,7 +66,7 @@ NOTE = (
 """litellm's own words: some providers have no system message behind the first turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCase:
     """One provider: how it is reached, what it is sent and how its answer is read."""
 
@@ -103,12 +103,12 @@ def encode_sse(*events: Mapping[str, Any]) -> RawFrames:
 
 
 OPENAI = ProviderCase(
-    "openai/heron",
-    lambda server: {"OPENAI_API_BASE": server.url, "OPENAI_API_KEY": "k"},
-    {"messages": [*MESSAGES], "tools": [TOOL]},
-    [{name: value for name, value in each.items() if value} for each in ROUND_MESSAGES],
-    ModelAnswer(
-        (),
+    model="openai/heron",
+    base=lambda server: {"OPENAI_API_BASE": server.url, "OPENAI_API_KEY": "k"},
+    body={"messages": [*MESSAGES], "tools": [TOOL]},
+    rounds=[{name: value for name, value in each.items() if value} for each in ROUND_MESSAGES],
+    answer=ModelAnswer(
+        tokens=(),
         finish="tool_calls",
         tool_calls=(("clock", ARGUMENTS),),
         usage={"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},
@@ -116,9 +116,9 @@ OPENAI = ProviderCase(
 )
 
 ANTHROPIC = ProviderCase(
-    "anthropic/heron",
-    lambda server: {"ANTHROPIC_API_BASE": server.root, "ANTHROPIC_API_KEY": "k"},
-    {
+    model="anthropic/heron",
+    base=lambda server: {"ANTHROPIC_API_BASE": server.root, "ANTHROPIC_API_KEY": "k"},
+    body={
         "system": build_text_blocks("Rules."),
         "messages": [
             {"role": "user", "content": build_text_blocks("One?")},
@@ -134,7 +134,7 @@ ANTHROPIC = ProviderCase(
             }
         ],
     },
-    [
+    rounds=[
         {"role": "user", "content": build_text_blocks("What time is it?")},
         {
             "role": "assistant",
@@ -151,7 +151,7 @@ ANTHROPIC = ProviderCase(
             ],
         },
     ],
-    encode_sse(
+    answer=encode_sse(
         {
             "type": "message_start",
             "message": {
@@ -186,9 +186,9 @@ ANTHROPIC = ProviderCase(
 )
 
 GEMINI = ProviderCase(
-    "gemini/gemini-2.5-flash",
-    lambda server: {"GEMINI_API_BASE": server.root, "GEMINI_API_KEY": "k"},
-    {
+    model="gemini/gemini-2.5-flash",
+    base=lambda server: {"GEMINI_API_BASE": server.root, "GEMINI_API_KEY": "k"},
+    body={
         "system_instruction": {"parts": build_text_parts("Rules.", "A note.")},
         "contents": [
             {"role": "user", "parts": build_text_parts("One?")},
@@ -203,7 +203,7 @@ GEMINI = ProviderCase(
             }
         ],
     },
-    [
+    rounds=[
         {"role": "user", "parts": build_text_parts("What time is it?")},
         {
             "role": "model",
@@ -220,7 +220,7 @@ GEMINI = ProviderCase(
             ],
         },
     ],
-    RawFrames(
+    answer=RawFrames(
         (
             b"data: "
             + json.dumps(
@@ -249,14 +249,14 @@ GEMINI = ProviderCase(
 )
 
 BEDROCK = ProviderCase(
-    "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
-    lambda server: {
+    model="bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    base=lambda server: {
         "AWS_BEDROCK_RUNTIME_ENDPOINT": server.root,
         "AWS_REGION_NAME": "us-east-1",
         "AWS_ACCESS_KEY_ID": "a",
         "AWS_SECRET_ACCESS_KEY": "b",
     },
-    {
+    body={
         "system": build_text_parts("Rules."),
         "messages": [
             {"role": "user", "content": build_text_parts("One?")},
@@ -275,7 +275,7 @@ BEDROCK = ProviderCase(
             ]
         },
     },
-    [
+    rounds=[
         {"role": "user", "content": build_text_parts("What time is it?")},
         {
             "role": "assistant",
@@ -292,7 +292,7 @@ BEDROCK = ProviderCase(
             ],
         },
     ],
-    RawFrames(
+    answer=RawFrames(
         (
             encode_event_frame("messageStart", {"role": "assistant"}),
             encode_event_frame(
@@ -320,10 +320,10 @@ BEDROCK = ProviderCase(
 )
 
 OLLAMA = ProviderCase(
-    "ollama_chat/heron",
-    lambda server: {"OLLAMA_API_BASE": server.root},
-    {"messages": [add_empty_images(each) for each in MESSAGES], "tools": [TOOL]},
-    [
+    model="ollama_chat/heron",
+    base=lambda server: {"OLLAMA_API_BASE": server.root},
+    body={"messages": [add_empty_images(each) for each in MESSAGES], "tools": [TOOL]},
+    rounds=[
         {"role": "user", "content": "What time is it?", "images": []},
         {
             "role": "assistant",
@@ -337,7 +337,7 @@ OLLAMA = ProviderCase(
         {"role": "tool", "content": "12:00", "images": [], "tool_call_id": "t1"},
         {"role": "tool", "content": "refused: no zone", "images": [], "tool_call_id": "t2"},
     ],
-    RawFrames(
+    answer=RawFrames(
         (
             json.dumps(
                 {
@@ -376,12 +376,17 @@ async def send_window(
     for name, value in provider.base(server).items():
         environment.setenv(name, value)
     server.queue_behaviours(provider.answer)
-    request = ModelRequest(provider.model, tuple(messages), (TOOL,), {"temperature": 0.2})
+    request = ModelRequest(
+        model=provider.model,
+        messages=tuple(messages),
+        tools=(TOOL,),
+        parameters={"temperature": 0.2},
+    )
     return (await collect_answer(LitellmModel(), request)).finished
 
 
 @EVERY
-async def test_u3_every_provider_is_told_the_window_in_its_own_form(
+async def test_u3_every_provider_receives_the_window_in_its_own_format(
     provider: ProviderCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await send_window(provider, server, monkeypatch)
@@ -390,7 +395,7 @@ async def test_u3_every_provider_is_told_the_window_in_its_own_form(
 
 
 @EVERY
-async def test_u3_every_provider_asks_for_a_tool_and_says_its_usage(
+async def test_u3_tool_calls_and_usage_of_every_provider_are_parsed(
     provider: ProviderCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finished = await send_window(provider, server, monkeypatch)
@@ -402,7 +407,7 @@ async def test_u3_every_provider_asks_for_a_tool_and_says_its_usage(
 
 
 @EVERY
-async def test_every_provider_is_sent_a_tool_round_as_pairs(
+async def test_tool_round_is_sent_to_every_provider_as_call_and_result_pairs(
     provider: ProviderCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await send_window(provider, server, monkeypatch, ROUND_MESSAGES)

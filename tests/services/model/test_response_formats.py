@@ -35,7 +35,7 @@ ASKED_OFFLINE = ("anthropic/", "azure/", "deepseek/", "gemini/", "mistral/", "op
 """Providers about whose models litellm asks nobody."""
 
 
-async def test_anthropic_gets_the_schema_and_no_tool_that_it_must_call(
+async def test_anthropic_receives_the_schema_without_a_forced_tool(
     server: OpenAIServer, model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_BASE", server.root)
@@ -71,7 +71,7 @@ async def test_anthropic_gets_the_schema_and_no_tool_that_it_must_call(
     assert not {"tools", "tool_choice"} & exchange.body.keys()
 
 
-async def test_gemini_gets_the_schema(
+async def test_gemini_receives_the_schema(
     server: OpenAIServer, model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GEMINI_API_BASE", server.root)
@@ -104,7 +104,7 @@ def iterate_objects(value: object) -> Iterator[dict[str, Any]]:
             yield from iterate_objects(each)
 
 
-async def test_the_table_claims_no_more_than_litellm_itself() -> None:
+async def test_response_format_table_lists_only_models_that_litellm_supports() -> None:
     await LitellmModel().load_early()
     import litellm  # noqa: PLC0415 - after the environment of `load_early`
 

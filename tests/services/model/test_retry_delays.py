@@ -28,7 +28,7 @@ def build_policy(retries: int, base: float, cap: float) -> RetryPolicy:
 
 
 @given(ATTEMPTS, some.sampled_from(sorted(RETRYABLE_CODES)), SECONDS, JITTER, SECONDS, SECONDS)
-def test_a_wait_doubles_and_is_never_shorter_than_asked_nor_longer_than_the_cap(
+def test_retry_delay_doubles_between_retry_after_and_the_cap(
     attempt: int, code: FailureCode, base: float, jitter: float, cap: float, retry_after: float
 ) -> None:
     failure = ModelFailure(code, retry_after=retry_after)
@@ -41,7 +41,7 @@ def test_a_wait_doubles_and_is_never_shorter_than_asked_nor_longer_than_the_cap(
 
 
 @given(ATTEMPTS, some.sampled_from(sorted(set(CODES) - RETRYABLE_CODES)), SECONDS, JITTER)
-def test_what_will_not_get_better_is_not_tried_again(
+def test_permanent_failure_is_not_retried(
     attempt: int, code: FailureCode, base: float, jitter: float
 ) -> None:
     failure = ModelFailure(code, retry_after=1.0)
@@ -51,7 +51,7 @@ def test_what_will_not_get_better_is_not_tried_again(
 
 
 @given(some.integers(min_value=1, max_value=20), JITTER)
-def test_as_many_attempts_are_made_as_allowed(attempts: int, jitter: float) -> None:
+def test_retries_stop_at_the_allowed_number_of_attempts(attempts: int, jitter: float) -> None:
     failure = ModelFailure("server_error")
     waits = [
         compute_retry_delay(attempt, failure, build_policy(attempts - 1, 1.0, 9.0), jitter)
@@ -76,7 +76,7 @@ def test_as_many_attempts_are_made_as_allowed(attempts: int, jitter: float) -> N
         ({"retry-after": ""}, None),
     ],
 )
-def test_retry_after_is_read_in_all_its_forms(
+def test_retry_after_header_is_parsed_in_all_its_formats(
     headers: dict[str, str], seconds: float | None
 ) -> None:
     assert parse_retry_after(headers, now=1_000_000.0) == seconds

@@ -39,7 +39,7 @@ def river(tmp_path: Path) -> ScriptedModel:
     return ScriptedModel(scripts=scripts)
 
 
-async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: ScriptedModel) -> None:
+async def test_scripted_model_streams_its_reply_and_reports_usage(river: ScriptedModel) -> None:
     answered = await collect_answer(river, build_request("scripted/river", "Where is the Heron?"))
     assert answered.deltas == (
         "You ",
@@ -55,7 +55,7 @@ async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: Script
     assert answered.finished.usage == ModelUsage(input_tokens=4, output_tokens=8)
 
 
-async def test_without_a_match_replies_take_turns(river: ScriptedModel) -> None:
+async def test_replies_rotate_without_a_match(river: ScriptedModel) -> None:
     texts = ("one", "two", "three")
     replies = [
         await collect_answer(river, build_request("scripted/river", *texts[:turn]))
@@ -64,14 +64,14 @@ async def test_without_a_match_replies_take_turns(river: ScriptedModel) -> None:
     assert [reply.text for reply in replies] == ["first", "second", "first"]
 
 
-async def test_the_same_request_has_the_same_answer(river: ScriptedModel) -> None:
+async def test_same_request_gets_the_same_answer(river: ScriptedModel) -> None:
     request = build_request("scripted/river", "Where is the Heron?")
     once, again = await collect_answer(river, request), await collect_answer(river, request)
     assert once.deltas == again.deltas
 
 
 @pytest.mark.parametrize("code", ["rate_limited", "disconnected", "content_filtered"])
-async def test_it_fails_where_the_script_says_so(tmp_path: Path, code: FailureCode) -> None:
+async def test_scripted_failure_is_raised_after_its_text(tmp_path: Path, code: FailureCode) -> None:
     reply = f'{{"replies": [{{"text": "It was ", "fail": "{code}", "pace": 0}}]}}'
     (tmp_path / "broken.yaml").write_text(reply)
     model = ScriptedModel(scripts=tmp_path)
@@ -81,7 +81,7 @@ async def test_it_fails_where_the_script_says_so(tmp_path: Path, code: FailureCo
 
 
 @pytest.mark.parametrize("safety", ["safety", "recitation"])
-async def test_its_finish_reasons_are_those_of_the_script(tmp_path: Path, safety: str) -> None:
+async def test_finish_reason_is_taken_from_the_script(tmp_path: Path, safety: str) -> None:
     (tmp_path / "stopped.yaml").write_text(f"replies: [{{text: Once, finish: {safety}, pace: 0}}]")
     answered = await collect_answer(
         ScriptedModel(scripts=tmp_path), build_request("scripted/stopped")
@@ -89,7 +89,7 @@ async def test_its_finish_reasons_are_those_of_the_script(tmp_path: Path, safety
     assert answered.finished.finish_reason == safety
 
 
-async def test_two_models_with_scripts_of_one_name_do_not_meet(tmp_path: Path) -> None:
+async def test_scripts_of_one_name_in_two_folders_do_not_collide(tmp_path: Path) -> None:
     for side in ("left", "right"):
         (tmp_path / side).mkdir()
         (tmp_path / side / "bank.yaml").write_text(f"replies: [{{text: {side}, pace: 0}}]")
@@ -100,9 +100,7 @@ async def test_two_models_with_scripts_of_one_name_do_not_meet(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../outside", ""])
-async def test_a_script_that_is_not_there_is_an_unknown_model(
-    river: ScriptedModel, name: str
-) -> None:
+async def test_missing_script_fails_as_unknown_model(river: ScriptedModel, name: str) -> None:
     failure = await expect_failure(river, build_request(f"scripted/{name}"))
     assert (failure.code, failure.retryable) == ("unknown_model", False)
 
@@ -116,7 +114,7 @@ async def test_a_script_that_is_not_there_is_an_unknown_model(
         ("replies: [", "not YAML"),
     ],
 )
-async def test_a_script_that_cannot_be_read_says_where(
+async def test_unreadable_script_fails_with_its_location(
     tmp_path: Path, content: str, says: str
 ) -> None:
     (tmp_path / "bad.yaml").write_text(content)
@@ -139,7 +137,7 @@ async def test_the_shipped_script_streams() -> None:
         ("Do you like rain?", "Do you like rain?"),
     ],
 )
-def test_the_shipped_script_has_an_answer(question: str, word: str) -> None:
+def test_shipped_script_has_a_reply_for_each_sample_question(question: str, word: str) -> None:
     reply = choose_reply(
         ScriptFolder().load_script("demo"), build_request("scripted/demo", question).messages
     )
@@ -163,7 +161,7 @@ def doorman(tmp_path: Path) -> ScriptedModel:
     return ScriptedModel(scripts=tmp_path)
 
 
-async def test_it_asks_for_tools_once_its_text_is_said(doorman: ScriptedModel) -> None:
+async def test_scripted_tool_calls_follow_the_text(doorman: ScriptedModel) -> None:
     answered = await collect_answer(doorman, build_request("scripted/doorman", "May I enter?"))
     calls = [(call.name, call.arguments) for call in answered.finished.tool_calls]
     assert answered.text == "Welcome."
@@ -171,13 +169,13 @@ async def test_it_asks_for_tools_once_its_text_is_said(doorman: ScriptedModel) -
     assert answered.finished.finish_reason == "tool_calls"
 
 
-async def test_it_may_ask_for_a_tool_and_say_nothing(doorman: ScriptedModel) -> None:
+async def test_scripted_reply_can_call_a_tool_without_text(doorman: ScriptedModel) -> None:
     answered = await collect_answer(doorman, build_request("scripted/doorman", ""))
     assert answered.text == ""
     assert [call.name for call in answered.finished.tool_calls] == ["wait"]
 
 
-async def test_what_the_prompt_says_picks_a_reply_as_well(doorman: ScriptedModel) -> None:
+async def test_system_prompt_can_select_the_reply(doorman: ScriptedModel) -> None:
     system_message = {"role": "system", "content": "The house is CLOSED."}
     request = build_request("scripted/doorman", "May I enter?")
     answered = await collect_answer(
@@ -186,7 +184,7 @@ async def test_what_the_prompt_says_picks_a_reply_as_well(doorman: ScriptedModel
     assert answered.text == "Not tonight."
 
 
-async def test_a_tool_result_is_answered_by_a_reply_for_results_only(tmp_path: Path) -> None:
+async def test_tool_result_is_answered_only_by_a_reply_for_results(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(
         "replies:\n"
         "  - {match: hammer, text: '', tools: [{name: look}], pace: 0}\n"

@@ -33,7 +33,7 @@ LOOK: dict[str, object] = {
 }
 
 
-async def test_text_arrives_token_by_token_and_then_the_end(
+async def test_answer_streams_tokens_and_then_the_finished_answer(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(tokens=("The ", "tide ", "turns.")))
@@ -48,7 +48,7 @@ async def test_text_arrives_token_by_token_and_then_the_end(
     )
 
 
-async def test_an_id_that_the_provider_does_not_send_is_not_made_up(
+async def test_response_id_is_none_if_the_provider_sends_none(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     choices = [{"index": 0, "delta": {"content": "The tide."}, "finish_reason": "stop"}]
@@ -60,7 +60,7 @@ async def test_an_id_that_the_provider_does_not_send_is_not_made_up(
     assert answered.finished.response_id is None
 
 
-async def test_a_token_is_there_before_the_next_one_is_sent(
+async def test_each_token_is_delivered_before_the_next_one_is_sent(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     gate = asyncio.Event()
@@ -71,7 +71,7 @@ async def test_a_token_is_there_before_the_next_one_is_sent(
         assert await read_first_text(stream) == "second"
 
 
-async def test_nothing_is_accounted_for_that_nobody_asks_for(
+async def test_litellm_success_handlers_do_not_run(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     begun: list[str] = []
@@ -91,7 +91,9 @@ async def test_nothing_is_accounted_for_that_nobody_asks_for(
 
 
 @pytest.mark.usefixtures("server")
-async def test_litellm_builds_no_answer_from_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_litellm_does_not_rebuild_the_answer_from_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     await LitellmModel().load_early()
     import litellm  # noqa: PLC0415 - after the environment of `load_early`
 
@@ -108,7 +110,7 @@ async def test_litellm_builds_no_answer_from_the_chunks(monkeypatch: pytest.Monk
     assert set(built) == {None}
 
 
-async def test_the_provider_gets_the_request_and_one_only(
+async def test_provider_receives_exactly_one_request(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     await collect_answer(
@@ -127,7 +129,7 @@ async def test_the_provider_gets_the_request_and_one_only(
     ]
 
 
-async def test_tool_calls_come_whole_with_the_end(
+async def test_complete_tool_calls_are_delivered_with_the_finished_answer(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     calls = (("look", '{"where": "the reeds"}'), ("wait", "{}"))
@@ -151,7 +153,7 @@ async def test_tool_calls_come_whole_with_the_end(
         ("RECITATION", "recitation"),
     ],
 )
-async def test_a_finish_reason_is_told_in_our_words(
+async def test_provider_finish_reason_is_mapped_to_ours(
     server: OpenAIServer, model: LanguageModel, name: str, provider_reason: str, reason: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(finish=provider_reason))
@@ -160,7 +162,7 @@ async def test_a_finish_reason_is_told_in_our_words(
     assert answered.finished.finish_reason == reason
 
 
-async def test_an_answer_filtered_before_its_first_word_says_so(
+async def test_answer_filtered_before_its_first_token_finishes_as_content_filter(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(tokens=(), finish="content_filter", usage=None))
@@ -169,14 +171,14 @@ async def test_an_answer_filtered_before_its_first_word_says_so(
     assert answered.finished.finish_reason == "content_filter"
 
 
-async def test_usage_that_the_provider_does_not_report_is_not_made_up(
+async def test_usage_is_none_if_the_provider_reports_none(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(usage=None))
     assert (await collect_answer(model, build_request(name))).finished.usage is None
 
 
-async def test_cached_and_reasoning_tokens_are_told_apart(
+async def test_cached_and_reasoning_tokens_are_reported_separately(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     usage = {
@@ -192,7 +194,7 @@ async def test_cached_and_reasoning_tokens_are_told_apart(
     )
 
 
-async def test_closing_in_the_middle_closes_the_connection_of_the_provider(
+async def test_closing_a_stream_early_closes_the_provider_connection(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(gates={1: asyncio.Event()}))
@@ -204,7 +206,7 @@ async def test_closing_in_the_middle_closes_the_connection_of_the_provider(
         await exchange.client_left.wait()
 
 
-async def test_cancelling_before_the_first_token_closes_it_too(
+async def test_cancelling_before_the_first_token_closes_the_provider_connection(
     server: OpenAIServer, model: LanguageModel, name: str
 ) -> None:
     server.queue_behaviours(ModelAnswer(gates={0: asyncio.Event()}))
@@ -217,7 +219,7 @@ async def test_cancelling_before_the_first_token_closes_it_too(
         await asking
 
 
-async def test_a_local_server_needs_no_key(
+async def test_local_server_needs_no_api_key(
     server: OpenAIServer, model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")

@@ -14,7 +14,7 @@ HALF = "\ud83d"
 
 
 @pytest.mark.parametrize("wrong", [HALF, "\0"], ids=["half a character", "NUL"])
-async def test_a_character_that_cannot_be_stored_is_replaced_wherever_it_stands(
+async def test_unstorable_characters_are_replaced_in_text_and_tool_calls(
     server: OpenAIServer, model: LanguageModel, name: str, wrong: str
 ) -> None:
     calls = ((f"lo{wrong}ok", f'{{"a": "{wrong}"}}'),)
@@ -28,7 +28,7 @@ async def test_a_character_that_cannot_be_stored_is_replaced_wherever_it_stands(
 
 
 @pytest.mark.parametrize("arguments", ['{"a":', "[" * 10_000, "\x1b[2J", "", "null", "{} {}"])
-async def test_arguments_of_a_tool_are_text_whatever_they_are(
+async def test_tool_arguments_are_kept_as_text_even_if_invalid(
     server: OpenAIServer, model: LanguageModel, name: str, arguments: str
 ) -> None:
     calls = (("format_disk", arguments),)
@@ -47,7 +47,7 @@ async def test_arguments_of_a_tool_are_text_whatever_they_are(
     ],
     ids=["text", "text of two bytes a character", "text that JSON escapes", "arguments"],
 )
-async def test_an_answer_that_no_event_could_hold_fails_and_is_not_asked_for_again(
+async def test_answer_too_long_for_an_event_fails_without_retry(
     server: OpenAIServer, model: LanguageModel, name: str, answer: ModelAnswer
 ) -> None:
     server.queue_behaviours(answer)

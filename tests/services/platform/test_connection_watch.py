@@ -23,11 +23,11 @@ async def start_again(server: NatsServer, config: NatsConfig, *, new_password: b
     if new_password:
         config.credentials_file.unlink()
     port = int(server.url.rpartition(":")[2])
-    return await NatsServer.start(NatsConfig(config.data_dir, port=port))
+    return await NatsServer.start(NatsConfig(data_dir=config.data_dir, port=port))
 
 
-async def test_an_outage_is_logged_and_waited_for(tmp_path: Path) -> None:
-    config = NatsConfig(tmp_path)
+async def test_outage_is_logged_and_the_watch_waits_for_reconnection(tmp_path: Path) -> None:
+    config = NatsConfig(data_dir=tmp_path)
     server = await NatsServer.start(config)
     async with open_connection(server.url) as connection:
         watch = ConnectionWatch(connection, HEAL_SECONDS)
@@ -48,8 +48,8 @@ async def test_an_outage_is_logged_and_waited_for(tmp_path: Path) -> None:
     assert said == [("nats-disconnected", address), ("nats-connected", address)]
 
 
-async def test_a_connection_that_every_server_refuses_cannot_heal(tmp_path: Path) -> None:
-    config = NatsConfig(tmp_path)
+async def test_connection_refused_by_every_server_raises_unavailable(tmp_path: Path) -> None:
+    config = NatsConfig(data_dir=tmp_path)
     server = await NatsServer.start(config)
     async with open_connection(server.url) as connection:
         watch = ConnectionWatch(connection, HEAL_SECONDS)

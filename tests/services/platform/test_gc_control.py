@@ -23,7 +23,7 @@ def nothing_aside() -> Iterator[None]:
     gc.freeze()  # As `tests/conftest.py` has it for the other tests
 
 
-def test_reading_in_bulk_sets_aside_what_is_alive_for_a_while_only() -> None:
+def test_reduced_collection_freezes_live_objects_and_restores_gc_settings() -> None:
     often = gc.get_threshold()
     with reduce_collection():
         assert gc.get_freeze_count() > 0
@@ -31,13 +31,13 @@ def test_reading_in_bulk_sets_aside_what_is_alive_for_a_while_only() -> None:
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, often)
 
 
-def test_the_collector_rests_for_one_session_and_looks_again_behind_it() -> None:
+def test_paused_collection_is_enabled_again_afterwards() -> None:
     with pause_collection():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
-def test_what_a_process_has_set_aside_for_good_stays_so_whatever_is_read_in_bulk() -> None:
+def test_permanently_frozen_objects_stay_frozen_after_reduced_collection() -> None:
     freeze_live_objects()
     frozen_count = gc.get_freeze_count()
     with reduce_collection():
@@ -46,7 +46,7 @@ def test_what_a_process_has_set_aside_for_good_stays_so_whatever_is_read_in_bulk
     assert gc.get_freeze_count() > frozen_count - frozen_count // 1_000 > 0
 
 
-def test_collections_are_rare_until_a_process_has_started_and_frozen_what_it_has() -> None:
+def test_gc_threshold_is_raised_until_the_started_process_froze_its_objects() -> None:
     often = gc.get_threshold()
     with reduce_start_collection() as freeze_started:
         assert gc.get_threshold() > often
@@ -56,14 +56,14 @@ def test_collections_are_rare_until_a_process_has_started_and_frozen_what_it_has
     assert gc.get_freeze_count() > 0
 
 
-def test_a_start_that_fails_leaves_the_collector_as_it_was() -> None:
+def test_failed_start_restores_the_gc_settings() -> None:
     often = gc.get_threshold()
     with reduce_start_collection():
         pass
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, often)
 
 
-def test_a_rebuild_that_began_during_the_start_goes_on_with_rare_collections() -> None:
+def test_rebuild_begun_during_the_start_keeps_the_raised_gc_threshold() -> None:
     often = gc.get_threshold()
     rebuild = reduce_collection()
     with reduce_start_collection() as freeze_started:

@@ -35,7 +35,7 @@ def block_loop(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def test_what_holds_the_loop_is_measured_and_named() -> None:
+async def test_code_that_blocks_the_event_loop_is_measured_and_named() -> None:
     reader = InMemoryMetricReader()
     with capture_logs() as logged:
         async with run_measured_probe("worker", reader) as probe:
@@ -44,7 +44,7 @@ async def test_what_holds_the_loop_is_measured_and_named() -> None:
                 hold(3 * LONG_HOLD)
                 await asyncio.sleep(0.1)
             metrics = reader.get_metrics_data()
-    warnings = [each for each in logged if each["event"] == "loop-held"]
+    warnings = [each for each in logged if each["event"] == "event-loop-blocked"]
     assert [each["log_level"] for each in warnings] == ["warning", "warning"]
     assert "spin_processor" in warnings[0]["running"]
     assert "block_loop" in warnings[1]["running"]
@@ -59,7 +59,7 @@ async def test_what_holds_the_loop_is_measured_and_named() -> None:
     assert sum(point.count for point in metric.data.data_points) >= len(warnings)  # type: ignore[union-attr,misc]
 
 
-async def test_the_fault_programme_fails_where_a_log_has_the_warning(tmp_path: Path) -> None:
+async def test_fault_programme_fails_on_a_log_with_a_loop_held_warning(tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     with log.open("w") as stream:
         configure_log(stream, "console", minimum_level="info")
@@ -72,7 +72,7 @@ async def test_the_fault_programme_fails_where_a_log_has_the_warning(tmp_path: P
         assert_loop_free(log)
 
 
-async def test_another_thread_that_keeps_the_interpreter_is_named() -> None:
+async def test_thread_that_holds_the_interpreter_lock_is_named() -> None:
     previous = sys.getswitchinterval()
     with capture_logs() as logged:
         async with run_measured_probe("worker"):
@@ -88,7 +88,7 @@ async def test_another_thread_that_keeps_the_interpreter_is_named() -> None:
     assert any("concurrent.futures" in stack for stack in warning["beside"])
 
 
-async def test_a_loop_that_waits_is_not_held() -> None:
+async def test_idle_loop_is_not_reported_as_held() -> None:
     with capture_logs() as logged:
         async with run_measured_probe("worker"):
             await asyncio.sleep(2 * LONG_HOLD)
@@ -112,7 +112,7 @@ asyncio.run(measure())
 """
 
 
-async def test_a_process_that_was_stopped_did_not_hold_its_loop() -> None:
+async def test_suspended_process_is_not_reported_as_holding_its_loop() -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", MEASURED_PROCESS), stdin=PIPE, stdout=PIPE
     )
@@ -138,7 +138,5 @@ async def test_a_process_that_was_stopped_did_not_hold_its_loop() -> None:
     ],
     ids=["idle", "busy machine", "starved process", "stopped", "blocked", "computing"],
 )
-def test_a_hold_is_what_the_code_took_and_not_what_the_machine_did(
-    times: LoopTimes, hold: float
-) -> None:
+def test_hold_excludes_delays_caused_by_the_machine(times: LoopTimes, hold: float) -> None:
     assert compute_hold(times) == pytest.approx(hold)

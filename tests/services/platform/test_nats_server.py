@@ -34,9 +34,9 @@ async def connect_client(server: NatsServer) -> AsyncGenerator[Client]:
         await client.close()
 
 
-async def test_a_client_reaches_the_server_through_its_url(tmp_path: Path) -> None:
+async def test_client_connects_through_the_server_url(tmp_path: Path) -> None:
     async with (
-        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
         connect_client(server) as client,
     ):
         account = await client.jetstream().account_info()
@@ -44,8 +44,8 @@ async def test_a_client_reaches_the_server_through_its_url(tmp_path: Path) -> No
         assert client.max_payload == 4 * 1024 * 1024
 
 
-async def test_a_client_without_the_password_is_turned_away(tmp_path: Path) -> None:
-    async with await NatsServer.start(NatsConfig(tmp_path)) as server:
+async def test_client_without_the_password_is_rejected(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", parse_port(server.url))
         writer.write(b"CONNECT {}\r\nPING\r\n")
         assert b"Authorization Violation" in await reader.read()
@@ -58,20 +58,20 @@ def parse_port(url: str) -> int:
 
 @pytest.mark.promise("P1", "P2")
 async def test_every_acknowledgement_waits_for_fsync(tmp_path: Path) -> None:
-    async with await NatsServer.start(NatsConfig(tmp_path, monitor=True)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path, monitor=True)) as server:
         assert server.monitor_url is not None
         async with httpx.AsyncClient() as browser:
             page = await browser.get(f"{server.monitor_url}/jsz?config=true")
         assert page.json()["config"]["sync_always"] is True
 
 
-async def test_nothing_is_monitored_unless_asked(tmp_path: Path) -> None:
-    async with await NatsServer.start(NatsConfig(tmp_path)) as server:
+async def test_monitoring_is_off_by_default(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server:
         assert server.monitor_url is None
 
 
 async def test_a_restart_keeps_url_and_data(tmp_path: Path) -> None:
-    async with await NatsServer.start(NatsConfig(tmp_path)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server:
         url, pid = server.url, server.pid
         await store_message(server)
         await server.restart()
@@ -79,8 +79,8 @@ async def test_a_restart_keeps_url_and_data(tmp_path: Path) -> None:
         assert await count_messages(server) == 1
 
 
-async def test_a_killed_server_begins_again_with_its_data(tmp_path: Path) -> None:
-    async with await NatsServer.start(NatsConfig(tmp_path)) as server:
+async def test_killed_server_restarts_with_its_data(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server:
         await store_message(server)
         os.kill(server.pid, signal.SIGKILL)
         assert await server.wait_for_exit() == -signal.SIGKILL
@@ -99,8 +99,8 @@ async def count_messages(server: NatsServer) -> int:
         return (await client.jetstream().stream_info("KEPT")).state.messages
 
 
-async def test_the_password_is_kept_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
-    config = NatsConfig(tmp_path)
+async def test_server_password_is_stable_and_owner_readable_only(tmp_path: Path) -> None:
+    config = NatsConfig(data_dir=tmp_path)
     async with await NatsServer.start(config) as first:
         password = first.url.split("@")[0]
     async with await NatsServer.start(config) as second:
@@ -109,14 +109,14 @@ async def test_the_password_is_kept_and_readable_by_its_owner_alone(tmp_path: Pa
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-async def test_a_stopped_server_has_ended(tmp_path: Path) -> None:
-    server = await NatsServer.start(NatsConfig(tmp_path))
+async def test_stopped_server_process_has_exited(tmp_path: Path) -> None:
+    server = await NatsServer.start(NatsConfig(data_dir=tmp_path))
     await server.stop()
     with pytest.raises(ProcessLookupError):
         os.kill(server.pid, 0)
 
 
-async def test_a_process_that_is_stopped_is_not_reported_as_unknown(
+async def test_stopping_a_process_logs_no_unknown_child_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Where two signals follow at once, the second one may find what the first one ended."""
@@ -129,16 +129,16 @@ async def test_a_process_that_is_stopped_is_not_reported_as_unknown(
 
 
 async def test_a_server_that_does_not_stop_is_killed(tmp_path: Path) -> None:
-    server = await NatsServer.start(NatsConfig(tmp_path))
+    server = await NatsServer.start(NatsConfig(data_dir=tmp_path))
     os.kill(server.pid, signal.SIGSTOP)
     await server.stop(timeout=0.1)
     assert await server.wait_for_exit() == -signal.SIGKILL
 
 
 async def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
-    async with await NatsServer.start(NatsConfig(tmp_path)) as first:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path)) as first:
         with pytest.raises(Refused, match="data-dir-in-use"):
-            await NatsServer.start(NatsConfig(tmp_path))
+            await NatsServer.start(NatsConfig(data_dir=tmp_path))
         async with connect_client(first) as client:
             assert client.is_connected
 
@@ -169,7 +169,7 @@ async def start_and_kill_parent(data_dir: Path) -> int:
     return parse_port(url)
 
 
-async def test_a_server_whose_parent_was_killed_ends(tmp_path: Path) -> None:
+async def test_server_exits_after_its_parent_was_killed(tmp_path: Path) -> None:
     port = await start_and_kill_parent(tmp_path)
     async with asyncio.timeout(30):
         while await is_listening(port):  # noqa: ASYNC110 - no event tells of it
@@ -185,45 +185,48 @@ async def is_listening(port: int) -> bool:
     return True
 
 
-async def test_a_server_whose_parent_was_killed_is_ended_before_the_next(tmp_path: Path) -> None:
+async def test_server_of_a_killed_parent_is_stopped_before_the_next_start(tmp_path: Path) -> None:
     port = await start_and_kill_parent(tmp_path)
-    async with await NatsServer.start(NatsConfig(tmp_path)):
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path)):
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
 
 
 @pytest.mark.parametrize("text", ["", "turnlog:", "another:word", "\xff"])
-async def test_credentials_without_a_password_are_named_with_the_way_out(
+async def test_credentials_file_without_a_password_is_refused_with_a_fix(
     tmp_path: Path, text: str
 ) -> None:
-    file = NatsConfig(tmp_path).credentials_file
+    file = NatsConfig(data_dir=tmp_path).credentials_file
     file.write_text(text, encoding="latin-1")
     with pytest.raises(Refused, match=f"bad-credentials: {file}") as refused:
-        await NatsServer.start(NatsConfig(tmp_path))
+        await NatsServer.start(NatsConfig(data_dir=tmp_path))
     assert "delete it" in refused.value.fix
     file.unlink()
-    async with await NatsServer.start(NatsConfig(tmp_path)) as server, connect_client(server):
+    async with (
+        await NatsServer.start(NatsConfig(data_dir=tmp_path)) as server,
+        connect_client(server),
+    ):
         pass
 
 
-async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
-    async with await NatsServer.start(NatsConfig(tmp_path / "first")) as first:
+async def test_nats_port_in_use_is_reported_by_number(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path / "first")) as first:
         port = parse_port(first.url)
         with pytest.raises(Unavailable, match=f"ended immediately: .*{port}"):
-            await NatsServer.start(NatsConfig(tmp_path / "second", port=port))
+            await NatsServer.start(NatsConfig(data_dir=tmp_path / "second", port=port))
 
 
 async def test_listening_beyond_loopback_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="beyond-loopback"):
-        await NatsServer.start(NatsConfig(tmp_path, host="0.0.0.0"))  # noqa: S104
+        await NatsServer.start(NatsConfig(data_dir=tmp_path, host="0.0.0.0"))  # noqa: S104
 
 
-async def test_a_missing_program_is_named_with_the_way_out(tmp_path: Path) -> None:
+async def test_missing_server_binary_is_reported_with_a_fix(tmp_path: Path) -> None:
     absent = tmp_path / "absent"
     with pytest.raises(Unavailable, match=f"{absent}: run `make install`"):
-        await NatsServer.start(NatsConfig(tmp_path), binary=absent)
+        await NatsServer.start(NatsConfig(data_dir=tmp_path), binary=absent)
 
 
-def test_a_missing_package_is_named_with_the_way_out() -> None:
+def test_missing_server_package_is_reported_with_a_fix() -> None:
     with pytest.raises(Unavailable, match="no-such-package is not installed: run `make install`"):
         find_server_binary("no-such-package")

@@ -21,7 +21,7 @@ def list_notices(logged: Sequence[MutableMapping[str, Any]]) -> list[MutableMapp
     return [each for each in logged if each["event"] == "waiting-for-nats"]
 
 
-async def test_a_start_that_is_not_answered_says_what_it_waits_for(
+async def test_start_without_a_nats_server_logs_the_awaited_address_without_password(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process_components, "NOTICED_WAIT", 0.0)

@@ -20,7 +20,7 @@ async def fail_check() -> None:
     raise Unavailable("database", "no connection")
 
 
-async def test_a_process_is_ready_when_every_part_answers() -> None:
+async def test_process_is_ready_when_every_health_check_passes() -> None:
     place = f"127.0.0.1:{find_free_port()}"
     async with serve_health(place, {"nats": pass_check}, "t"), httpx.AsyncClient() as http:
         assert (await http.get(f"http://{place}/healthz")).json() == {"alive": True}
@@ -30,7 +30,7 @@ async def test_a_process_is_ready_when_every_part_answers() -> None:
         assert (await http.get(f"http://{place}/v1/sessions")).status_code == 404
 
 
-async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs() -> None:
+async def test_failed_health_check_is_reported_and_the_process_stays_alive() -> None:
     place = f"127.0.0.1:{find_free_port()}"
     async with (
         serve_health(place, {"nats": pass_check, "database": fail_check}, "t"),
@@ -43,7 +43,7 @@ async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs()
         assert (await http.get(f"http://{place}/healthz")).is_success
 
 
-async def test_damage_of_the_record_is_reported_and_the_process_stays_ready() -> None:
+async def test_record_damage_is_reported_and_the_process_stays_ready() -> None:
     place = f"127.0.0.1:{find_free_port()}"
     async with (
         serve_health(place, {"nats": pass_check, "record": fail_check}, "t"),
@@ -54,7 +54,7 @@ async def test_damage_of_the_record_is_reported_and_the_process_stays_ready() ->
         assert not answer.json()["parts"]["record"]["ready"]
 
 
-async def test_a_check_that_costs_a_write_is_made_once_however_often_it_is_asked() -> None:
+async def test_concurrent_requests_share_one_recent_check() -> None:
     made: list[int] = []
 
     async def check() -> None:
@@ -62,21 +62,21 @@ async def test_a_check_that_costs_a_write_is_made_once_however_often_it_is_asked
         await asyncio.sleep(0)
         raise Unavailable("log", "no space")
 
-    recent = RecentCheck("log", check)
+    recent = RecentCheck(component="log", check=check)
     asked = await asyncio.gather(
         *(recent.require_healthy() for _ in range(50)), return_exceptions=True
     )
     assert {str(each) for each in asked} == {"log is unavailable: no space"}
     assert len(made) == 1
-    recent = RecentCheck("log", check, seconds=0)
+    recent = RecentCheck(component="log", check=check, seconds=0)
     for _ in range(2):
         with pytest.raises(Unavailable):
             await recent.require_healthy()
     assert len(made) == 3
 
 
-async def test_a_check_without_an_answer_counts_as_failed_until_the_next() -> None:
-    recent = RecentCheck("log", asyncio.Event().wait)
+async def test_check_without_a_result_counts_as_failed() -> None:
+    recent = RecentCheck(component="log", check=asyncio.Event().wait)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await recent.require_healthy()
@@ -84,7 +84,7 @@ async def test_a_check_without_an_answer_counts_as_failed_until_the_next() -> No
         await recent.require_healthy()
 
 
-async def test_a_place_where_nobody_can_listen_is_refused_by_its_setting() -> None:
+async def test_invalid_health_address_is_refused_with_its_setting() -> None:
     with pytest.raises(Refused) as refused:
         async with serve_health("nowhere", {}, "t"):
             pass

@@ -15,11 +15,11 @@ from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.platform.projection_lag import measure_projection_lag
 
 
-async def test_lag_is_what_the_log_has_and_the_rows_have_not(tmp_path: Path) -> None:
+async def test_projection_lag_is_the_number_of_unfolded_events(tmp_path: Path) -> None:
     store, log = open_store(f"sqlite:///{tmp_path / 'rows.db'}"), MemoryLog()
     await prepare_schema(store)
     assert await measure_projection_lag(log, store, "t") == 0
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened(), build_submitted(1, "one"))
     assert await measure_projection_lag(log, store, "t") == 2
     await fold_log(store, log)

@@ -30,11 +30,11 @@ asyncio.run(main())
 """
 
 
-async def test_the_result_of_work_aside_comes_back() -> None:
+async def test_thread_result_is_returned() -> None:
     assert await run_in_thread(threading.current_thread) is not threading.current_thread()
 
 
-async def test_what_work_aside_raises_is_raised_to_whoever_waits() -> None:
+async def test_thread_exception_is_raised_in_the_awaiting_task() -> None:
     def work() -> None:
         raise LookupError("nothing there")
 
@@ -42,5 +42,5 @@ async def test_what_work_aside_raises_is_raised_to_whoever_waits() -> None:
         await run_in_thread(work)
 
 
-def test_a_process_ends_while_work_aside_never_does() -> None:
+def test_endless_thread_does_not_delay_process_exit() -> None:
     subprocess.run([sys.executable, "-c", LEAVES], check=True, timeout=60)

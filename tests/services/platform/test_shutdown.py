@@ -33,7 +33,7 @@ main(sys.argv[2:])
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("words", [("up",), ("run", "gateway")])
-async def test_a_signal_during_the_imports_ends_with_code_zero(
+async def test_signal_during_imports_exits_with_code_zero(
     tmp_path: Path, name: str, words: tuple[str, ...]
 ) -> None:
     process = await asyncio.create_subprocess_exec(
@@ -44,7 +44,7 @@ async def test_a_signal_during_the_imports_ends_with_code_zero(
 
 
 @pytest.mark.slow("a program is executed, not forked")
-async def test_a_signal_during_a_start_that_waits_ends_it_at_once(tmp_path: Path) -> None:
+async def test_signal_ends_a_waiting_start_immediately(tmp_path: Path) -> None:
     # The lock of a server that seems to run: a start waits for it for a minute.
     lock = lock_file(tmp_path / "server.lock")
     assert lock is not None
@@ -60,7 +60,7 @@ async def test_a_signal_during_a_start_that_waits_ends_it_at_once(tmp_path: Path
             assert await process.wait() == 0
 
 
-async def test_a_start_that_is_cancelled_undoes_what_it_began() -> None:
+async def test_cancelled_start_runs_its_cleanup() -> None:
     shutdown, steps = Shutdown(), list[str]()
 
     @asynccontextmanager
@@ -78,7 +78,7 @@ async def test_a_start_that_is_cancelled_undoes_what_it_began() -> None:
     assert steps == ["undone"]
 
 
-async def test_a_component_lost_during_the_start_ends_it_with_its_failure() -> None:
+async def test_component_lost_during_the_start_fails_the_start() -> None:
     shutdown = Shutdown()
 
     @asynccontextmanager

@@ -31,7 +31,7 @@ MEGABYTE = 1024 * 1024
         (-5, False, 400, True),
     ],
 )
-def test_a_server_is_restarted_only_when_it_refuses_writes_and_would_gain_room(
+def test_server_restarts_only_if_it_refuses_writes_and_would_gain_space(
     room: int, free: int, *, is_stuck: bool, helps: bool
 ) -> None:
     gains = can_gain_room(room * MEGABYTE, is_stuck=is_stuck, free=free * MEGABYTE)
@@ -70,7 +70,7 @@ ROOM = {"config": {"max_storage": 500 * MEGABYTE}, "storage": 100 * MEGABYTE}
 FULL = {"config": {"max_storage": MEGABYTE}, "storage": MEGABYTE}
 
 
-def test_a_server_that_answers_but_not_about_its_streams_hangs_and_is_not_full(
+def test_server_that_does_not_report_its_streams_counts_as_hanging(
     tmp_path: Path,
 ) -> None:
     with run_monitor({"/jsz": ROOM}) as monitor:
@@ -80,12 +80,12 @@ def test_a_server_that_answers_but_not_about_its_streams_hangs_and_is_not_full(
     assert find_restart_reason(monitor, tmp_path) is None
 
 
-def test_a_server_that_is_well_is_not_restarted(tmp_path: Path) -> None:
+def test_healthy_server_is_not_restarted(tmp_path: Path) -> None:
     with run_monitor({"/jsz": ROOM, "/healthz": {"status": "ok"}}) as monitor:
         assert find_restart_reason(monitor, tmp_path) is None
 
 
-def test_the_reason_of_a_restart_is_what_the_server_says_of_its_writes(tmp_path: Path) -> None:
+def test_restart_reason_quotes_the_write_error_of_the_server(tmp_path: Path) -> None:
     unwell = {"status": "unavailable", "error": "write error: no space left on device"}
     with run_monitor({"/jsz": ROOM, "/healthz": unwell}) as monitor:
         reason = find_restart_reason(monitor, tmp_path)

@@ -15,7 +15,7 @@ async def ignore_cancellations(times: int) -> None:
     await asyncio.Event().wait()
 
 
-def test_a_program_ends_although_a_task_it_left_behind_misses_its_cancellation() -> None:
+def test_program_exits_although_a_leftover_task_ignores_cancellation() -> None:
     left: list[asyncio.Task[None]] = []
 
     async def work() -> str:

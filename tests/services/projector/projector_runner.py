@@ -32,7 +32,7 @@ def list_engines(store: ReadModelStore) -> list[Engine]:
     return [store.engine.sync_engine, *([store.writer] if store.writer else [])]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ProjectorRunner:
     """A log, a database, and the projector between them."""
 
@@ -44,7 +44,13 @@ class ProjectorRunner:
 
     @property
     def folding(self) -> LogFolder:
-        return LogFolder(self.log, self.store, self.tracing, "t", self.read_timeout)
+        return LogFolder(
+            log=self.log,
+            store=self.store,
+            tracing=self.tracing,
+            tenant="t",
+            patience=self.read_timeout,
+        )
 
     async def run_projector(self) -> None:
         await SessionProjector(self.folding, self.projection_signal).run()
@@ -97,11 +103,11 @@ class ProjectorRunner:
         for story in stories:
             last = story.last_event.sequence if story.last_event else 0
             assert await wait_until_folded(
-                self.store,
-                self.projection_signal,
-                story.tenant,
-                story.session,
-                last,
+                store=self.store,
+                signal=self.projection_signal,
+                tenant=story.tenant,
+                session=story.session,
+                sequence=last,
                 within=TEST_TIMEOUT_SECONDS,
             )
 

@@ -108,13 +108,13 @@ async def test_rebuild_killed_at_ten_points_leaves_the_live_rows_and_can_be_repe
     store: ReadModelStore, database_url: str, nats_url: str, fresh_tenant: str
 ) -> None:
     async with opened_nats(nats_url, StreamOptions()) as nats:
-        story = StoredSession(nats.log, "s", fresh_tenant)
+        story = StoredSession(log=nats.log, session="s", tenant=fresh_tenant)
         await story.append_events(build_opened())
         for turn in range(1, 12):
             await story.append_events(
                 build_submitted(turn, f"turn {turn}"), build_completed(turn, "reply")
             )
-        running = ProjectorRunner(nats.log, store)
+        running = ProjectorRunner(log=nats.log, store=store)
         before = await running.rebuild_rows()
         async with start_killed_rebuilder(nats_url, database_url, fresh_tenant) as process:
             code, statements = await process.run_killed_rebuild(1_000_000)

@@ -10,18 +10,18 @@ from turnlog.services.projector.projector_rounds import QUIET_SECONDS, OutageLog
 AWAY = Unavailable("database", "connection refused")
 
 
-def test_an_outage_is_logged_at_once_and_then_less_and_less_often() -> None:
+def test_outage_is_logged_immediately_and_then_with_increasing_gaps() -> None:
     outage = OutageLog()
     with capture_logs() as lines:
         for _ in range(100):
             outage.record_failure(AWAY)
     assert [line["failures"] for line in lines] == [1, 2, 4, 8, 16, 32, 64]
     assert {(line["event"], line["what"], line["detail"]) for line in lines} == {
-        ("projector-waits", "database", "connection refused")
+        ("projector-waiting", "database", "connection refused")
     }
 
 
-def test_the_next_outage_is_logged_at_once() -> None:
+def test_next_outage_is_logged_immediately() -> None:
     outage = OutageLog()
     with capture_logs() as lines:
         for _ in range(3):
@@ -31,7 +31,7 @@ def test_the_next_outage_is_logged_at_once() -> None:
     assert [line["failures"] for line in lines] == [1, 2, 1]
 
 
-def test_a_failure_after_a_quiet_time_begins_another_outage() -> None:
+def test_failure_after_a_quiet_period_starts_a_new_outage() -> None:
     outage = OutageLog(failures=2, failed_at=time.monotonic() - QUIET_SECONDS - 1)
     with capture_logs() as lines:
         outage.record_failure(AWAY)

@@ -39,11 +39,11 @@ async def direct(own_postgres: PostgresServer) -> AsyncIterator[ReadModelStore]:
 
 @pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.parametrize("end", [PostgresServer.stop_server, PostgresServer.kill_server])
-async def test_postgres_that_ends_and_comes_back_has_every_event_once(
+async def test_events_are_folded_once_across_postgres_restarts(
     own_postgres: PostgresServer, direct: ReadModelStore, end: Callable[[PostgresServer], None]
 ) -> None:
     log = MemoryLog()
-    story, running = StoredSession(log), ProjectorRunner(log, direct)
+    story, running = StoredSession(log=log), ProjectorRunner(log=log, store=direct)
     await story.append_events(build_opened())
     with capture_logs() as log_lines:
         async with running.run_in_background() as task:
@@ -53,7 +53,7 @@ async def test_postgres_that_ends_and_comes_back_has_every_event_once(
                 await story.append_events(
                     build_submitted(turn, "while it is down"), build_completed(turn, "so it is")
                 )
-                while len([e for e in log_lines if e["event"] == "projector-waits"]) < turn:  # noqa: ASYNC110
+                while len([e for e in log_lines if e["event"] == "projector-waiting"]) < turn:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 await asyncio.to_thread(own_postgres.start_server)
             await running.wait_for_stories(story)
@@ -85,16 +85,16 @@ def run_at_next_commit(store: ReadModelStore, act: Callable[[], None]) -> None:
     event.listen(engine, "commit", commit)
 
 
-async def test_a_connection_cut_between_commit_and_answer_makes_nothing_twice(
+async def test_connection_cut_after_a_commit_folds_no_event_twice(
     own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened())
     async with FaultProxy(f"tcp://127.0.0.1:{own_postgres.port}").run_proxy() as proxy:
         store = open_store(_build_proxy_url(proxy))
-        running = ProjectorRunner(log, store)
-        beside = ProjectorRunner(log, direct, projection_signal=running.projection_signal)
+        running = ProjectorRunner(log=log, store=store)
+        beside = ProjectorRunner(log=log, store=direct, projection_signal=running.projection_signal)
         async with running.run_in_background():
             await beside.wait_for_stories(story)
             for turn in range(1, 4):
@@ -112,16 +112,16 @@ async def test_a_connection_cut_between_commit_and_answer_makes_nothing_twice(
     assert await beside.read_rows() == await beside.rebuild_rows()
 
 
-async def test_a_connection_cut_before_the_commit_arrives_loses_nothing(
+async def test_connection_cut_before_a_commit_loses_no_event(
     own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened())
     async with FaultProxy(f"tcp://127.0.0.1:{own_postgres.port}").run_proxy() as proxy:
         store = open_store(_build_proxy_url(proxy))
-        running = ProjectorRunner(log, store)
-        beside = ProjectorRunner(log, direct, projection_signal=running.projection_signal)
+        running = ProjectorRunner(log=log, store=store)
+        beside = ProjectorRunner(log=log, store=direct, projection_signal=running.projection_signal)
         with capture_logs() as log_lines:
             async with running.run_in_background():
                 await beside.wait_for_stories(story)
@@ -132,7 +132,7 @@ async def test_a_connection_cut_before_the_commit_arrives_loses_nothing(
                     )
                     await beside.wait_for_stories(story)
         await store.close()
-    assert "projector-waits" in [line["event"] for line in log_lines]
+    assert "projector-waiting" in [line["event"] for line in log_lines]
     assert await beside.read_rows() == await beside.rebuild_rows()
 
 

@@ -47,7 +47,7 @@ async def read_position(store: ReadModelStore) -> int:
 
 
 async def test_rows_follow_the_log_as_it_grows(store: ReadModelStore, log: MemoryLog) -> None:
-    running, story = ProjectorRunner(log, store), StoredSession(log)
+    running, story = ProjectorRunner(log=log, store=store), StoredSession(log=log)
     async with running.run_in_background():
         await story.append_events(build_opened(), build_submitted(1, "one"))
         await running.wait_for_stories(story)
@@ -58,11 +58,11 @@ async def test_rows_follow_the_log_as_it_grows(store: ReadModelStore, log: Memor
     assert turn.status == "completed"
 
 
-async def test_projector_makes_its_own_tables(database_url: str, log: MemoryLog) -> None:
+async def test_projector_creates_its_own_tables(database_url: str, log: MemoryLog) -> None:
     store = open_store(database_url)
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(build_opened())
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     next_signal = running.projection_signal.get_next_signal()
     async with running.run_in_background():
         await asyncio.wait_for(next_signal.wait(), TEST_TIMEOUT_SECONDS)
@@ -83,14 +83,14 @@ class SingleEventLog(MemoryLog):
 
 
 @pytest.mark.slow("rows are built many times over, on both databases")
-async def test_projector_cancelled_at_any_statement_loses_nothing_and_does_nothing_twice(
+async def test_projector_cancelled_at_any_statement_folds_every_event_once(
     store: ReadModelStore,
 ) -> None:
-    story = StoredSession(SingleEventLog())
+    story = StoredSession(log=SingleEventLog())
     await story.append_events(
         build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 60))
     )
-    running = ProjectorRunner(story.log, store)
+    running = ProjectorRunner(log=story.log, store=store)
     come_to: set[int] = set()
     for statement in (*range(1, 32, 2), *range(2, 33, 4)):
         await running.cancel_at_statement(statement, running.run_projector())
@@ -106,15 +106,17 @@ async def test_projector_cancelled_at_any_statement_loses_nothing_and_does_nothi
 async def test_events_folded_before_a_restart_are_not_folded_again(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    running, story = ProjectorRunner(log, store), StoredSession(log)
+    running, story = ProjectorRunner(log=log, store=store), StoredSession(log=log)
     await story.append_events(build_opened(), build_submitted(1, "one"))
     async with running.run_in_background():
         await running.wait_for_stories(story)
     before = await running.read_rows()
     async with running.run_in_background():
-        await StoredSession(log, "other").append_events(build_opened())
+        await StoredSession(log=log, session="other").append_events(build_opened())
         await running.wait_for_stories(
-            StoredSession(log, "other", last_event=await log.read_last_event("t", "other"))
+            StoredSession(
+                log=log, session="other", last_event=await log.read_last_event("t", "other")
+            )
         )
     after = await running.read_rows()
     assert after["turns"] == before["turns"]
@@ -125,28 +127,31 @@ async def test_two_projectors_of_one_database_fold_every_event_once(
     store: ReadModelStore, database_url: str
 ) -> None:
     log = SingleEventLog()
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(
         build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 20))
     )
     other = open_store(database_url)
-    running = ProjectorRunner(log, store)
-    async with running.run_in_background(), ProjectorRunner(log, other).run_in_background():
+    running = ProjectorRunner(log=log, store=store)
+    async with (
+        running.run_in_background(),
+        ProjectorRunner(log=log, store=other).run_in_background(),
+    ):
         await running.wait_for_stories(story)
     await other.close()
     assert await running.read_rows() == await running.rebuild_rows()
 
 
 @pytest.mark.promise("P13")
-async def test_poison_raises_an_alarm_and_everyone_else_goes_on(
+async def test_poison_event_stops_its_session_with_an_alarm_and_no_other(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    bad, good = StoredSession(log, "bad"), StoredSession(log, "good")
+    bad, good = StoredSession(log=log, session="bad"), StoredSession(log=log, session="good")
     await bad.append_events(build_opened())
     await good.append_events(build_opened())
     place = append_raw(log, b"not an event", "bad")
     await good.append_events(build_submitted(1, "one"))
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     with capture_logs() as log_lines:
         async with running.run_in_background() as task:
             await running.wait_for_stories(good)
@@ -169,58 +174,58 @@ async def run_until_corrupt(running: ProjectorRunner) -> Corrupt:
 
 async def fold_story(store: ReadModelStore, log: MemoryLog) -> StoredSession:
     """Tell a little, and let it be folded."""
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(
         build_opened(),
         build_submitted(1, "one"),
         build_completed(1, "first"),
         build_submitted(2, "two"),
     )
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(story)
     return story
 
 
-async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
+async def test_recreated_log_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await fold_story(store, log)
     new_log = MemoryLog(created="2026-02-02T00:00:00Z")
-    await StoredSession(new_log, "other").append_events(
+    await StoredSession(log=new_log, session="other").append_events(
         build_opened(), build_submitted(1, "another history")
     )
-    corrupt = await run_until_corrupt(ProjectorRunner(new_log, store))
+    corrupt = await run_until_corrupt(ProjectorRunner(log=new_log, store=store))
     assert "2026-02-02" in str(corrupt)
     assert "turnlog rebuild" in str(corrupt)
 
 
-async def test_log_that_was_rolled_back_is_never_folded_onto_the_old_rows(
+async def test_rolled_back_log_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await fold_story(store, log)
     roll_back(log, 2)
-    assert "ends before 4" in str(await run_until_corrupt(ProjectorRunner(log, store)))
+    assert "ends before 4" in str(await run_until_corrupt(ProjectorRunner(log=log, store=store)))
 
 
-async def test_log_that_was_rolled_back_and_grew_again_is_never_folded_onto_the_old_rows(
+async def test_rolled_back_log_that_grew_again_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await fold_story(store, log)
     roll_back(log, 1)
-    await StoredSession(log, "other").append_events(
+    await StoredSession(log=log, session="other").append_events(
         build_opened(), *(build_submitted(turn, "x") for turn in range(1, 6))
     )
     assert "its event at 4 is not the one in the rows" in str(
-        await run_until_corrupt(ProjectorRunner(log, store))
+        await run_until_corrupt(ProjectorRunner(log=log, store=store))
     )
 
 
-async def test_log_that_is_rolled_back_while_it_is_followed_stops_the_projector(
+async def test_log_rolled_back_while_being_followed_stops_the_projector(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = await fold_story(store, log)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     task = asyncio.create_task(running.run_projector())
     await story.append_events(build_completed(2, "second"))
     await running.wait_for_stories(story)
@@ -233,12 +238,12 @@ async def test_log_that_is_rolled_back_while_it_is_followed_stops_the_projector(
     assert await running.read_rows() == before
 
 
-async def test_log_that_only_seems_too_short_is_looked_at_again(
+async def test_log_that_briefly_seems_too_short_is_read_again(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = await fold_story(store, log)
     late = log.stored.pop()
-    running = ProjectorRunner(log, store, read_timeout=TEST_TIMEOUT_SECONDS)
+    running = ProjectorRunner(log=log, store=store, read_timeout=TEST_TIMEOUT_SECONDS)
     async with running.run_in_background() as task:
         await asyncio.sleep(0.05)
         assert not task.done()
@@ -260,21 +265,26 @@ async def test_rows_of_a_later_release_stop_an_earlier_projector(
     await fold_story(store, log)
     async with store.open_writer() as connection:
         await connection.execute(text("UPDATE projections SET version = version + 1"))
-    assert "later" in str(await run_until_corrupt(ProjectorRunner(log, store)))
+    assert "later" in str(await run_until_corrupt(ProjectorRunner(log=log, store=store)))
 
 
-async def test_sqlite_locked_by_another_is_waited_for(tmp_path: Path, log: MemoryLog) -> None:
+async def test_projector_waits_for_a_locked_sqlite_database(tmp_path: Path, log: MemoryLog) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
     await prepare_schema(store)
     story = await fold_story(store, log)
     locker = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         async with locker.open_writer() as connection:
             await connection.execute(text("UPDATE projections SET version = version"))
             await story.append_events(build_completed(2, "second"))
             assert not await wait_until_folded(
-                store, running.projection_signal, "t", "s", 5, within=0.3
+                store=store,
+                signal=running.projection_signal,
+                tenant="t",
+                session="s",
+                sequence=5,
+                within=0.3,
             )
         await running.wait_for_stories(story)
     await locker.close()
@@ -284,14 +294,14 @@ async def test_sqlite_locked_by_another_is_waited_for(tmp_path: Path, log: Memor
 _END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
 
 
-async def test_postgres_out_of_reach_is_waited_for_and_nothing_is_lost(
+async def test_projector_waits_for_unreachable_postgres_and_loses_no_event(
     postgres_url: str, postgres_server: PostgresServer, log: MemoryLog
 ) -> None:
     store = open_store(postgres_url)
     await prepare_schema(store)
     story = await fold_story(store, log)
     database = make_url(postgres_url).database
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     with capture_logs() as log_lines:
         async with running.run_in_background() as task:
             await postgres_server.execute_statement(
@@ -299,7 +309,7 @@ async def test_postgres_out_of_reach_is_waited_for_and_nothing_is_lost(
             )
             await postgres_server.execute_statement(f"{_END_CONNECTIONS} '{database}'")
             await story.append_events(build_completed(2, "second"))
-            while [line["event"] for line in log_lines].count("projector-waits") < 2:  # noqa: ASYNC110
+            while [line["event"] for line in log_lines].count("projector-waiting") < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             assert not task.done()
             await postgres_server.execute_statement(
@@ -323,30 +333,32 @@ class LostCommitStore(ReadModelStore):
         return result
 
 
-async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
+async def test_commit_with_a_lost_response_is_detected_and_not_repeated(
     store: ReadModelStore,
 ) -> None:
     log = SingleEventLog()
-    story = StoredSession(log)
+    story = StoredSession(log=log)
     await story.append_events(
         build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 8))
     )
     forgetful = LostCommitStore(store.engine, store.writer, [True, False] * 4)
-    running = ProjectorRunner(log, forgetful)
+    running = ProjectorRunner(log=log, store=forgetful)
     async with running.run_in_background():
         await running.wait_for_stories(story)
     assert not forgetful.lost
     assert await running.read_rows() == await running.rebuild_rows()
 
 
-async def test_span_of_a_batch_is_linked_to_the_traces_of_its_events_and_part_of_none(
+async def test_batch_span_links_to_the_traces_of_its_events_without_a_parent(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     kept = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    running = ProjectorRunner(log, store, Tracing(provider.get_tracer("test"), provider))
-    story = StoredSession(log)
+    running = ProjectorRunner(
+        log=log, store=store, tracing=Tracing(provider.get_tracer("test"), provider)
+    )
+    story = StoredSession(log=log)
     await story.append_events(build_opened(), build_submitted(1, "one"))
     async with running.run_in_background():
         await running.wait_for_stories(story)

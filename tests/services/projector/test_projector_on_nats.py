@@ -26,7 +26,7 @@ from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with await NatsServer.start(NatsConfig(tmp_path / "nats")) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path / "nats")) as server:
         yield server
 
 
@@ -37,7 +37,7 @@ async def nats(server: NatsServer) -> AsyncIterator[JetStreamClient]:
 
 
 async def append_conversation(nats: JetStreamClient, session: str, turns: int) -> StoredSession:
-    story = StoredSession(nats.log, session)
+    story = StoredSession(log=nats.log, session=session)
     await story.append_events(build_opened())
     for turn in range(1, turns + 1):
         await story.append_events(build_submitted(turn, f"turn {turn}"))
@@ -45,10 +45,10 @@ async def append_conversation(nats: JetStreamClient, session: str, turns: int) -
     return story
 
 
-async def test_rows_follow_a_real_log_and_equal_the_rebuilt_ones(
+async def test_rows_of_a_real_log_equal_the_rebuilt_ones(
     store: ReadModelStore, nats: JetStreamClient
 ) -> None:
-    running = ProjectorRunner(nats.log, store)
+    running = ProjectorRunner(log=nats.log, store=store)
     past = await append_conversation(nats, "past", 20)
     async with running.run_in_background():
         live = await append_conversation(nats, "live", 20)
@@ -58,10 +58,10 @@ async def test_rows_follow_a_real_log_and_equal_the_rebuilt_ones(
     assert rows == await running.rebuild_rows()
 
 
-async def test_restart_of_nats_is_survived_with_nothing_lost_or_twice(
+async def test_nats_restart_loses_and_repeats_no_event(
     store: ReadModelStore, nats: JetStreamClient, server: NatsServer
 ) -> None:
-    running = ProjectorRunner(nats.log, store)
+    running = ProjectorRunner(log=nats.log, store=store)
     async with running.run_in_background() as task:
         before = await append_conversation(nats, "before", 3)
         await running.wait_for_stories(before)
@@ -107,11 +107,11 @@ asyncio.run(main())
 
 @pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_projector_killed_around_a_commit_goes_on_with_nothing_lost_or_twice(
+async def test_projector_killed_around_a_commit_loses_and_repeats_no_event(
     store: ReadModelStore, database_url: str, nats: JetStreamClient, server: NatsServer, when: str
 ) -> None:
     story = await append_conversation(nats, "s", 5)
-    running = ProjectorRunner(nats.log, store)
+    running = ProjectorRunner(log=nats.log, store=store)
     for number in (1, 2, 3, 5):
         await append_until_killed(story, server.url, database_url, when, str(number))
     async with running.run_in_background():

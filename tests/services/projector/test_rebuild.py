@@ -43,7 +43,7 @@ async def read_active_build(store: ReadModelStore) -> ProjectionPosition:
 
 async def append_stories(log: MemoryLog, sessions: int = 3, turns: int = 5) -> list[StoredSession]:
     """Append events of several sessions, interleaved."""
-    stories = [StoredSession(log, f"s{number}") for number in range(sessions)]
+    stories = [StoredSession(log=log, session=f"s{number}") for number in range(sessions)]
     for story in stories:
         await story.append_events(build_opened())
     for turn in range(1, turns + 1):
@@ -64,7 +64,7 @@ async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
     store: ReadModelStore, steps: list[HistoryStep]
 ) -> None:
     stored_history = StoredHistory()
-    running = ProjectorRunner(stored_history.log, store)
+    running = ProjectorRunner(log=stored_history.log, store=store)
     # Each example is another log: rebuilt from, it has the rows begun anew.
     await running.rebuild_rows()
     async with running.run_in_background():
@@ -77,12 +77,12 @@ async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
 
 @pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.promise("P11")
-async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
+async def test_readers_see_every_session_throughout_a_rebuild(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     stories = await append_stories(log)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
     found: list[int] = []
@@ -102,10 +102,12 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
     assert set(found) == {15}
 
 
-async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: ReadModelStore) -> None:
+async def test_projector_continues_with_the_new_build_after_a_rebuild(
+    store: ReadModelStore,
+) -> None:
     log = MemoryLog()
     (story,) = await append_stories(log, sessions=1)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background() as task:
         await running.wait_for_stories(story)
         before = await read_active_build(store)
@@ -119,12 +121,12 @@ async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: ReadMo
 
 
 @pytest.mark.slow("rows are built many times over, on both databases")
-async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_projector(
+async def test_reader_position_never_decreases_while_a_rebuild_catches_up(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     (story,) = await append_stories(log, sessions=1)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     seen_so_far = [0]
 
     async def append_turns() -> None:
@@ -154,10 +156,10 @@ async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_pro
     assert await running.read_rows() == await running.rebuild_rows()
 
 
-async def test_rebuild_tells_how_far_it_is(store: ReadModelStore) -> None:
+async def test_rebuild_reports_its_progress(store: ReadModelStore) -> None:
     log = MemoryLog()
     stories = await append_stories(log)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
     end = len(log.stored)
@@ -169,12 +171,12 @@ async def test_rebuild_tells_how_far_it_is(store: ReadModelStore) -> None:
 
 @pytest.mark.promise("P11")
 @pytest.mark.parametrize("statement", range(4, 64, 6))
-async def test_rebuild_that_crashes_at_any_point_leaves_what_readers_see_and_can_be_repeated(
+async def test_rebuild_cancelled_at_any_statement_leaves_the_rows_and_can_be_repeated(
     store: ReadModelStore, statement: int
 ) -> None:
     log = MemoryLog()
     stories = await append_stories(log, sessions=2, turns=2)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
     before = await running.read_rows()
@@ -190,12 +192,12 @@ async def list_inactive_builds(store: ReadModelStore) -> list[int]:
         return list(found)
 
 
-async def test_of_two_rebuilds_at_once_one_takes_over_and_the_rows_are_right(
+async def test_two_concurrent_rebuilds_give_correct_rows(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     stories = await append_stories(log)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
         before = await running.read_rows()
@@ -206,12 +208,12 @@ async def test_of_two_rebuilds_at_once_one_takes_over_and_the_rows_are_right(
     assert await running.read_rows() == before
 
 
-async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
+async def test_rows_of_an_earlier_release_are_rebuilt_before_folding(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     stories = await append_stories(log)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
     right = await running.read_rows()
@@ -226,15 +228,15 @@ async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
     assert set(rows["turns"]) > set(right["turns"])
 
 
-async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: ReadModelStore) -> None:
+async def test_rebuild_recovers_after_the_log_was_replaced(store: ReadModelStore) -> None:
     old = MemoryLog()
     stories = await append_stories(old)
-    async with ProjectorRunner(old, store).run_in_background():
-        await ProjectorRunner(old, store).wait_for_stories(*stories)
+    async with ProjectorRunner(log=old, store=store).run_in_background():
+        await ProjectorRunner(log=old, store=store).wait_for_stories(*stories)
     new_log = MemoryLog(created="2026-02-02T00:00:00Z")
-    story = StoredSession(new_log, "only")
+    story = StoredSession(log=new_log, session="only")
     await story.append_events(build_opened())
-    running = ProjectorRunner(new_log, store)
+    running = ProjectorRunner(log=new_log, store=store)
     rows = await running.rebuild_rows()
     assert [row[1] for row in rows["sessions"]] == ["only"]
     async with running.run_in_background():
@@ -257,7 +259,7 @@ async def test_rows_rebuilt_in_small_batches_equal_the_live_ones_and_stop_the_sa
     for turn in range(6, 9):
         for story in (*stories, refused):
             await story.append_events(build_submitted(turn, "more"), build_completed(turn, "yes"))
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await running.wait_for_position(len(log.stored))
     live = await running.read_rows()

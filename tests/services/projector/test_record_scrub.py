@@ -13,7 +13,7 @@ from turnlog.services.projector.record_scrub import StreamScrub, is_outdated
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
-NOTE = ScrubNote("created", "run", BEGAN, lost=0)
+NOTE = ScrubNote(created="created", server_run="run", began=BEGAN, lost=0)
 
 
 @pytest_asyncio.fixture
@@ -22,7 +22,9 @@ async def log() -> MemoryLog:
     log, heads = MemoryLog(), dict.fromkeys("abc")
     for _ in range(3):
         for session in heads:
-            (event,) = await append_one_by_one(log, "t", session, 1, heads[session])
+            (event,) = await append_one_by_one(
+                log=log, tenant="t", session=session, count=1, after=heads[session]
+            )
             heads[session] = event.head
     return log
 
@@ -36,7 +38,7 @@ async def scrub(log: MemoryLog, note: ScrubNote) -> ScrubNote:
     return reading.note
 
 
-async def test_a_note_that_the_store_has_lost_is_remembered_and_saved_again() -> None:
+async def test_scrub_note_lost_by_the_store_is_kept_in_memory_and_saved_again() -> None:
     store = MemorySnapshotStore()
     notes = ScrubNotes(store)
     await notes.save_note("SESSIONS", NOTE)
@@ -47,7 +49,7 @@ async def test_a_note_that_the_store_has_lost_is_remembered_and_saved_again() ->
     assert await ScrubNotes(store).load_note("SESSIONS", NOTE.created) == NOTE
 
 
-async def test_a_hole_is_noted_with_the_session_that_a_later_event_continues(
+async def test_stream_hole_is_noted_with_the_session_that_it_interrupts(
     log: MemoryLog,
 ) -> None:
     for place in (4, 8, 9):
@@ -58,25 +60,41 @@ async def test_a_hole_is_noted_with_the_session_that_a_later_event_continues(
     assert noted.holes == (RecordHole(4, 4, (("t", "a"),)), RecordHole(8, 9))
 
 
-async def test_a_reading_goes_on_where_the_last_one_stopped(log: MemoryLog) -> None:
+async def test_scrub_continues_at_the_position_of_the_last_one(log: MemoryLog) -> None:
     log.drop_event(2)
-    earlier = ScrubNote("created", "run", BEGAN, 0, 3, holes=(RecordHole(2, 2),))
+    earlier = ScrubNote(
+        created="created",
+        server_run="run",
+        began=BEGAN,
+        lost=0,
+        position=3,
+        holes=(RecordHole(2, 2),),
+    )
     noted = await scrub(log, earlier)
     assert noted.holes == (RecordHole(2, 2, (("t", "b"),)),)
 
 
-async def test_a_hole_of_an_earlier_reading_that_is_none_any_more_is_dropped(
+async def test_stream_hole_that_no_longer_exists_is_dropped(
     log: MemoryLog,
 ) -> None:
-    again = ScrubNote("created", "later run", BEGAN, 0, holes=(RecordHole(5, 6),))
+    again = ScrubNote(
+        created="created", server_run="later run", began=BEGAN, lost=0, holes=(RecordHole(5, 6),)
+    )
     assert (await scrub(log, again)).holes == ()
 
 
-def test_all_is_read_again_after_a_start_of_the_server_a_loss_or_a_day() -> None:
-    read = ScrubNote("created", "run", BEGAN, 0, 9, is_complete=True)
+def test_scrub_starts_over_after_a_server_restart_a_loss_or_a_day() -> None:
+    read = ScrubNote(
+        created="created", server_run="run", began=BEGAN, lost=0, position=9, is_complete=True
+    )
 
     def compare(run: str, lost: int, hours: float) -> bool:
-        return is_outdated(read, ScrubNote("created", run, BEGAN + timedelta(hours=hours), lost))
+        return is_outdated(
+            read,
+            ScrubNote(
+                created="created", server_run=run, began=BEGAN + timedelta(hours=hours), lost=lost
+            ),
+        )
 
     assert not compare("run", 0, 23)
     assert compare("run", 0, 24)

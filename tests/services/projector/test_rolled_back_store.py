@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def server(folder: Path) -> AsyncIterator[NatsServer]:
-    async with await NatsServer.start(NatsConfig(folder)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=folder)) as server:
         yield server
 
 
@@ -45,14 +45,14 @@ async def nats(server: NatsServer) -> AsyncIterator[JetStreamClient]:
 
 async def append_other_history(log: EventLog) -> None:
     for number in range(3):
-        await StoredSession(log, f"new-{number}").append_events(
+        await StoredSession(log=log, session=f"new-{number}").append_events(
             build_opened(), build_submitted(1, "another history")
         )
 
 
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize("grew", [False, True])
-async def test_projector_stops_when_the_store_is_rolled_back_under_it_and_only_new_sessions_come(
+async def test_projector_stops_at_a_rolled_back_store_even_if_only_new_sessions_follow(
     store: ReadModelStore,
     nats: JetStreamClient,
     server: NatsServer,
@@ -62,7 +62,7 @@ async def test_projector_stops_when_the_store_is_rolled_back_under_it_and_only_n
     grew: bool,
     idle: bool,
 ) -> None:
-    story, running = StoredSession(nats.log), ProjectorRunner(nats.log, store)
+    story, running = StoredSession(log=nats.log), ProjectorRunner(log=nats.log, store=store)
     await story.append_events(build_opened(), build_submitted(1, "one"))
     await copy_store(server, folder, tmp_path / "copy")
     if grew:

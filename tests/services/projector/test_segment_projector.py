@@ -38,7 +38,12 @@ ANYTHING = SegmentRowFilter()
 
 def build_projector(library: SegmentHarness, store: ReadModelStore) -> SegmentProjector:
     return SegmentProjector(
-        library.log, library.blobs, store, library.tenant, ProjectionSignal(), patience=0
+        log=library.log,
+        blobs=library.blobs,
+        store=store,
+        tenant=library.tenant,
+        signal=ProjectionSignal(),
+        patience=0,
     )
 
 
@@ -70,7 +75,9 @@ async def list_segment_rows(
     return list(found)
 
 
-async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadModelStore) -> None:
+async def test_segment_rows_show_the_current_version_of_every_variant(
+    store: ReadModelStore,
+) -> None:
     library = SegmentHarness()
     projecting = build_projector(library, store)
     async with run_projector(projecting):
@@ -78,9 +85,9 @@ async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadMode
             "core", "Be kind.", tier=1, type="rule", priority="high", locale="en"
         )
         await library.add_segment("npc", "He nods.", "npc.a")
-        await library.handle_command(EditSegment(1, content="Be kinder."))
-        await library.handle_command(EditSegment(1, "b", content="Be stern."))
-        await library.handle_command(EditSegment(2, active=False))
+        await library.handle_command(EditSegment(id=1, content="Be kinder."))
+        await library.handle_command(EditSegment(id=1, variant="b", content="Be stern."))
+        await library.handle_command(EditSegment(id=2, active=False))
         await wait_until_folded(projecting, library)
         found = await list_segment_rows(store, library.tenant)
     rows = [(row.id, row.variant, row.content, row.version, row.active) for row in found]
@@ -98,15 +105,15 @@ async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadMode
     assert found[0].edited_by == "tester"
 
 
-async def test_segments_are_found_by_what_they_are_and_say_page_by_page(
+async def test_segment_rows_are_filtered_by_fields_and_text_in_pages(
     store: ReadModelStore,
 ) -> None:
     library = SegmentHarness()
     await library.import_segments(
-        *(SegmentInput("core", f"Rule {n}: be KIND.", locale="en") for n in range(5)),
-        SegmentInput("npc", "100% sure.", "npc.a", type="npc_cue", active=False),
+        *(SegmentInput(scope="core", content=f"Rule {n}: be KIND.", locale="en") for n in range(5)),
+        SegmentInput(scope="npc", content="100% sure.", ref="npc.a", type="npc_cue", active=False),
     )
-    await library.handle_command(EditSegment(2, "b", content="Be stern."))
+    await library.handle_command(EditSegment(id=2, variant="b", content="Be stern."))
     await build_projector(library, store).rebuild_segments()
     find = partial(list_segment_rows, store, library.tenant)
     assert [row.id for row in await find(SegmentRowFilter(scope="npc"))] == [6]
@@ -120,7 +127,7 @@ async def test_segments_are_found_by_what_they_are_and_say_page_by_page(
     assert await list_segment_rows(store, "other") == []
 
 
-async def test_what_was_edited_while_nobody_folded_is_there_afterwards(
+async def test_segment_edits_made_without_a_projector_are_folded_later(
     store: ReadModelStore,
 ) -> None:
     library = SegmentHarness()
@@ -128,13 +135,13 @@ async def test_what_was_edited_while_nobody_folded_is_there_afterwards(
     await library.add_segment("core", "one")
     async with run_projector(projecting):
         await wait_until_folded(projecting, library)
-    await library.handle_command(EditSegment(1, content="two"))
+    await library.handle_command(EditSegment(id=1, content="two"))
     async with run_projector(projecting):
         await wait_until_folded(projecting, library)
     assert [row.content for row in await list_segment_rows(store, library.tenant)] == ["two"]
 
 
-async def test_two_projectors_come_to_the_rows_of_one(store: ReadModelStore) -> None:
+async def test_two_projectors_give_the_same_segment_rows_as_one(store: ReadModelStore) -> None:
     library = SegmentHarness()
     projecting = build_projector(library, store)
     async with run_projector(projecting), run_projector(build_projector(library, store)):
@@ -147,7 +154,7 @@ async def test_two_projectors_come_to_the_rows_of_one(store: ReadModelStore) -> 
     assert await list_segment_rows(store, library.tenant) == live
 
 
-async def test_rows_that_somebody_damaged_are_right_after_a_rebuild(store: ReadModelStore) -> None:
+async def test_altered_segment_rows_are_corrected_by_a_rebuild(store: ReadModelStore) -> None:
     library = SegmentHarness()
     await library.add_segment("core", "one")
     await build_projector(library, store).rebuild_segments()
@@ -161,11 +168,13 @@ async def test_rows_that_somebody_damaged_are_right_after_a_rebuild(store: ReadM
     assert count == 1
 
 
-async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelStore) -> None:
+async def test_log_of_another_library_is_never_folded_onto_existing_rows(
+    store: ReadModelStore,
+) -> None:
     library = SegmentHarness()
     await library.add_segment("core", "one")
     await build_projector(library, store).rebuild_segments()
-    other = SegmentHarness(MemoryLog("2030-01-01T00:00:00Z", LIBRARY_HISTORY))
+    other = SegmentHarness(log=MemoryLog(created="2030-01-01T00:00:00Z", kind=LIBRARY_HISTORY))
     await other.add_segment("core", "another")
     with pytest.raises(Corrupt, match="rebuild"):
         await build_projector(other, store).run()
@@ -176,20 +185,22 @@ async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelS
     assert [row.content for row in await list_segment_rows(store, library.tenant)] == ["one"]
 
 
-async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> None:
+async def test_invalid_library_event_stops_only_its_own_tenant(store: ReadModelStore) -> None:
     log, blobs = MemoryLog(kind=LIBRARY_HISTORY), MemoryBlobStore()
     own_library, other_library = (
-        SegmentHarness(log, blobs),
-        SegmentHarness(log, blobs, tenant="theirs"),
+        SegmentHarness(log=log, blobs=blobs),
+        SegmentHarness(log=log, blobs=blobs, tenant="theirs"),
     )
     await own_library.add_segment("core", "one")
     event = build_library_samples()["segments-added"]
     batch = encode_batch(
-        "t",
-        SEGMENT_FAMILY,
-        None,
-        [EventDraft(event, "bad", FIRST_EVENT_TIME, "/test", "eve")],
-        LIBRARY_HISTORY,
+        tenant="t",
+        session=SEGMENT_FAMILY,
+        after=None,
+        drafts=[
+            EventDraft(event=event, id="bad", at=FIRST_EVENT_TIME, source="/test", actor="eve")
+        ],
+        kind=LIBRARY_HISTORY,
     )
     log.stored.append(RawEvent("library.t.segments.added", 2, batch.messages[0].payload))
     await other_library.add_segment("core", "two")
@@ -203,7 +214,7 @@ async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> N
     assert (stopped["tenant"], "sequence 1 where 2 is due" in stopped["reason"]) == ("t", True)
 
 
-async def test_a_text_that_is_gone_leaves_its_row_without_one(store: ReadModelStore) -> None:
+async def test_segment_with_a_missing_blob_has_a_row_without_text(store: ReadModelStore) -> None:
     blobs = MemoryBlobStore()
     library = SegmentHarness(blobs=blobs)
     await library.add_segment("core", "one")

@@ -49,19 +49,19 @@ async def locker(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
 async def wait_for_warning(log_lines: list[EventDict], reason: str) -> None:
     """Wait until the projector logs that it waits, and why."""
     async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
-        while not any(line["event"] == "projector-waits" for line in log_lines):  # noqa: ASYNC110
+        while not any(line["event"] == "projector-waiting" for line in log_lines):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert (
-        reason in next(line for line in log_lines if line["event"] == "projector-waits")["detail"]
+        reason in next(line for line in log_lines if line["event"] == "projector-waiting")["detail"]
     )
 
 
 @pytest.mark.slow("rows are built many times over, on both databases")
-async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
+async def test_projector_waits_for_a_locked_sqlite_database_with_a_warning(
     store: ReadModelStore, locker: ReadModelStore
 ) -> None:
     log = MemoryLog()
-    story, running = StoredSession(log), ProjectorRunner(log, store)
+    story, running = StoredSession(log=log), ProjectorRunner(log=log, store=store)
     await story.append_events(build_opened())
     with capture_logs() as log_lines:
         async with running.run_in_background() as task:
@@ -75,11 +75,11 @@ async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
     assert await running.read_rows() == await running.rebuild_rows()
 
 
-async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_there_is_room(
+async def test_projector_waits_for_a_full_disk_with_a_warning_and_continues(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
-    story, running = StoredSession(log), ProjectorRunner(log, store)
+    story, running = StoredSession(log=log), ProjectorRunner(log=log, store=store)
     await story.append_events(build_opened())
     pages = [0]
 

@@ -49,13 +49,13 @@ async def wait_until_rebuilt(running: ProjectorRunner) -> None:
 
 @pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.parametrize("revision", UNRELEASED_REVISIONS)
-async def test_the_projector_builds_the_rows_of_every_unreleased_revision_again(
+async def test_projector_rebuilds_the_rows_of_every_unreleased_revision(
     database_url: str, log: MemoryLog, revision: str
 ) -> None:
     store = open_store(database_url)
     await create_unreleased_schema(store, revision)
     await insert_position(store, log, version=1)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     async with running.run_in_background():
         await wait_until_rebuilt(running)
     upgraded = await running.read_rows()
@@ -65,7 +65,7 @@ async def test_the_projector_builds_the_rows_of_every_unreleased_revision_again(
 
 
 @pytest.mark.promise("P11")
-async def test_readers_have_the_rows_of_the_last_unreleased_revision_until_others_are_built(
+async def test_readers_keep_rows_of_the_last_unreleased_revision_until_the_rebuild(
     database_url: str, log: MemoryLog
 ) -> None:
     store = open_store(database_url)
@@ -73,7 +73,7 @@ async def test_readers_have_the_rows_of_the_last_unreleased_revision_until_other
     await insert_unreleased_rows(store)
     await insert_position(store, log, version=7)
     await prepare_schema(store)
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     before = await running.read_rows()
     async with running.run_in_background():
         while not await is_rebuilt(store):
@@ -94,14 +94,14 @@ async def is_rebuilt(store: ReadModelStore) -> bool:
 
 
 @pytest.mark.parametrize("revision", ["0001", "0011"])
-async def test_a_log_that_lost_its_end_before_an_upgrade_is_not_rebuilt_from(
+async def test_log_truncated_before_an_upgrade_is_not_used_for_a_rebuild(
     database_url: str, log: MemoryLog, revision: str
 ) -> None:
     store = open_store(database_url)
     await create_unreleased_schema(store, revision)
     await insert_position(store, log, version=1)
     log.stored.pop()
-    running = ProjectorRunner(log, store)
+    running = ProjectorRunner(log=log, store=store)
     with pytest.raises(LogRolledBack, match="turnlog rebuild"):
         await asyncio.wait_for(running.run_projector(), TEST_TIMEOUT_SECONDS)
     async with store.open_reader() as connection:

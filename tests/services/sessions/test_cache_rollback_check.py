@@ -32,12 +32,12 @@ async def run_session(turns: int = 2) -> SessionHarness:
 
 async def submit_from_other_process(house: SessionHarness, text: str) -> None:
     """Submit a turn from another process, which has no cached state."""
-    command = SubmitTurn(text, QUEUES)
+    command = SubmitTurn(text=text, policies=QUEUES)
     await house.build_command_handler("/test/other").handle(TENANT, "s", command, TESTER)
 
 
 @pytest.mark.parametrize("to", [0, 1, 2])
-async def test_a_held_session_that_now_ends_earlier_is_corrupt(to: int) -> None:
+async def test_cached_session_that_ends_earlier_in_the_log_is_corrupt(to: int) -> None:
     house = await run_session()
     roll_back(house.log, to)
     with pytest.raises(Corrupt, match=f"it ends at {to} but had reached 3.*turnlog rebuild"):
@@ -48,7 +48,7 @@ async def test_a_held_session_that_now_ends_earlier_is_corrupt(to: int) -> None:
 
 
 @pytest.mark.parametrize("more", [1, 2])
-async def test_a_held_session_that_went_on_otherwise_is_corrupt(more: int) -> None:
+async def test_cached_session_with_a_different_continuation_is_corrupt(more: int) -> None:
     house = await run_session()
     roll_back(house.log, 2)
     for number in range(more):
@@ -57,14 +57,14 @@ async def test_a_held_session_that_went_on_otherwise_is_corrupt(more: int) -> No
         await house.sessions.load_state(TENANT, "s")
 
 
-async def test_a_session_nobody_holds_is_taken_as_the_log_has_it() -> None:
+async def test_uncached_session_is_loaded_as_the_log_has_it() -> None:
     house = await run_session()
     roll_back(house.log, 2)
     state = await house.build_command_handler("/test/anew").require_state(TENANT, "s")
     assert state.head.sequence == 2
 
 
-async def test_the_latest_of_all_held_events_must_still_be_there() -> None:
+async def test_log_without_the_latest_cached_event_is_corrupt() -> None:
     house = await run_session()
     await house.open_session("other")
     await check_log_identity(house.sessions, seconds=0)
@@ -78,7 +78,7 @@ async def test_the_latest_of_all_held_events_must_still_be_there() -> None:
     await looking
 
 
-async def test_a_process_that_holds_nothing_has_nothing_to_prove() -> None:
+async def test_log_check_passes_without_cached_sessions() -> None:
     house = await run_session()
     roll_back(house.log, 0)
     await check_log_identity(house.build_command_handler("/test/anew"), seconds=0)

@@ -20,7 +20,7 @@ from turnlog.projections.session.commands import CancelTurn, ExcludeTurn, Restor
 ONE_AT_A_TIME = Policies(second_submit="reject")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ReadCountingLog(MemoryLog):
     """A log that records what is read from it."""
 
@@ -46,7 +46,7 @@ class ReadCountingLog(MemoryLog):
         return await super().read_range(tenant, session, after, upto)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LaggingLog(MemoryLog):
     """A log whose followers hold the events up to `upto`."""
 
@@ -60,7 +60,7 @@ class LaggingLog(MemoryLog):
         return await super().read_last_event(tenant, session, leader=leader)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CrossingLog(MemoryLog):
     """A log where something is appended, once, while the leader answers."""
 
@@ -83,10 +83,10 @@ def log() -> ReadCountingLog:
 
 @pytest.fixture
 def house(log: ReadCountingLog) -> SessionHarness:
-    return SessionHarness(log)
+    return SessionHarness(log=log)
 
 
-async def test_a_command_on_a_state_that_is_held_reads_nothing(
+async def test_command_on_a_cached_state_reads_no_events(
     house: SessionHarness, log: ReadCountingLog
 ) -> None:
     await house.open_session()
@@ -97,7 +97,7 @@ async def test_a_command_on_a_state_that_is_held_reads_nothing(
     assert log.reads == []
 
 
-async def test_a_worker_does_not_read_again_what_it_said_and_asked(
+async def test_worker_does_not_reread_messages_that_it_wrote(
     house: SessionHarness, log: ReadCountingLog
 ) -> None:
     await house.open_session()
@@ -109,7 +109,9 @@ async def test_a_worker_does_not_read_again_what_it_said_and_asked(
     assert len(house.model.requests[-1].messages) > len(house.model.requests[0].messages)
 
 
-async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: SessionHarness) -> None:
+async def test_command_is_not_refused_because_of_an_outdated_cached_state(
+    house: SessionHarness,
+) -> None:
     await house.open_session()
     gate = asyncio.Event()
     house.model.scripts.append([gate, "ok"])
@@ -125,7 +127,7 @@ async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: SessionH
     assert again.sequence > running.head.sequence + 1
 
 
-async def test_nothing_is_left_undone_by_a_state_that_is_no_longer_so(
+async def test_command_is_not_skipped_because_of_an_outdated_cached_state(
     house: SessionHarness,
 ) -> None:
     await house.open_session()
@@ -137,12 +139,15 @@ async def test_nothing_is_left_undone_by_a_state_that_is_no_longer_so(
     assert (await house.load_state()).turns[0].excluded
 
 
-async def test_a_key_that_came_to_another_process_first_has_one_effect(
+async def test_command_key_used_in_another_process_is_applied_once(
     house: SessionHarness,
 ) -> None:
     await house.open_session()
     await house.load_state()
-    key, submit = CommandRef("key", compute_digest("body")), SubmitTurn("One", Policies())
+    key, submit = (
+        CommandRef("key", compute_digest("body")),
+        SubmitTurn(text="One", policies=Policies()),
+    )
     first = await house.build_command_handler("/test/other").handle(
         TENANT, "s", submit, TESTER, key
     )
@@ -156,7 +161,7 @@ async def test_a_key_that_came_to_another_process_first_has_one_effect(
         )
 
 
-async def test_only_the_very_next_event_is_taken_in(
+async def test_observed_event_is_applied_only_if_it_is_the_next_one(
     house: SessionHarness, log: ReadCountingLog
 ) -> None:
     await house.open_session()
@@ -174,9 +179,9 @@ async def test_only_the_very_next_event_is_taken_in(
     assert log.reads == []
 
 
-async def test_a_command_that_is_seen_half_is_answered_as_a_whole() -> None:
+async def test_retry_of_a_partly_observed_command_gets_its_complete_result() -> None:
     log = CrossingLog()
-    house = SessionHarness(log)
+    house = SessionHarness(log=log)
     await house.open_session()
     other = house.build_command_handler("/test/other")
     for text in ("One", "Two"):
@@ -196,7 +201,7 @@ async def test_a_command_that_is_seen_half_is_answered_as_a_whole() -> None:
     assert again.memo.sequence == done[-1].sequence
 
 
-async def test_many_who_ask_at_once_read_a_session_once(
+async def test_concurrent_loads_read_a_session_once(
     house: SessionHarness, log: ReadCountingLog
 ) -> None:
     await house.open_session()
@@ -208,9 +213,9 @@ async def test_many_who_ask_at_once_read_a_session_once(
     assert len({id(state) for state in states}) == 1
 
 
-async def test_nobody_is_refused_by_what_a_follower_that_lags_still_says() -> None:
+async def test_command_is_not_refused_because_of_a_lagging_follower() -> None:
     log = LaggingLog()
-    house = SessionHarness(log)
+    house = SessionHarness(log=log)
     await house.open_session()
     submitted = await house.submit_turn("One")
     log.upto = submitted

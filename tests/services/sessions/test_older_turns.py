@@ -43,10 +43,10 @@ REACH = 200
 """Characters; a turn has ten."""
 
 
-WINDOW = HistoryWindow(HistoryViewSpec(), PhaseVisibility(), None)
+WINDOW = HistoryWindow(view=HistoryViewSpec(), visibility=PhaseVisibility(), access=None)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PageCountingLog(MemoryLog):
     """A log that counts the events read from sessions."""
 
@@ -87,7 +87,10 @@ async def append_events(house: SessionHarness, events: list[KnownEvent]) -> None
     head = last.head if last else None
     at = datetime(2026, 1, 1, tzinfo=UTC)
     for start in range(0, len(events), 900):
-        drafts = [EventDraft(each, "id", at, "/test", "tester") for each in events[start:][:900]]
+        drafts = [
+            EventDraft(event=each, id="id", at=at, source="/test", actor="tester")
+            for each in events[start:][:900]
+        ]
         outcome = await house.log.append_batch(encode_batch(TENANT, "s", head, drafts))
         assert isinstance(outcome, BatchAppended)
         head = outcome.events[-1].head
@@ -133,7 +136,7 @@ def count_read_events(house: SessionHarness) -> int:
 
 
 @pytest.mark.parametrize("back", [0, 1, 3, 700], ids="{} events earlier".format)
-async def test_a_window_selects_the_same_of_the_latest_turns_as_of_the_whole_session(
+async def test_window_selects_the_same_turns_from_recent_ones_as_from_the_whole_session(
     house: SessionHarness, back: int
 ) -> None:
     upto = len(house.list_events()) - back
@@ -150,7 +153,7 @@ async def test_a_window_selects_the_same_of_the_latest_turns_as_of_the_whole_ses
     )
 
 
-async def test_only_what_was_appended_since_is_read_for_the_next_call(
+async def test_loading_older_turns_again_reads_only_appended_events(
     house: SessionHarness,
 ) -> None:
     sessions = house.build_command_handler("/test")
@@ -171,7 +174,7 @@ async def test_only_what_was_appended_since_is_read_for_the_next_call(
     assert earlier.turns == fold_whole(house, end - 9).turns[-MAX_RECENT_TURNS:]
 
 
-async def test_a_session_without_interval_snapshots_is_read_from_its_start(
+async def test_older_turns_without_interval_snapshots_are_read_from_the_start(
     house: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(house, "snapshots", MemorySnapshotStore())

@@ -72,7 +72,7 @@ async def list_versions(service: OverrideService, user: str = "ann") -> list[tup
     return [(each.override.version, each.override.digest) for each in found]
 
 
-async def test_no_event_names_a_text_that_is_not_stored() -> None:
+async def test_override_event_is_not_written_before_its_text_is_stored() -> None:
     harness = OverrideHarness()
     service = harness.build_service()
     harness.blobs.is_full = True
@@ -84,7 +84,7 @@ async def test_no_event_names_a_text_that_is_not_stored() -> None:
     assert await list_versions(service) == [(1, compute_digest("One."))]
 
 
-async def test_a_process_that_ends_between_the_text_and_its_event_has_set_nothing() -> None:
+async def test_override_without_its_event_is_not_set() -> None:
     harness = OverrideHarness()
     harness.log.is_cut_off = True
     with pytest.raises(Unavailable):
@@ -98,7 +98,7 @@ async def test_a_process_that_ends_between_the_text_and_its_event_has_set_nothin
     assert await list_versions(later) == [(1, compute_digest("One."))]
 
 
-async def test_processes_that_edit_at_the_same_time_make_a_version_each() -> None:
+async def test_concurrent_override_edits_create_one_version_each() -> None:
     harness = OverrideHarness()
     services = [harness.build_service() for _ in range(4)]
     texts = [f"Text {number}." for number in range(4)]
@@ -108,7 +108,7 @@ async def test_processes_that_edit_at_the_same_time_make_a_version_each() -> Non
     assert found[0][0][0] == 4
 
 
-async def test_a_user_without_overrides_costs_a_read_a_second_at_most() -> None:
+async def test_absence_of_overrides_is_read_at_most_once_a_second() -> None:
     harness = OverrideHarness()
     here, elsewhere = harness.build_service(), harness.build_service()
     assert await here.list_turn_overrides("a", "ann", UDERIA) == ()
@@ -125,7 +125,7 @@ async def test_a_user_without_overrides_costs_a_read_a_second_at_most() -> None:
     assert (own.version, own.digest) == (2, compute_digest("Two.")), "who has one is read each time"
 
 
-async def test_a_blueprint_without_categories_costs_no_read() -> None:
+async def test_blueprint_without_override_categories_causes_no_read() -> None:
     harness = OverrideHarness()
     assistant = read_folder(SHIPPED_BLUEPRINTS / "assistant")
     service = harness.build_service()
@@ -134,7 +134,7 @@ async def test_a_blueprint_without_categories_costs_no_read() -> None:
     assert harness.log.reads == 0
 
 
-async def test_a_user_has_so_many_overrides_for_a_blueprint_and_no_more() -> None:
+async def test_number_of_overrides_per_user_and_blueprint_is_limited() -> None:
     service = OverrideHarness().build_service()
     places = [OverridePlace("master_system", provider=f"p{n}") for n in range(MAX_OVERRIDES + 1)]
     for place in places[:-1]:

@@ -40,7 +40,7 @@ async def record_long_session(log: MemoryLog, events: int) -> RecordedEvent:
     return last
 
 
-async def test_a_long_session_is_read_a_page_at_a_time_whole_and_in_order() -> None:
+async def test_long_session_is_read_in_pages_completely_and_in_order() -> None:
     for events in (
         1,
         MAX_PAGE_EVENTS - 1,
@@ -55,7 +55,7 @@ async def test_a_long_session_is_read_a_page_at_a_time_whole_and_in_order() -> N
         assert [get_sequence(event) for page in found for event in page] == [*range(1, events + 1)]
 
 
-async def test_large_events_come_few_at_a_time() -> None:
+async def test_pages_of_large_events_have_fewer_events() -> None:
     log, long = MemoryLog(), "x" * (MAX_PAGE_BYTES // 5)
     drafts = [make_draft(SessionClosed(reason=long), n) for n in range(1, FIRST_PAGE_EVENTS + 11)]
     assert isinstance(await log.append_batch(encode_batch("t", "s", None, drafts)), BatchAppended)
@@ -68,7 +68,7 @@ async def test_large_events_come_few_at_a_time() -> None:
     ]
 
 
-async def test_what_comes_while_it_is_read_is_not_in_it() -> None:
+async def test_events_appended_during_a_read_are_not_included() -> None:
     log = MemoryLog()
     earlier = await record_long_session(log, 3)
     more = [make_draft(TurnExcluded(turn=1), n) for n in (4, 5)]
@@ -78,7 +78,7 @@ async def test_what_comes_while_it_is_read_is_not_in_it() -> None:
     assert [len(page) async for page in read_event_pages(log, KEY, earlier)] == [3]
 
 
-async def test_from_what_cannot_be_read_on_everything_is_given_as_it_is_stored() -> None:
+async def test_all_events_are_returned_as_stored_around_an_undecodable_one() -> None:
     log = MemoryLog()
     last = await record_long_session(log, MAX_PAGE_EVENTS + 9)
     await log.append_batch(
@@ -98,7 +98,7 @@ async def test_from_what_cannot_be_read_on_everything_is_given_as_it_is_stored()
         log.stored[broken - 1] = kept
 
 
-async def test_an_event_that_was_altered_is_given_as_it_stands_there_now() -> None:
+async def test_altered_event_is_returned_with_its_current_bytes() -> None:
     log = MemoryLog()
     last = await record_long_session(log, 5)
     altered = (await log.read_events_at("t", [3]))[0].stored.replace(b'"turn":1', b'"turn":2')

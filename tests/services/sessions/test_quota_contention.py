@@ -60,17 +60,23 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
 def build_gateway(client: JetStreamClient, number: int) -> CommandHandler:
     """Make the sessions of one gateway, which shares nothing but the connection."""
     source = f"/test/gateway-{number}"
-    parts = LibraryParts(client.library, client.blobs, lambda: NOON, create_id, source)
+    parts = LibraryParts(
+        log=client.library,
+        blobs=client.blobs,
+        clock=lambda: NOON,
+        create_id=create_id,
+        source=source,
+    )
     service = QuotaService(parts)
     return CommandHandler(
-        client.log,
-        CheckedSnapshotStore(client.log, client.snapshots),
-        TextReader(client.log, client.blobs),
-        EmptyCommandIndex(),
-        lambda: NOON,
-        create_id,
-        f"/test/gateway-{number}",
-        TurnQuotas(service, client.log),
+        log=client.log,
+        snapshots=CheckedSnapshotStore(client.log, client.snapshots),
+        texts=TextReader(log=client.log, blobs=client.blobs),
+        older_commands=EmptyCommandIndex(),
+        clock=lambda: NOON,
+        create_id=create_id,
+        source=f"/test/gateway-{number}",
+        quotas=TurnQuotas(service, client.log),
     )
 
 
@@ -88,10 +94,12 @@ async def test_fifty_gateways_exceed_a_quota_by_no_more_than_the_last_turn_reser
 
     async def submit_turns(number: int, gateway: CommandHandler) -> Counter[str]:
         session, outcomes = f"s-{number}", Counter[str]()
-        await gateway.handle(fresh_tenant, session, OpenSession(blueprint, "one", 0), TESTER)
+        await gateway.handle(
+            fresh_tenant, session, OpenSession(blueprint=blueprint, profile="one", reach=0), TESTER
+        )
         await begun.wait()
         for _ in range(TURNS):
-            command = SubmitTurn("Hi", Policies(), user="ann", bound=BOUND)
+            command = SubmitTurn(text="Hi", policies=Policies(), user="ann", bound=BOUND)
             try:
                 await gateway.handle(fresh_tenant, session, command, TESTER)
                 outcomes["submitted"] += 1

@@ -35,7 +35,7 @@ ANSWER_USAGE = (10, 5)
 """What an answer of the puppet model takes."""
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class QuotaHarness(SessionHarness):
     """Sessions whose turns are Ann's; the time since limits were read stands still."""
 
@@ -68,7 +68,9 @@ class QuotaHarness(SessionHarness):
         **policies: object,
     ) -> RecordedEvent:
         """Submit a turn for a user; gives the session's last event."""
-        command = SubmitTurn("Hi", Policies.model_validate(policies), user=user, bound=BOUND)
+        command = SubmitTurn(
+            text="Hi", policies=Policies.model_validate(policies), user=user, bound=BOUND
+        )
         ref = CommandRef(key, compute_digest("the body")) if key else None
         await (gateway or self.sessions).handle(TENANT, "s", command, TESTER, ref)
         return self.list_events()[-1]
@@ -96,7 +98,7 @@ def get_used(balance: QuotaBalance) -> tuple[int, int]:
     return balance.input_tokens, balance.output_tokens
 
 
-async def test_a_turn_reserves_its_bound_and_is_settled_with_what_it_used(
+async def test_turn_reserves_its_bound_and_is_settled_with_its_usage(
     harness: QuotaHarness,
 ) -> None:
     submitted = await harness.submit_for()
@@ -114,7 +116,7 @@ async def test_a_turn_reserves_its_bound_and_is_settled_with_what_it_used(
     assert settled.hour_requests == 1
 
 
-async def test_a_turn_for_which_nothing_is_left_is_refused_before_anything_is_recorded(
+async def test_turn_over_quota_is_refused_before_any_event_is_recorded(
     harness: QuotaHarness,
 ) -> None:
     await harness.submit_for()
@@ -130,7 +132,7 @@ async def test_a_turn_for_which_nothing_is_left_is_refused_before_anything_is_re
     assert len((await harness.load_balance()).reservations) == 2
 
 
-async def test_a_queued_turn_holds_its_reservation_until_it_has_run_or_is_cancelled(
+async def test_queued_turn_keeps_its_reservation_until_it_completes_or_is_cancelled(
     harness: QuotaHarness,
 ) -> None:
     first = await harness.submit_for()
@@ -149,7 +151,7 @@ async def test_a_queued_turn_holds_its_reservation_until_it_has_run_or_is_cancel
     assert get_used(balance) == tuple(2 * each for each in ANSWER_USAGE)
 
 
-async def test_a_turn_that_fails_gives_back_what_it_reserved(harness: QuotaHarness) -> None:
+async def test_failed_turn_releases_its_reservation(harness: QuotaHarness) -> None:
     submitted = await harness.submit_for()
     harness.model.scripts.append([ModelFailure("bad_request")])
     await harness.run_turn(submitted)
@@ -159,7 +161,7 @@ async def test_a_turn_that_fails_gives_back_what_it_reserved(harness: QuotaHarne
     assert get_used(balance) == (0, 0)
 
 
-async def test_a_cancelled_turn_counts_until_its_worker_has_told_what_it_used(
+async def test_cancelled_turn_keeps_its_reservation_until_its_usage_is_reported(
     harness: QuotaHarness,
 ) -> None:
     submitted = await harness.submit_for()
@@ -179,7 +181,7 @@ async def test_a_cancelled_turn_counts_until_its_worker_has_told_what_it_used(
     assert get_used(balance) == ANSWER_USAGE
 
 
-async def test_a_cancelled_turn_whose_worker_died_is_charged_with_its_prompt(
+async def test_cancelled_turn_of_a_dead_worker_is_charged_for_its_prompt(
     harness: QuotaHarness,
 ) -> None:
     submitted = await harness.submit_for()
@@ -197,7 +199,7 @@ async def test_a_cancelled_turn_whose_worker_died_is_charged_with_its_prompt(
     assert 0 < balance.input_tokens < BOUND.input_tokens
 
 
-async def test_a_gateway_that_dies_after_reserving_holds_nothing_for_ever(
+async def test_reservation_of_a_dead_gateway_is_released_after_the_grace_period(
     harness: QuotaHarness,
 ) -> None:
     harness.session_log.is_cut_off = True
@@ -211,7 +213,7 @@ async def test_a_gateway_that_dies_after_reserving_holds_nothing_for_ever(
     assert (get_used(balance), balance.hour_requests) == ((0, 0), 0)
 
 
-async def test_a_turn_is_settled_from_the_log_where_its_worker_died_first(
+async def test_turn_of_a_dead_worker_is_settled_from_the_log(
     harness: QuotaHarness,
 ) -> None:
     for _ in range(2):
@@ -227,14 +229,14 @@ async def test_a_turn_is_settled_from_the_log_where_its_worker_died_first(
     assert get_used(balance) == tuple(2 * each for each in ANSWER_USAGE)
 
 
-async def test_a_request_that_is_repeated_reserves_once(harness: QuotaHarness) -> None:
+async def test_repeated_request_with_one_key_reserves_once(harness: QuotaHarness) -> None:
     first = await harness.submit_for(key="k-1")
     again = await harness.submit_for(key="k-1", gateway=harness.build_command_handler("/test/g2"))
     assert again == first
     assert len((await harness.load_balance()).reservations) == 1
 
 
-async def test_a_gateway_that_comes_second_keeps_its_reservation_for_the_next_number(
+async def test_second_gateway_moves_its_reservation_to_the_next_turn_number(
     harness: QuotaHarness,
 ) -> None:
     second = harness.build_command_handler("/test/g2")
@@ -248,7 +250,7 @@ async def test_a_gateway_that_comes_second_keeps_its_reservation_for_the_next_nu
     assert queued.event.reservation.id == reservations[1].id
 
 
-async def test_a_turn_that_another_one_forestalls_gives_its_reservation_back(
+async def test_turn_rejected_for_another_open_turn_releases_its_reservation(
     harness: QuotaHarness,
 ) -> None:
     second = harness.build_command_handler("/test/g2")
@@ -260,7 +262,7 @@ async def test_a_turn_that_another_one_forestalls_gives_its_reservation_back(
     assert left.turn == 1
 
 
-async def test_users_without_a_quota_cost_one_read_a_while_and_no_event(
+async def test_users_without_a_quota_cause_few_reads_and_no_events(
     harness: QuotaHarness,
 ) -> None:
     stored = len(harness.library_log.stored)
@@ -275,7 +277,7 @@ async def test_users_without_a_quota_cost_one_read_a_while_and_no_event(
     assert (event.user, event.reservation) == ("cleo", None)
 
 
-async def test_a_limit_that_another_process_sets_counts_within_a_second(
+async def test_limit_set_by_another_process_applies_within_a_second(
     harness: QuotaHarness,
 ) -> None:
     await harness.submit_for("ben")

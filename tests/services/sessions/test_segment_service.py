@@ -77,7 +77,7 @@ class LaggingSegmentLog(MemoryLog):
 
 @pytest_asyncio.fixture
 async def own_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with await NatsServer.start(NatsConfig(tmp_path / "nats")) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=tmp_path / "nats")) as server:
         yield server
 
 
@@ -89,7 +89,7 @@ async def library(
         yield SegmentHarness()
         return
     async with open_client(nats_url, StreamOptions()) as on:
-        yield SegmentHarness(on.library, on.blobs, tenant=fresh_tenant)
+        yield SegmentHarness(log=on.library, blobs=on.blobs, tenant=fresh_tenant)
 
 
 async def gather_segments(
@@ -98,7 +98,7 @@ async def gather_segments(
     return await library.segments.fetch_segments(library.tenant, "s", requests, locales)
 
 
-async def test_a_call_is_given_exactly_what_it_may_record(library: SegmentHarness) -> None:
+async def test_call_gets_segments_with_the_sources_that_it_records(library: SegmentHarness) -> None:
     number = await library.add_segment("world", "Mist.", "w", tier=2, type="mood", priority="low")
     gathered = await gather_segments(library, CORE, WORLD)
     (picked,) = gathered.segments[WORLD]
@@ -112,16 +112,18 @@ async def test_a_call_is_given_exactly_what_it_may_record(library: SegmentHarnes
     assert not gathered.stale
 
 
-async def test_an_edit_by_another_process_is_seen_by_the_next_call(library: SegmentHarness) -> None:
+async def test_edit_by_another_process_is_visible_to_the_next_call(library: SegmentHarness) -> None:
     number = await library.add_segment("world", "Mist.", "w")
     (before,) = (await gather_segments(library, WORLD)).segments[WORLD]
-    await library.build_second_process("two").handle_command(EditSegment(number, content="Rain."))
+    await library.build_second_process("two").handle_command(
+        EditSegment(id=number, content="Rain.")
+    )
     (after,) = (await gather_segments(library, WORLD)).segments[WORLD]
     assert (before.text, after.text, after.source.version) == ("Mist.", "Rain.", 2)
     assert await library.blobs.get_blob(library.tenant, before.source.digest) == b"Mist."
 
 
-async def test_two_processes_that_edit_at_once_lose_nothing(library: SegmentHarness) -> None:
+async def test_concurrent_edits_of_two_processes_are_all_recorded(library: SegmentHarness) -> None:
     editors = [library.build_second_process(f"editor{n}") for n in range(2)]
     await asyncio.gather(
         *(
@@ -139,13 +141,13 @@ async def test_two_processes_that_edit_at_once_lose_nothing(library: SegmentHarn
     }
 
 
-async def test_of_two_edits_of_what_both_have_seen_one_is_told_of_the_other(
+async def test_one_of_two_edits_of_the_same_segment_version_is_refused(
     library: SegmentHarness,
 ) -> None:
     number = await library.add_segment("world", "Mist.", "w")
     edits = (library.build_second_process(f"editor{n}") for n in range(2))
     outcomes = await asyncio.gather(
-        *(each.handle_command(EditSegment(number, content=each.name, seen=1)) for each in edits),
+        *(each.handle_command(EditSegment(id=number, content=each.name, seen=1)) for each in edits),
         return_exceptions=True,
     )
     (refused,) = (each for each in outcomes if isinstance(each, Refused))
@@ -153,8 +155,10 @@ async def test_of_two_edits_of_what_both_have_seen_one_is_told_of_the_other(
     assert len((await library.load_library()).segments[number].versions) == 2
 
 
-async def test_a_key_stands_for_one_command_in_every_process(library: SegmentHarness) -> None:
-    add = AddSegment(SegmentInput("core", "Be kind."))
+async def test_segment_command_key_is_applied_once_across_processes(
+    library: SegmentHarness,
+) -> None:
+    add = AddSegment(SegmentInput(scope="core", content="Be kind."))
     key = CommandRef("k", compute_digest("body"))
     first = await library.handle_command(add, key)
     again = await library.build_second_process("two").handle_command(add, key)
@@ -164,9 +168,9 @@ async def test_a_key_stands_for_one_command_in_every_process(library: SegmentHar
         await library.handle_command(add, CommandRef("k", compute_digest("other")))
 
 
-async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> None:
+async def test_cached_library_is_used_while_the_log_is_unreachable() -> None:
     log = UnreliableSegmentLog(kind=LIBRARY_HISTORY)
-    library = SegmentHarness(log)
+    library = SegmentHarness(log=log)
     await library.add_segment("core", "Be kind.")
     await gather_segments(library, CORE)
     log.away = True
@@ -175,9 +179,9 @@ async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> 
     assert [each.text for each in gathered.segments[CORE]] == ["Be kind."]
 
 
-async def test_many_calls_that_find_more_read_it_once() -> None:
+async def test_concurrent_calls_read_new_library_events_once() -> None:
     log = CountingSegmentLog(kind=LIBRARY_HISTORY)
-    writing = SegmentHarness(log)
+    writing = SegmentHarness(log=log)
     for number in range(20):
         await writing.add_segment("world", f"Mist {number}.", "w")
     log.read = 0
@@ -188,11 +192,11 @@ async def test_many_calls_that_find_more_read_it_once() -> None:
 
 
 @pytest.mark.slow("a nats-server stops and starts")
-async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_nothing_worse(
+async def test_deleted_library_stream_counts_as_unavailable(
     own_server: NatsServer,
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as on:
-        library = SegmentHarness(on.library, on.blobs)
+        library = SegmentHarness(log=on.library, blobs=on.blobs)
         await library.add_segment("core", "Be kind.")
         await gather_segments(library, CORE)
         await on.connection.nc.jetstream().delete_stream("LIBRARY")
@@ -205,11 +209,11 @@ async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_noth
             await library.add_segment("core", "Be stern.")
 
 
-async def test_a_process_that_knows_nothing_refuses_what_is_required_and_omits_the_rest() -> None:
+async def test_uncached_unreachable_library_refuses_required_segments_and_omits_others() -> None:
     log = UnreliableSegmentLog(kind=LIBRARY_HISTORY)
-    await SegmentHarness(log).add_segment("core", "Be kind.")
+    await SegmentHarness(log=log).add_segment("core", "Be kind.")
     log.away = True
-    starting = SegmentHarness(log)
+    starting = SegmentHarness(log=log)
     gathered = await gather_segments(starting, WORLD)
     assert gathered.segments[WORLD] == ()
     assert [(each.scope, each.ref, each.segment) for each in gathered.omitted] == [
@@ -220,7 +224,7 @@ async def test_a_process_that_knows_nothing_refuses_what_is_required_and_omits_t
     assert refused.value.field == "core"
 
 
-async def test_a_text_that_is_gone_is_omitted_or_refuses_the_turn() -> None:
+async def test_segment_with_a_missing_blob_is_omitted_or_refuses_the_turn() -> None:
     blobs = MemoryBlobStore()
     library = SegmentHarness(blobs=blobs)
     await library.add_segment("world", "Mist.", "w")
@@ -234,9 +238,9 @@ async def test_a_text_that_is_gone_is_omitted_or_refuses_the_turn() -> None:
 
 
 @pytest.mark.slow("a nats-server stops and starts")
-async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_known() -> None:
+async def test_rolled_back_library_is_reported_as_corrupt() -> None:
     log = MemoryLog(kind=LIBRARY_HISTORY)
-    library = SegmentHarness(log)
+    library = SegmentHarness(log=log)
     await library.add_segment("core", "one")
     await library.add_segment("core", "two")
     log.stored.clear()
@@ -246,22 +250,22 @@ async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_k
         await library.load_library()
 
 
-async def test_no_edit_is_refused_because_a_follower_lags() -> None:
+async def test_segment_edit_is_not_refused_because_of_a_lagging_follower() -> None:
     log = LaggingSegmentLog(kind=LIBRARY_HISTORY)
-    library = SegmentHarness(log)
+    library = SegmentHarness(log=log)
     await library.add_segment("core", "one")
     log.upto = await log.read_last_event(library.tenant, SEGMENT_FAMILY)
     number = await library.add_segment("core", "two")
     done = await library.build_second_process("two").handle_command(
-        EditSegment(number, content="three")
+        EditSegment(id=number, content="three")
     )
     assert done.changes.edited == (number,)
 
 
-async def test_an_edit_on_the_library_that_is_cached_reads_nothing() -> None:
+async def test_segment_edit_on_a_cached_library_reads_no_events() -> None:
     log = CountingSegmentLog(kind=LIBRARY_HISTORY)
-    library = SegmentHarness(log)
+    library = SegmentHarness(log=log)
     number = await library.add_segment("core", "one")
     log.read = log.lookups = 0
-    await library.handle_command(EditSegment(number, content="two"))
+    await library.handle_command(EditSegment(id=number, content="two"))
     assert (log.lookups, log.read) == (0, 0)

@@ -18,7 +18,7 @@ from turnlog.services.command_handling.tenant_histories import LibraryParts, Ten
 from turnlog.services.quotas.quota_service import QuotaService
 
 
-async def test_a_state_of_earlier_events_does_not_replace_a_later_one() -> None:
+async def test_earlier_state_does_not_replace_a_later_one_in_the_cache() -> None:
     log, ids = MemoryLog(kind=LIBRARY_HISTORY), count()
     parts = LibraryParts(
         log=log,

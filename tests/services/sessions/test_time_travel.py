@@ -44,7 +44,7 @@ MOST_OF_A_BATCH = 8
 """Events by which one append may exceed an interval snapshot."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EventCountingLog(MemoryLog):
     """A log that counts the events read from sessions; its replica may lag behind."""
 
@@ -124,7 +124,7 @@ def require_counting_log(house: SessionHarness) -> EventCountingLog:
     return house.log
 
 
-async def test_the_state_at_a_sequence_is_that_of_the_events_up_to_it(
+async def test_state_at_a_sequence_equals_the_fold_of_the_events_up_to_it(
     house: SessionHarness,
 ) -> None:
     last = len(house.list_events())
@@ -143,7 +143,7 @@ async def test_the_state_at_a_sequence_is_that_of_the_events_up_to_it(
         assert await reader.load_state(TENANT, "s", at) == fold_until(house, at)
 
 
-async def test_to_come_to_any_sequence_takes_no_more_than_one_stretch(
+async def test_loading_any_sequence_reads_at_most_one_snapshot_interval(
     house: SessionHarness,
 ) -> None:
     last = len(house.list_events())
@@ -153,7 +153,7 @@ async def test_to_come_to_any_sequence_takes_no_more_than_one_stretch(
         assert require_counting_log(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
 
 
-async def test_a_session_without_waypoints_is_read_whole_once_and_has_them_then(
+async def test_first_full_read_creates_missing_interval_snapshots(
     house: SessionHarness,
 ) -> None:
     last = len(house.list_events())
@@ -168,7 +168,7 @@ async def test_a_session_without_waypoints_is_read_whole_once_and_has_them_then(
     assert require_counting_log(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
 
 
-async def test_a_waypoint_of_other_events_is_not_used(house: SessionHarness) -> None:
+async def test_interval_snapshot_of_other_events_is_not_used(house: SessionHarness) -> None:
     checked = CheckedSnapshotStore(house.log, house.snapshots)
     good = await checked.load_state(TENANT, "s", 1)
     assert good
@@ -178,7 +178,9 @@ async def test_a_waypoint_of_other_events_is_not_used(house: SessionHarness) -> 
     assert await build_time_travel(house).load_state(TENANT, "s", at) == fold_until(house, at)
 
 
-async def test_a_waypoint_holds_no_text_and_no_key(house: SessionHarness) -> None:
+async def test_interval_snapshot_contains_no_texts_and_no_command_keys(
+    house: SessionHarness,
+) -> None:
     checked = CheckedSnapshotStore(house.log, house.snapshots)
     state = await checked.load_state(TENANT, "s", 1)
     assert state
@@ -188,7 +190,7 @@ async def test_a_waypoint_holds_no_text_and_no_key(house: SessionHarness) -> Non
 
 @pytest.mark.parametrize("known", [True, False], ids=["by the rows", "without rows"])
 @pytest.mark.parametrize("call", ["1.1", "61.1", "100.1"])
-async def test_a_call_is_read_back_and_assembled_again_from_what_is_near_it(
+async def test_call_is_read_and_reassembled_from_nearby_events(
     house: SessionHarness, call: str, *, known: bool
 ) -> None:
     recorded, context = map_contexts(house)[call]
@@ -207,7 +209,7 @@ async def test_a_call_is_read_back_and_assembled_again_from_what_is_near_it(
     assert reproduce_by_assembly(await reader.load_assembly_inputs(moment)).outcome == "reproduced"
 
 
-async def test_only_the_events_of_its_window_are_read_for_a_call(house: SessionHarness) -> None:
+async def test_reading_a_call_loads_only_the_events_of_its_window(house: SessionHarness) -> None:
     recorded, _ = map_contexts(house)["90.1"]
     reader = build_time_travel(house, FakeReadModels({"90.1": recorded.sequence}))
     require_counting_log(house).read = 0
@@ -217,7 +219,7 @@ async def test_only_the_events_of_its_window_are_read_for_a_call(house: SessionH
     assert require_counting_log(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
 
 
-async def test_what_a_replica_does_not_have_yet_is_found_all_the_same(
+async def test_state_is_found_although_a_replica_lags(
     house: SessionHarness,
 ) -> None:
     require_counting_log(house).lag = 3
@@ -230,7 +232,7 @@ async def test_what_a_replica_does_not_have_yet_is_found_all_the_same(
         require_counting_log(house).lag = 0
 
 
-async def test_rows_that_are_wrong_cost_time_and_nothing_else(house: SessionHarness) -> None:
+async def test_wrong_read_models_do_not_prevent_finding_a_call(house: SessionHarness) -> None:
     recorded, _ = map_contexts(house)["37.1"]
     for wrong in (recorded.sequence - 1, 1, 99_999):
         moment = await build_time_travel(house, FakeReadModels({"37.1": wrong})).find_call(
@@ -239,13 +241,13 @@ async def test_rows_that_are_wrong_cost_time_and_nothing_else(house: SessionHarn
         assert moment.recorded == recorded
 
 
-async def test_a_call_that_was_never_made_is_refused(house: SessionHarness) -> None:
+async def test_missing_call_is_refused(house: SessionHarness) -> None:
     with pytest.raises(Refused) as refused:
         await build_time_travel(house).find_call(TENANT, "s", "37.2")
     assert refused.value.code == "unknown-call"
 
 
-async def test_turns_that_no_window_reaches_any_more_are_told_as_one_run_with_one_event() -> None:
+async def test_turns_out_of_reach_are_reported_as_one_run_with_one_event() -> None:
     house = SessionHarness()
     await house.open_session()
     for _ in range(8):

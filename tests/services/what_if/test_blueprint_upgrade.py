@@ -59,7 +59,7 @@ class UpgradeService:
 async def office(tmp_path: Path) -> AsyncIterator[UpgradeService]:
     backend = MemoryBackend()
     folder = write_blueprint_folder(tmp_path / "library", FIRST_VERSION, persona_md=PERSONA)
-    house = SessionHarness(backend.log, backend.blobs, backend.tokens)
+    house = SessionHarness(log=backend.log, blobs=backend.blobs, tokens=backend.tokens)
     async with (
         start_service(backend, TENANT, tmp_path, working=False) as stand,
         stand.start_another_gateway(blueprints=(folder,)) as gateway,
@@ -67,7 +67,7 @@ async def office(tmp_path: Path) -> AsyncIterator[UpgradeService]:
         yield UpgradeService(gateway, house, folder)
 
 
-async def test_next_call_runs_by_the_new_version_and_old_ones_stay_what_they_were(
+async def test_next_call_uses_the_new_version_and_recorded_calls_are_unchanged(
     office: UpgradeService,
 ) -> None:
     await run_conversation(office.house, office.folder, "s", CONVERSATION[:3], tone="kind")
@@ -94,7 +94,7 @@ async def test_next_call_runs_by_the_new_version_and_old_ones_stay_what_they_wer
     assert office.house.list_event_names().count("prompts-snapshotted") == 2
 
 
-async def test_an_edited_prompt_file_alone_is_worth_a_move(office: UpgradeService) -> None:
+async def test_edited_prompt_file_alone_allows_a_move(office: UpgradeService) -> None:
     await run_conversation(office.house, office.folder, "s", CONVERSATION[:1])
     assert (await office.upgrade_session("s")).json()["moved"] is False
     office.write_blueprint_files(FIRST_VERSION, persona_md=OTHER)
@@ -110,7 +110,7 @@ async def test_an_edited_prompt_file_alone_is_worth_a_move(office: UpgradeServic
     assert last["messages"][0]["content"].startswith(OTHER)
 
 
-async def test_a_window_of_before_a_move_has_the_files_that_were_pinned_before_it(
+async def test_window_before_a_move_uses_the_files_pinned_before_it(
     office: UpgradeService,
 ) -> None:
     await run_conversation(office.house, office.folder, "s", CONVERSATION[:1])
@@ -129,7 +129,7 @@ async def test_a_window_of_before_a_move_has_the_files_that_were_pinned_before_i
     assert sent["messages"][0] == window["messages"][0]
 
 
-async def test_a_prompt_file_that_another_one_hides_is_not_current_any_more(
+async def test_prompt_file_overridden_by_a_provider_file_is_not_current(
     office: UpgradeService,
 ) -> None:
     await run_conversation(office.house, office.folder, "s", CONVERSATION[:1])
@@ -151,7 +151,7 @@ async def post_with_key(office: UpgradeService, path: str, **form: object) -> di
 
 
 @pytest.mark.promise("P4")
-async def test_the_same_key_moves_once_and_is_told_so_whatever_came_since(
+async def test_move_retried_with_its_key_gets_the_first_response_after_later_moves(
     office: UpgradeService,
 ) -> None:
     await run_conversation(office.house, office.folder, "s", CONVERSATION[:1])
@@ -165,7 +165,7 @@ async def test_the_same_key_moves_once_and_is_told_so_whatever_came_since(
 
 
 @pytest.mark.promise("P4")
-async def test_who_opens_or_forks_again_is_told_what_it_was_though_it_was_moved_since(
+async def test_open_and_fork_retries_get_the_first_response_after_a_move(
     office: UpgradeService,
 ) -> None:
     opened = await post_with_key(office, "", blueprint="clerk", attributes={"language": "English"})
@@ -183,7 +183,9 @@ async def test_a_session_is_not_moved_while_a_turn_is_open(office: UpgradeServic
     await office.house.sessions.handle(
         TENANT,
         "s",
-        SubmitTurn("Hi", BlueprintFolders((office.folder,)).load_blueprint("clerk").policies),
+        SubmitTurn(
+            text="Hi", policies=BlueprintFolders((office.folder,)).load_blueprint("clerk").policies
+        ),
         TESTER,
     )
     office.write_blueprint_files(SECOND_VERSION, persona_md=OTHER)
@@ -192,7 +194,9 @@ async def test_a_session_is_not_moved_while_a_turn_is_open(office: UpgradeServic
     assert "blueprint-moved" not in office.house.list_event_names()
 
 
-async def test_a_version_other_than_the_one_expected_is_not_taken(office: UpgradeService) -> None:
+async def test_move_is_refused_if_the_version_differs_from_the_expected_digest(
+    office: UpgradeService,
+) -> None:
     await run_conversation(office.house, office.folder, "s", ())
     office.write_blueprint_files(SECOND_VERSION, persona_md=OTHER)
     answer = await office.upgrade_session("s", digest=compute_digest("what somebody looked at"))
@@ -209,7 +213,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize("field", MISFITS)
-async def test_a_version_that_does_not_fit_is_refused_by_what_does_not(
+async def test_version_that_does_not_fit_is_refused_with_its_field(
     office: UpgradeService, field: str
 ) -> None:
     await run_conversation(office.house, office.folder, "s", CONVERSATION[:1], tone="kind")
@@ -221,7 +225,7 @@ async def test_a_version_that_does_not_fit_is_refused_by_what_does_not(
     assert "blueprint-moved" not in office.house.list_event_names()
 
 
-async def test_a_version_that_does_not_allow_the_model_in_use_is_refused(
+async def test_version_that_forbids_the_current_model_is_refused(
     office: UpgradeService,
 ) -> None:
     allowing = f"{FIRST_VERSION}models: {{allow: [openai/egret]}}\n"
@@ -238,7 +242,7 @@ async def test_a_version_that_does_not_allow_the_model_in_use_is_refused(
     assert (await office.upgrade_session("s")).status_code == 200
 
 
-async def test_what_a_default_filled_in_is_filled_in_by_the_new_version_or_goes(
+async def test_default_values_are_replaced_or_removed_by_the_new_version(
     office: UpgradeService,
 ) -> None:
     await run_conversation(office.house, office.folder, "s", CONVERSATION[:1])
@@ -257,7 +261,7 @@ async def test_what_a_default_filled_in_is_filled_in_by_the_new_version_or_goes(
         assert [each["session"] for each in page["sessions"]] == names
 
 
-async def test_pins_tell_how_many_open_sessions_are_of_each_version(office: UpgradeService) -> None:
+async def test_pins_report_the_number_of_open_sessions_per_version(office: UpgradeService) -> None:
     for session in ("a", "b", "c"):
         await run_conversation(office.house, office.folder, session, CONVERSATION[:1])
     await office.stand.http.post("/v1/sessions/c/close", json={})
@@ -320,7 +324,7 @@ phases:
 """
 
 
-async def test_in_a_state_machine_a_session_is_moved_where_a_phase_begins(
+async def test_session_of_a_state_machine_moves_only_at_the_start_of_a_phase(
     office: UpgradeService,
 ) -> None:
     office.write_blueprint_files(PHASED.format(version=1, persona="Begin."), task__yaml="")
@@ -328,7 +332,13 @@ async def test_in_a_state_machine_a_session_is_moved_where_a_phase_begins(
     library = BlueprintFolders((office.folder,))
     blueprint = library.load_blueprint("clerk")
     office.house.library = library
-    await open_session(office.house, library, blueprint, "s", {"task": "t"})
+    await open_session(
+        house=office.house,
+        library=library,
+        blueprint=blueprint,
+        session="s",
+        attributes={"task": "t"},
+    )
     await run_turn(office.house, blueprint, "s", ScriptedTurn("One?", "One."))
     office.write_blueprint_files(PHASED.format(version=2, persona="Go on."))
     under_way = await office.upgrade_session("s")

@@ -71,7 +71,7 @@ async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Re
     root, backend = tmp_path_factory.mktemp("recorded"), MemoryBackend()
     first = write_blueprint_folder(root / "first", FIRST_VERSION, persona_md=PERSONA)
     second = write_blueprint_folder(root / "second", SECOND_VERSION, persona_md=PERSONA)
-    house = SessionHarness(backend.log, backend.blobs, backend.tokens)
+    house = SessionHarness(log=backend.log, blobs=backend.blobs, tokens=backend.tokens)
     for number in range(MANY):
         await run_conversation(
             house, first, f"s-{number}", CONVERSATION[: 1 + number % len(CONVERSATION)]
@@ -87,7 +87,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize("change", ["blueprint", "budget", "model"])
-async def test_many_sessions_are_told_without_a_model_and_nothing_is_written(
+async def test_what_if_over_many_sessions_calls_no_model_and_writes_no_events(
     recorded: RecordedSessions, change: str
 ) -> None:
     folder = read_blueprint_folder(recorded.second).model_dump(mode="json")
@@ -106,7 +106,7 @@ async def test_many_sessions_are_told_without_a_model_and_nothing_is_written(
     assert recorded.stand.model.requests == []
 
 
-async def test_figures_over_http_are_those_of_really_using_the_blueprint(
+async def test_what_if_figures_equal_those_of_a_real_run(
     recorded: RecordedSessions,
 ) -> None:
     await run_conversation(recorded.house, recorded.second.parent, "really", CONVERSATION)
@@ -119,7 +119,7 @@ async def test_figures_over_http_are_those_of_really_using_the_blueprint(
     assert digests == {f"{turn}.1": each.digest for turn, each in enumerate(recorded_prompts, 1)}
 
 
-async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
+async def test_report_lists_the_worst_session_first_and_the_excess_over_budget(
     recorded: RecordedSessions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     form = WhatIfRequest(sessions=["s-0", "s-6", "s-3", "nobody"], budget=12)
@@ -143,7 +143,7 @@ async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
     assert "http" not in report
 
 
-async def test_screen_says_what_is_cut_and_what_the_figures_are_worth(
+async def test_table_output_shows_truncations_and_the_limits_of_the_figures(
     recorded: RecordedSessions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     form = WhatIfRequest(sessions=["s-7"], budget=60)
@@ -166,7 +166,7 @@ async def test_screen_says_what_is_cut_and_what_the_figures_are_worth(
         ({"budget": 1, "sessions": []}, "invalid"),
     ],
 )  # fmt: skip
-async def test_change_that_is_none_is_refused_before_anything_is_told(
+async def test_what_if_without_a_valid_change_is_refused(
     recorded: RecordedSessions, form: dict[str, Any], code: str
 ) -> None:
     answer = await recorded.stand.http.post("/v1/what-if", json=form)
@@ -174,12 +174,12 @@ async def test_change_that_is_none_is_refused_before_anything_is_told(
 
 
 @pytest.mark.tampers
-async def test_a_session_of_a_later_release_has_a_line_of_its_own_and_ends_no_other(
+async def test_session_of_a_later_release_is_reported_and_does_not_stop_others(
     tmp_path: Path,
 ) -> None:
     backend = MemoryBackend()
     first = write_blueprint_folder(tmp_path / "first", FIRST_VERSION, persona_md=PERSONA)
-    house = SessionHarness(backend.log, backend.blobs, backend.tokens)
+    house = SessionHarness(log=backend.log, blobs=backend.blobs, tokens=backend.tokens)
     for session in ("later", "told"):
         await run_conversation(house, first, session, CONVERSATION[:1])
     place = backend.log.sessions[TENANT, "later"][0]

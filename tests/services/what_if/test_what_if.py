@@ -44,7 +44,7 @@ def second(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-async def test_supposed_blueprint_gives_the_prompts_of_one_really_used(
+async def test_what_if_blueprint_gives_the_prompts_of_a_real_run(
     first: Path, second: Path, *, reverse: bool
 ) -> None:
     was, now = (second, first) if reverse else (first, second)
@@ -57,7 +57,7 @@ async def test_supposed_blueprint_gives_the_prompts_of_one_really_used(
     assert all(each.before.digest != each.after.digest for each in found if each.after)
 
 
-async def test_supposed_budget_gives_the_prompts_of_one_really_set(first: Path) -> None:
+async def test_what_if_budget_gives_the_prompts_of_a_real_run(first: Path) -> None:
     house = SessionHarness()
     await run_conversation(house, first, "recorded", CONVERSATION)
     narrow = FIRST_VERSION.replace("tokens: 200", "tokens: 60")
@@ -68,7 +68,7 @@ async def test_supposed_budget_gives_the_prompts_of_one_really_set(first: Path) 
         CONVERSATION,
     )
     found = await run_what_if(
-        house, "recorded", WhatIfChange(BlueprintFolders((first,)), budget=60)
+        house, "recorded", WhatIfChange(folder=BlueprintFolders((first,)), budget=60)
     )
     assert tuple(each.after for each in found) == list_recorded_prompts(house, "really")
     cut = [one for each in found for one in each.altered]
@@ -76,7 +76,7 @@ async def test_supposed_budget_gives_the_prompts_of_one_really_set(first: Path) 
     assert {(one.layer, one.rule) for one in cut} == {("history", "drop_oldest_pairs")}
 
 
-async def test_a_wider_budget_gives_back_the_very_turns_that_a_narrower_one_cuts(
+async def test_wider_budget_restores_the_turns_that_a_narrower_one_drops(
     first: Path,
 ) -> None:
     house = SessionHarness()
@@ -84,15 +84,22 @@ async def test_a_wider_budget_gives_back_the_very_turns_that_a_narrower_one_cuts
     folder = write_blueprint_folder(first.parent / "narrow", narrow, persona_md=PERSONA)
     await run_conversation(house, first, "wide", CONVERSATION)
     await run_conversation(house, folder, "narrow", CONVERSATION)
-    cut = await run_what_if(house, "wide", WhatIfChange(BlueprintFolders((first,)), budget=60))
+    cut = await run_what_if(
+        house, "wide", WhatIfChange(folder=BlueprintFolders((first,)), budget=60)
+    )
     given_back = await run_what_if(
-        house, "narrow", WhatIfChange(BlueprintFolders((folder,)), budget=200)
+        house, "narrow", WhatIfChange(folder=BlueprintFolders((folder,)), budget=200)
     )
     assert [_list_altered_turns(each, "cut") for each in cut] == [
         _list_altered_turns(each, "uncut") for each in given_back
     ]
     again = [one for each in given_back for one in each.altered]
-    assert PromptAlteration("history", "uncut", "drop_oldest_pairs", 1, 1, None) in again
+    assert (
+        PromptAlteration(
+            layer="history", how="uncut", rule="drop_oldest_pairs", first=1, last=1, segment=None
+        )
+        in again
+    )
 
 
 def _list_altered_turns(reassembled: ReassembledCall, how: str) -> list[int]:
@@ -101,7 +108,7 @@ def _list_altered_turns(reassembled: ReassembledCall, how: str) -> list[int]:
     return sorted(turn for run in runs for turn in run)
 
 
-async def test_supposed_model_is_given_prompt_files_of_its_own_provider(
+async def test_what_if_model_uses_the_prompt_files_of_its_provider(
     tmp_path: Path,
 ) -> None:
     folder = write_blueprint_folder(
@@ -110,10 +117,14 @@ async def test_supposed_model_is_given_prompt_files_of_its_own_provider(
     house = SessionHarness()
     await run_conversation(house, folder, "recorded", CONVERSATION[:3])
     found = await run_what_if(
-        house, "recorded", WhatIfChange(BlueprintFolders((folder,)), model="other/two")
+        house, "recorded", WhatIfChange(folder=BlueprintFolders((folder,)), model="other/two")
     )
     assert [each.after.model for each in found if each.after] == ["other/two"] * 3
-    assert found[0].altered == (PromptAlteration("persona", "changed", None, None, None, None),)
+    assert found[0].altered == (
+        PromptAlteration(
+            layer="persona", how="changed", rule=None, first=None, last=None, segment=None
+        ),
+    )
 
 
 async def test_same_blueprint_changes_nothing(first: Path) -> None:
@@ -124,7 +135,7 @@ async def test_same_blueprint_changes_nothing(first: Path) -> None:
     assert not any(each.altered for each in found)
 
 
-async def test_each_call_of_a_session_that_was_moved_is_given_the_files_of_its_own_version(
+async def test_each_call_of_a_moved_session_uses_the_files_of_its_own_version(
     first: Path,
 ) -> None:
     house = SessionHarness()
@@ -135,19 +146,24 @@ async def test_each_call_of_a_session_that_was_moved_is_given_the_files_of_its_o
     attributes = (await house.load_state("s")).attributes
     ref = await house.blueprints.store_blueprint(TENANT, clerk)
     await house.sessions.handle(
-        TENANT, "s", MoveBlueprint(ref, 0, attributes, clerk.profiles), TESTER
+        TENANT,
+        "s",
+        MoveBlueprint(blueprint=ref, reach=0, attributes=attributes, profiles=clerk.profiles),
+        TESTER,
     )
     house.library = library
     await run_turn(house, clerk, "s", CONVERSATION[1])
-    found = await run_what_if(house, "s", WhatIfChange(library, model="anthropic/claude-x"))
+    found = await run_what_if(house, "s", WhatIfChange(folder=library, model="anthropic/claude-x"))
     assert [each.after is not None for each in found] == [True, True]
     assert [each.altered for each in found] == [(), ()]
 
 
-async def test_call_that_would_not_fit_says_what_must_be_kept_and_by_how_much(first: Path) -> None:
+async def test_call_over_budget_reports_required_layers_and_the_excess(first: Path) -> None:
     house = SessionHarness()
     await run_conversation(house, first, "recorded", CONVERSATION[:2])
-    found = await run_what_if(house, "recorded", WhatIfChange(BlueprintFolders((first,)), budget=9))
+    found = await run_what_if(
+        house, "recorded", WhatIfChange(folder=BlueprintFolders((first,)), budget=9)
+    )
     refused = found[0].refused
     assert isinstance(refused, BudgetExceeded)
     assert (refused.limit, refused.tokens > 9) == (9, True)
@@ -180,7 +196,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize("code", MISFITS)
-async def test_what_the_record_cannot_give_is_a_finding_of_its_call(
+async def test_what_if_change_that_does_not_fit_the_record_is_reported_per_call(
     first: Path, tmp_path: Path, code: str
 ) -> None:
     text, field = MISFITS[code]
@@ -189,7 +205,7 @@ async def test_what_the_record_cannot_give_is_a_finding_of_its_call(
     changed = write_blueprint_folder(tmp_path / "changed", text, persona_md=PERSONA)
     library = BlueprintFolders((changed,))
     found = await run_what_if(
-        house, "recorded", WhatIfChange(library, library.load_blueprint("clerk"))
+        house, "recorded", WhatIfChange(folder=library, blueprint=library.load_blueprint("clerk"))
     )
     refusals = [each.refused for each in found if each.refused]
     assert refusals, found
@@ -197,7 +213,7 @@ async def test_what_the_record_cannot_give_is_a_finding_of_its_call(
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_a_blueprint_is_supposed_with_the_model_in_use_only_where_it_allows_it(
+async def test_what_if_blueprint_that_forbids_the_current_model_is_refused(
     first: Path, tmp_path: Path, *, allowed: bool
 ) -> None:
     house = SessionHarness()
@@ -210,18 +226,22 @@ async def test_a_blueprint_is_supposed_with_the_model_in_use_only_where_it_allow
     library = BlueprintFolders(
         (write_blueprint_folder(tmp_path / "new", text, persona_md=PERSONA),)
     )
-    change = WhatIfChange(library, library.load_blueprint("clerk"))
+    change = WhatIfChange(folder=library, blueprint=library.load_blueprint("clerk"))
     (found,) = await run_what_if(house, "recorded", change)
     refused = found.refused
     assert (None if refused is None else (refused.code, refused.field)) == (
         None if allowed else ("blueprint-does-not-fit", "model")
     )
-    change = WhatIfChange(library, library.load_blueprint("clerk"), model="anthropic/claude-x")
+    change = WhatIfChange(
+        folder=library, blueprint=library.load_blueprint("clerk"), model="anthropic/claude-x"
+    )
     (found,) = await run_what_if(house, "recorded", change)
     assert found.refused is None
 
 
-async def test_what_was_withheld_later_stands_in_earlier_calls(first: Path, second: Path) -> None:
+async def test_later_redaction_does_not_change_what_if_results_of_earlier_calls(
+    first: Path, second: Path
+) -> None:
     house = SessionHarness()
     turn = ScriptedTurn("Where?", "Left.")
     await run_conversation(house, first, "recorded", (turn, turn))

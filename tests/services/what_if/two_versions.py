@@ -144,7 +144,9 @@ async def run_conversation(
     library = BlueprintFolders((folder,))
     house.library = library
     blueprint = library.load_blueprint(NAME)
-    await open_session(house, library, blueprint, session, attributes)
+    await open_session(
+        house=house, library=library, blueprint=blueprint, session=session, attributes=attributes
+    )
     for each in turns:
         await run_turn(house, blueprint, session, each)
 
@@ -159,12 +161,14 @@ async def open_session(
     """Open a session as a gateway does."""
     cartridge = library.read_cartridge(blueprint, attributes)
     command = OpenSession(
-        await house.blueprints.store_blueprint(TENANT, blueprint),
-        blueprint.default_profile,
-        compute_history_reach(blueprint),
-        check_values(blueprint.attributes, attributes, "attributes"),
-        None if cartridge is None else await house.blueprints.store_cartridge(TENANT, cartridge),
-        SessionMaterial(blueprint, cartridge or {}).phases,
+        blueprint=await house.blueprints.store_blueprint(TENANT, blueprint),
+        profile=blueprint.default_profile,
+        reach=compute_history_reach(blueprint),
+        attributes=check_values(blueprint.attributes, attributes, "attributes"),
+        cartridge=None
+        if cartridge is None
+        else await house.blueprints.store_cartridge(TENANT, cartridge),
+        phases=SessionMaterial(blueprint=blueprint, cartridge=cartridge or {}).phases,
     )
     await house.sessions.handle(TENANT, session, command, TESTER)
 
@@ -175,7 +179,7 @@ async def run_turn(
     """Submit a turn, have it answered, and send the commands that follow."""
     house.model.scripts.append([turn.reply])
     inputs = check_values(blueprint.inputs, turn.inputs, "inputs")
-    command = SubmitTurn(turn.text, blueprint.policies, inputs=inputs)
+    command = SubmitTurn(text=turn.text, policies=blueprint.policies, inputs=inputs)
     done = await house.sessions.handle(TENANT, session, command, TESTER)
     await house.run_turn(done.events[-1])
     for each in turn.commands_after:
@@ -195,13 +199,13 @@ def list_recorded_prompts(house: SessionHarness, session: str) -> tuple[PromptSi
     fixed = (each.event for each in house.list_events(session))
     return tuple(
         PromptSize(
-            call.manifest.kind,
-            call.model,
-            call.manifest.tokens,
-            call.manifest.counter,
-            call.manifest.budget,
-            call.manifest.prefix.tokens if call.manifest.prefix else None,
-            call.manifest.digest,
+            kind=call.manifest.kind,
+            model=call.model,
+            tokens=call.manifest.tokens,
+            counter=call.manifest.counter,
+            budget=call.manifest.budget,
+            prefix=call.manifest.prefix.tokens if call.manifest.prefix else None,
+            digest=call.manifest.digest,
         )
         for call in fixed
         if isinstance(call, ContextAssembled)
@@ -211,7 +215,7 @@ def list_recorded_prompts(house: SessionHarness, session: str) -> tuple[PromptSi
 def build_change(folder: Path, model: str | None = None) -> WhatIfChange:
     """Suppose the blueprint as it is in a folder."""
     library = BlueprintFolders((folder,))
-    return WhatIfChange(library, library.load_blueprint(NAME), model=model)
+    return WhatIfChange(folder=library, blueprint=library.load_blueprint(NAME), model=model)
 
 
 ConversationRunner = Callable[[SessionHarness, Path, str], Awaitable[None]]

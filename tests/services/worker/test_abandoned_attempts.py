@@ -29,9 +29,9 @@ PATIENT = 3600.0
 """Seconds of silence that no test waits for."""
 
 
-async def test_an_attempt_whose_outcome_cannot_be_recorded_is_taken_over_at_once() -> None:
+async def test_attempt_with_an_unrecordable_outcome_is_taken_over_immediately() -> None:
     log, gate = UnreachableLog(), asyncio.Event()
-    house = SessionHarness(log)
+    house = SessionHarness(log=log)
     await house.open_session()
     house.model.scripts = [["lost ", gate, "words"], ["Hello."]]
     submitted = await house.submit_turn("Hi")
@@ -53,7 +53,7 @@ async def test_an_attempt_whose_outcome_cannot_be_recorded_is_taken_over_at_once
     assert house.list_event_names()[-1] == "turn-completed"
 
 
-async def test_an_attempt_that_is_given_up_in_the_middle_is_made_again_at_once() -> None:
+async def test_abandoned_attempt_is_retried_immediately() -> None:
     def break_down() -> None:
         raise ZeroDivisionError
 
@@ -71,14 +71,14 @@ async def test_an_attempt_that_is_given_up_in_the_middle_is_made_again_at_once()
     assert house.list_event_names()[-1] == "turn-completed"
 
 
-async def test_a_message_for_a_session_that_was_never_opened_is_settled_with_an_error() -> None:
+async def test_message_for_a_missing_session_is_acknowledged_and_logged_as_an_error() -> None:
     house = SessionHarness()
     draft = EventDraft(
-        TurnSubmitted(turn=1, text=PlainText(text="junk")),
-        "e",
-        datetime(2026, 1, 1, tzinfo=UTC),
-        "/test",
-        "mallory",
+        event=TurnSubmitted(turn=1, text=PlainText(text="junk")),
+        id="e",
+        at=datetime(2026, 1, 1, tzinfo=UTC),
+        source="/test",
+        actor="mallory",
     )
     batch = encode_batch(TENANT, "nobody", None, [draft])
     await house.log.append_batch(batch)

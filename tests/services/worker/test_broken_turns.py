@@ -47,20 +47,20 @@ async def hand_over(message: BrokenMessage) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_broken_turn_is_logged_with_its_place_and_no_message() -> None:
+async def test_exception_in_a_turn_is_logged_with_its_frames_and_without_its_message() -> None:
     message = BrokenMessage()
     with capture_logs() as logs:
         await hand_over(message)
     assert message.delays == [REDELIVERY_DELAY]
     (log,) = logs
-    assert (log["event"], log["error"]) == ("turn-broke", "RecursionError")
+    assert (log["event"], log["error"]) == ("turn-failed-unexpectedly", "RecursionError")
     assert "def data" not in log["frames"]
     assert "in data" in log["frames"]
     assert SECRET not in str(log)
 
 
 @pytest.mark.asyncio
-async def test_a_turn_that_breaks_each_time_comes_back_less_and_less_often() -> None:
+async def test_repeatedly_failing_turn_is_redelivered_with_increasing_delays() -> None:
     delays: list[float] = []
     for delivered in (1, 2, 3, 5, 6, 400):
         message = BrokenMessage(delivered)

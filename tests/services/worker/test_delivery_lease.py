@@ -44,7 +44,11 @@ class RecordedMessage:
     def __post_init__(self) -> None:
         at = datetime(2026, 1, 1, tzinfo=UTC)
         draft = EventDraft(
-            TurnSubmitted(turn=1, text=PlainText(text="Hello")), "e", at, "/test", "ada"
+            event=TurnSubmitted(turn=1, text=PlainText(text="Hello")),
+            id="e",
+            at=at,
+            source="/test",
+            actor="ada",
         )
         (written,) = encode_batch("t", "s", None, [draft]).messages
         metadata = SimpleNamespace(sequence=SimpleNamespace(stream=1), num_delivered=1)
@@ -104,7 +108,7 @@ def pause_repeatedly(*seconds: float) -> Callable[[AdjustableClockLoop], Minding
         ((10.0, 40.0, 1.0), ["progress"]),
     ],
 )
-def test_a_delivery_that_was_handed_to_another_is_not_had_again_by_asking_for_more_time(
+def test_expired_delivery_is_not_regained_by_extending_its_lease(
     seconds: tuple[float, ...], expected: list[str]
 ) -> None:
     assert run_delivery(pause_repeatedly(*seconds)) == expected

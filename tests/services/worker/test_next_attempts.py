@@ -22,25 +22,27 @@ CLAIMED = given(open_session(), submit_turn("Hi"), claim_turn("w1"))
 
 def record_first_answer(before: SessionScenario) -> CommandOutcome:
     """Return the outcome of the answer that attempt 1 gives after these steps."""
-    done = before.apply_steps(lambda _: AnswerCall(FIRST, "A plan.", "stop", SAMPLE_SPENT))
+    done = before.apply_steps(
+        lambda _: AnswerCall(attempt=FIRST, text="A plan.", finish="stop", spent=SAMPLE_SPENT)
+    )
     assert done.state is not None
     return CommandOutcome(done.state, tuple(done.events[len(before.events) :]))
 
 
-def test_the_worker_goes_on_with_the_attempt_that_its_answer_started() -> None:
+def test_worker_continues_with_the_attempt_that_its_answer_started() -> None:
     following = find_started_attempt(record_first_answer(CLAIMED))
     assert following is not None
     assert following.attempt == 2
 
 
-def test_an_attempt_that_another_worker_claimed_meanwhile_is_left_to_it() -> None:
+def test_attempt_claimed_by_another_worker_is_left_to_that_worker() -> None:
     taken_over = CLAIMED.apply_steps(claim_turn("w2"))
     done = record_first_answer(taken_over)
     assert find_started_attempt(done) is None
     assert find_verdict(done.state, FIRST) == DeliverySuperseded()
 
 
-def test_a_turn_that_was_settled_meanwhile_needs_nothing_more() -> None:
+def test_turn_settled_meanwhile_starts_no_further_attempt() -> None:
     settled = given(open_session()).state
     assert settled is not None
     assert find_started_attempt(CommandOutcome(settled, ())) is None

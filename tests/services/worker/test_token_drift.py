@@ -23,14 +23,14 @@ async def run_counted_calls(
             # Nine characters of rules are three tokens by four, the question six.
             house.model.end = build_finish(usage=ModelUsage(round(9 * factor), 5))
             await house.run_turn(event, worker)
-    return [each for each in log_lines if each["event"] == "counter-off"]
+    return [each for each in log_lines if each["event"] == "token-count-drift"]
 
 
-async def test_a_count_that_is_far_off_is_warned_of_once() -> None:
+async def test_large_token_count_drift_is_warned_of_once() -> None:
     house = SessionHarness()
     (warning,) = await run_counted_calls(house, house.build_worker(), 60, 1.4)
     assert warning == {
-        "event": "counter-off",
+        "event": "token-count-drift",
         "log_level": "warning",
         "model": "puppet/one",
         "counter": "chars/4",
@@ -40,14 +40,14 @@ async def test_a_count_that_is_far_off_is_warned_of_once() -> None:
 
 
 @pytest.mark.parametrize(("calls", "factor"), [(19, 2.0), (30, 1.0)])
-async def test_a_few_calls_or_a_count_that_is_right_are_no_reason_to_warn(
+async def test_few_calls_or_an_accurate_count_cause_no_drift_warning(
     calls: int, factor: float
 ) -> None:
     house = SessionHarness()
     assert await run_counted_calls(house, house.build_worker(), calls, factor) == []
 
 
-async def test_a_prompt_too_long_for_its_model_names_the_counts_and_how_far_they_are_off() -> None:
+async def test_prompt_too_long_for_its_model_fails_with_counts_and_drift() -> None:
     house = SessionHarness()
     worker = house.build_worker()
     await run_counted_calls(house, worker, 3, 2.0)

@@ -45,7 +45,7 @@ def list_attempt_ends(house: SessionHarness) -> list[AttemptEnded]:
     return [end for each in house.list_events() if (end := find_attempt_end(each.event))]
 
 
-async def test_a_turn_is_claimed_its_prompt_fixed_and_its_reply_recorded() -> None:
+async def test_turn_is_claimed_its_prompt_recorded_and_its_reply_recorded() -> None:
     house = SessionHarness()
     await house.open_session()
     house.model.scripts = [["Hel", "lo."]]
@@ -66,7 +66,7 @@ async def test_a_turn_is_claimed_its_prompt_fixed_and_its_reply_recorded() -> No
     )
 
 
-async def test_tokens_add_up_to_the_reply_and_say_where_they_begin() -> None:
+async def test_token_events_add_up_to_the_reply_and_have_offsets() -> None:
     house = SessionHarness()
     await house.open_session()
     house.model.scripts = [["Hel", "lo."]]
@@ -93,7 +93,7 @@ async def test_a_settled_turn_is_not_answered_again() -> None:
     assert len(house.model.requests) == 1
 
 
-async def test_two_workers_with_the_same_turn_make_one_call() -> None:
+async def test_two_workers_with_the_same_turn_call_the_model_once() -> None:
     house = SessionHarness()
     await house.open_session()
     gate = asyncio.Event()
@@ -109,7 +109,7 @@ async def test_two_workers_with_the_same_turn_make_one_call() -> None:
     assert house.list_event_names().count("turn-completed") == 1
 
 
-async def test_an_attempt_that_is_alive_is_left_alone() -> None:
+async def test_running_attempt_is_not_taken_over() -> None:
     house = SessionHarness()
     await house.open_session()
     gate = asyncio.Event()
@@ -123,7 +123,7 @@ async def test_an_attempt_that_is_alive_is_left_alone() -> None:
     assert await working == DeliverySettled()
 
 
-async def test_a_silent_worker_is_replaced_and_its_cost_is_unknown_not_zero() -> None:
+async def test_silent_worker_is_replaced_and_its_cost_is_unknown() -> None:
     house = SessionHarness()
     await house.open_session()
     submitted = await house.submit_turn("Hi")
@@ -142,7 +142,7 @@ async def test_a_silent_worker_is_replaced_and_its_cost_is_unknown_not_zero() ->
     assert AttemptReset(call="1.1", attempt=2) in events
 
 
-async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a_call() -> None:
+async def test_complete_answer_of_a_dead_worker_completes_the_turn_without_a_call() -> None:
     house = SessionHarness()
     await house.open_session()
     submitted = await house.submit_turn("Hi")
@@ -176,7 +176,7 @@ async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a
     assert ended.ratings == closed.ratings
 
 
-async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> None:
+async def test_worker_that_lost_its_claim_does_not_acknowledge_the_message() -> None:
     house = SessionHarness()
     await house.open_session()
     gate = asyncio.Event()
@@ -193,7 +193,7 @@ async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> No
     assert "turn-completed" not in house.list_event_names()
 
 
-async def test_a_cancelled_turn_closes_the_stream_and_keeps_what_it_cost() -> None:
+async def test_cancelled_turn_closes_the_stream_and_records_estimated_usage() -> None:
     house = SessionHarness()
     await house.open_session()
     house.model.scripts = [["never ", "mind", asyncio.Event()]]
@@ -211,7 +211,7 @@ async def test_a_cancelled_turn_closes_the_stream_and_keeps_what_it_cost() -> No
     assert state.turns[0].status == "cancelled"
 
 
-async def test_a_rate_limit_is_tried_again_each_try_an_event() -> None:
+async def test_rate_limited_call_is_retried_and_every_attempt_is_recorded() -> None:
     house = SessionHarness()
     await house.open_session(retries={"max": 2, "base_seconds": 0})
     limited = ModelFailure("rate_limited", "slow down")
@@ -223,7 +223,7 @@ async def test_a_rate_limit_is_tried_again_each_try_an_event() -> None:
     assert house.list_event_names()[-1] == "turn-completed"
 
 
-async def test_a_failure_that_cannot_be_mended_fails_the_turn_with_its_reason() -> None:
+async def test_permanent_failure_fails_the_turn_with_its_code() -> None:
     house = SessionHarness()
     await house.open_session()
     house.model.scripts = [[ModelFailure("unauthorised", "the key is not accepted")]]
@@ -255,7 +255,7 @@ async def test_a_turn_past_its_deadline_fails_at_the_next_delivery() -> None:
     assert house.model.requests == []
 
 
-async def test_a_running_worker_keeps_its_own_deadline() -> None:
+async def test_running_worker_enforces_the_turn_deadline() -> None:
     house = SessionHarness()
     await house.open_session(deadline_seconds=0.2)
     house.model.scripts = [["slow", asyncio.Event()]]
@@ -265,7 +265,7 @@ async def test_a_running_worker_keeps_its_own_deadline() -> None:
     assert failed.code == "deadline"
 
 
-async def test_a_stopping_worker_hands_its_turn_back_for_the_next_one() -> None:
+async def test_stopping_worker_returns_its_turn_to_the_queue() -> None:
     house = SessionHarness()
     await house.open_session()
     house.model.scripts = [["half", asyncio.Event()], ["whole"]]
@@ -279,7 +279,7 @@ async def test_a_stopping_worker_hands_its_turn_back_for_the_next_one() -> None:
     assert house.list_event_names()[-1] == "turn-completed"
 
 
-async def test_an_event_of_others_meanwhile_does_not_disturb_the_answer() -> None:
+async def test_concurrent_event_of_another_writer_does_not_interrupt_the_answer() -> None:
     house = SessionHarness()
     await house.open_session()
     await house.run_turn(await house.submit_turn("First"))
@@ -294,7 +294,7 @@ async def test_an_event_of_others_meanwhile_does_not_disturb_the_answer() -> Non
     assert house.list_event_names()[-1] == "turn-completed"
 
 
-async def test_a_retry_after_a_source_changed_is_a_new_call_that_names_the_old_one() -> None:
+async def test_retry_after_a_source_change_is_a_new_call_superseding_the_old_one() -> None:
     house = SessionHarness()
     await house.open_session(retries={"max": 1, "base_seconds": 0})
     await house.run_turn(await house.submit_turn("First"))
@@ -315,7 +315,7 @@ async def test_a_retry_after_a_source_changed_is_a_new_call_that_names_the_old_o
     ]
 
 
-async def test_a_retry_by_an_adapter_that_writes_another_body_is_a_new_call() -> None:
+async def test_retry_with_another_request_body_is_a_new_call() -> None:
     house = SessionHarness()
     await house.open_session(retries={"max": 2, "base_seconds": 0})
     failure = ModelFailure("server_error")
@@ -335,7 +335,7 @@ async def test_a_retry_by_an_adapter_that_writes_another_body_is_a_new_call() ->
 
 
 @pytest.mark.parametrize("queued", [1, 5])
-async def test_queued_turns_are_answered_one_after_another_in_order(queued: int) -> None:
+async def test_queued_turns_are_answered_in_order(queued: int) -> None:
     house = SessionHarness()
     await house.open_session()
     events = [await house.submit_turn(f"turn {n}") for n in range(queued + 1)]
@@ -349,7 +349,7 @@ async def test_queued_turns_are_answered_one_after_another_in_order(queued: int)
     assert state.open is None
 
 
-async def test_a_first_sign_of_life_is_given_before_the_prompt_is_assembled() -> None:
+async def test_attempt_alive_event_is_published_before_the_prompt_is_assembled() -> None:
     house = SessionHarness()
     await house.open_session()
     await house.run_turn(await house.submit_turn("Hi"))
@@ -357,7 +357,7 @@ async def test_a_first_sign_of_life_is_given_before_the_prompt_is_assembled() ->
     assert first == AttemptAlive(call="1.1", attempt=1)
 
 
-async def test_an_amount_names_the_prices_it_was_computed_by_and_outlives_them(
+async def test_recorded_cost_names_its_price_table_and_survives_price_changes(
     tmp_path: Path,
 ) -> None:
     house, file = SessionHarness(), tmp_path / "prices.json"
@@ -375,7 +375,7 @@ async def test_an_amount_names_the_prices_it_was_computed_by_and_outlives_them(
     assert first.table != second.table
 
 
-async def test_a_turn_given_up_while_it_waits_for_a_retry_has_no_time_of_a_request() -> None:
+async def test_turn_handed_back_during_a_retry_delay_records_no_request_timings() -> None:
     house = SessionHarness()
     await house.open_session(retries={"max": 1, "base_seconds": 3_600, "cap_seconds": 3_600})
     house.model.scripts = [[ModelFailure("rate_limited")]]

@@ -55,7 +55,13 @@ def find_child_faults(
             asking = log[opened.origin.session]
             yield from _check_submissions(child, events, asking)
             yield from _find_late_notices(child, events, asking, stored)
-            yield from _find_early_acknowledgements(child, events, asking, stored, acknowledgements)
+            yield from _find_early_acknowledgements(
+                child=child,
+                events=events,
+                parent=asking,
+                stored=stored,
+                acknowledgements=acknowledgements,
+            )
 
 
 def _find_unsettled(parent: str, events: Sequence[RecordedEvent]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from turnlog.events.model.tool_events import ApprovalDecided
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TurnDeliveries:
     """What happened to the message of a turn."""
 
@@ -55,7 +55,7 @@ def find_wrong_acknowledgements(
         place: turn for events in log.values() for place, turn in _iterate_turns(events, stored)
     }
     for each in acknowledgements:
-        turn = turns.get(each.delivery[0], TurnDeliveries("a turn that is no longer there"))
+        turn = turns.get(each.delivery[0], TurnDeliveries(name="a turn that is no longer there"))
         if each.kind == "ack":
             # The message of a settled child is not needed while others are pending.
             if turn.has_waited(each.delivery[0], each.at):
@@ -88,7 +88,7 @@ def _iterate_turns(
                 | TurnReleased(turn=number)
                 | ChildEnded(turn=number)  # Of a turn that may have been in the queue
             ):
-                turn = TurnDeliveries(f"turn {number} of {recorded.session}")
+                turn = TurnDeliveries(name=f"turn {number} of {recorded.session}")
                 if number in ends:
                     end = events[ends[number][0] - 1].stream_sequence
                     turn.settled_at, turn.settled_by = stored.messages[end - 1].at, end

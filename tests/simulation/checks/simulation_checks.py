@@ -82,7 +82,9 @@ def _run_checker(
     heard_replies = [each for each in done.history.heard if each.end == "done"]
     history = ClientHistory(tries, heard_replies)
     return check_evidence(
-        CheckedEvidence(history, log, done.loop.read_clock(), blobs=_list_blobs(done))
+        CheckedEvidence(
+            history=history, log=log, at=done.loop.read_clock(), blobs=_list_blobs(done)
+        )
     )
 
 

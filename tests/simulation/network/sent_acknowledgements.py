@@ -22,7 +22,7 @@ REACTION_SECONDS: Final = 0.05
 AcknowledgementKind = Literal["ack", "nak", "progress"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SentAcknowledgement:
     """One acknowledgement of any kind."""
 
@@ -52,10 +52,10 @@ class AcknowledgementLog:
         delivery = by or (place, int(subject.split(".")[4]))
         self.sent.append(
             SentAcknowledgement(
-                _classify_payload(payload),
-                delivery,
-                wire.loop.read_clock(),
-                knows,
+                kind=_classify_payload(payload),
+                delivery=delivery,
+                at=wire.loop.read_clock(),
+                known_sequence=knows,
                 is_newest=wire.server.consumer.delivered[place] == delivery[1],
             )
         )

@@ -36,7 +36,7 @@ CURRENT_DELIVERY: ContextVar[DeliveryRef | None] = ContextVar("holding", default
 """The delivery on whose behalf something is sent."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SentPacket:
     """A message on its way to the server."""
 
@@ -68,7 +68,7 @@ class SimulatedSubscription:
         self.connection.listeners.pop(self.subject, None)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SimulatedConnection:
     """The connection of one process."""
 
@@ -136,7 +136,13 @@ class SimulatedConnection:
     ) -> None:  # fmt: skip
         if subject.startswith(ACK_PREFIX):
             self.server.record_acknowledgement(self, subject, payload, CURRENT_DELIVERY.get())
-        self._send_packet(subject, payload, reply, headers, self.fault_profile.unheard)
+        self._send_packet(
+            subject=subject,
+            payload=payload,
+            reply=reply,
+            headers=headers,
+            lost=self.fault_profile.unheard,
+        )
 
     async def request(
         self, subject: str, payload: bytes = b"", timeout: float = 5.0,
@@ -145,7 +151,13 @@ class SimulatedConnection:
         inbox = self.new_inbox()
         answer = self._answers[inbox] = self.loop.create_future()
         try:
-            self._send_packet(subject, payload, inbox, headers, self.fault_profile.lost)
+            self._send_packet(
+                subject=subject,
+                payload=payload,
+                reply=inbox,
+                headers=headers,
+                lost=self.fault_profile.lost,
+            )
             message: Msg = await asyncio.wait_for(answer, timeout)
         except TimeoutError:
             raise errors.TimeoutError from None
@@ -169,7 +181,14 @@ class SimulatedConnection:
     ) -> None:  # fmt: skip
         if self.closed or self.draw_fault(lost) or (not self.is_connected and self.draw_fault(0.3)):
             return
-        packet = SentPacket(subject, payload, headers, reply, self, CURRENT_DELIVERY.get())
+        packet = SentPacket(
+            subject=subject,
+            data=payload,
+            headers=headers,
+            reply=reply,
+            connection=self,
+            delivery=CURRENT_DELIVERY.get(),
+        )
         leaves = max(self.loop.time(), self._down_until)
         self._out_at = max(self._out_at, leaves + self._draw_delay())
         self._out.append(packet)

@@ -28,7 +28,7 @@ NAK_PREFIX: Final = b"-NAK"
 PROGRESS_PREFIX: Final = b"+WPI"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SimulatedConsumer:
     """Turns that are not acknowledged yet."""
 

@@ -74,7 +74,7 @@ KILL_WEIGHTS: Final = {
 """How dangerous it is to send something there: little time lies between a reply and its record."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SimulatedServer:
     """The streams, the consumer, and all connections."""
 
@@ -90,10 +90,10 @@ class SimulatedServer:
 
     def __post_init__(self) -> None:
         self.streams = {
-            name: SimulatedStream(name, self.loop.read_clock())
+            name: SimulatedStream(name=name, created=self.loop.read_clock())
             for name in STREAM_BY_PREFIX.values()
         }
-        self.consumer = SimulatedConsumer(self, self.ack_wait)
+        self.consumer = SimulatedConsumer(server=self, ack_wait=self.ack_wait)
 
     @property
     def sessions(self) -> SimulatedStream:
@@ -103,7 +103,9 @@ class SimulatedServer:
         """Be down for so many seconds, and come back without tokens."""
         self._down_until = self.loop.time() + seconds
         self._batches.clear()
-        self.streams[TOKENS_STREAM] = SimulatedStream(TOKENS_STREAM, self.loop.read_clock())
+        self.streams[TOKENS_STREAM] = SimulatedStream(
+            name=TOKENS_STREAM, created=self.loop.read_clock()
+        )
         for wire in self.connections:
             wire.take_down(seconds + self.loop.chance.random())
 

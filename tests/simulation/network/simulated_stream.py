@@ -10,7 +10,7 @@ from datetime import datetime
 from tests.simulation.network.simulated_connection import DeliveryRef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedMessage:
     """A message as it is stored."""
 
@@ -30,7 +30,7 @@ def get_lookup_key(subject: str) -> str:
     return f"session.{names[0]}.{names[1]}.>" if kind == "session" else subject
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SimulatedStream:
     """Messages by position and by lookup key."""
 
@@ -47,7 +47,9 @@ class SimulatedStream:
         """Append a message."""
         sequence = len(self.messages) + 1
         before = self.latest.get(subject, 0)
-        stored = SimulatedMessage(subject, sequence, at, data, before, holding)
+        stored = SimulatedMessage(
+            subject=subject, sequence=sequence, at=at, data=data, previous=before, delivery=holding
+        )
         self.messages.append(stored)
         self.times.append(at)
         self.places.setdefault(get_lookup_key(subject), []).append(sequence)

@@ -56,7 +56,7 @@ GatewayPicker = Callable[[], SimulatedGateway]
 ChildPicker = Callable[["SimulatedClient"], "SimulatedClient | None"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SimulatedClient:
     """One of several clients of a session."""
 
@@ -158,12 +158,21 @@ class SimulatedClient:
         key, blueprint = self._create_key(), self.material.blueprint
         text = f"{key} says " + "so " * self.chance.randint(0, 12)
         form = SubmitTurnRequest(text=text)
-        self.wanted[key] = SubmitTurn(text, blueprint.policies, self.material.phases)
+        self.wanted[key] = SubmitTurn(
+            text=text, policies=blueprint.policies, phases=self.material.phases
+        )
 
         def handler(gateway: SimulatedGateway) -> object:
-            caller = RequestIdentity(TENANT, f"POST {self.session}/turns", key)
+            caller = RequestIdentity(
+                tenant=TENANT, route=f"POST {self.session}/turns", idempotency_key=key
+            )
             return turn_routes.submit_turn(
-                self.session, caller, gateway.submission, gateway.turns, form, PLAIN_REQUEST
+                session=self.session,
+                caller=caller,
+                submission=gateway.submission,
+                turns=gateway.turns,
+                form=form,
+                request=PLAIN_REQUEST,
             )
 
         answer = await self._send_until_answered("submit", key, text, handler)
@@ -178,7 +187,9 @@ class SimulatedClient:
         self.wanted[key] = command
 
         def handler(gateway: SimulatedGateway) -> object:
-            caller = RequestIdentity(TENANT, f"POST {self.session}/{what}", key)
+            caller = RequestIdentity(
+                tenant=TENANT, route=f"POST {self.session}/{what}", idempotency_key=key
+            )
             use_case = {used: getattr(gateway, used)}
             return act(self.session, caller=caller, response=Response(), **use_case)
 
@@ -213,7 +224,16 @@ class SimulatedClient:
         status, body = (answer.status, answer.body) if answer else (None, {})
         now = self.loop.time()
         self.history.tries.append(
-            CommandTry(self.session, kind, key, text, began, now, status, body | {"what": what})
+            CommandTry(
+                session=self.session,
+                what=kind,
+                key=key,
+                text=text,
+                asked_at=began,
+                told_at=now,
+                status=status,
+                body=body | {"what": what},
+            )
         )
         return answer
 

@@ -205,7 +205,7 @@ class SimulatedLoop:
             raise SimulationStuck(f"it is not over after {self.until} seconds")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SimulatedProcess:
     """Tasks that are stopped together and killed together."""
 

@@ -79,7 +79,13 @@ def _draw_finish(chance: random.Random, request: ModelRequest) -> FinishedAnswer
     usage = ModelUsage(40, 20) if chance.random() < 0.7 else None
     finish: FinishReason = "length" if chance.random() < 0.1 else "stop"
     tools = _draw_tool_calls(chance, request)
-    return FinishedAnswer("tool_calls" if tools else finish, tools, usage, request.model, None)
+    return FinishedAnswer(
+        finish_reason="tool_calls" if tools else finish,
+        tool_calls=tools,
+        usage=usage,
+        model=request.model,
+        response_id=None,
+    )
 
 
 def _draw_tool_calls(chance: random.Random, request: ModelRequest) -> tuple[ModelToolCall, ...]:

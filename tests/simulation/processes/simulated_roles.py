@@ -66,7 +66,7 @@ class ProcessOptions:
     asking: Callable[[CommandHandler], CommandHandler] = lambda sessions: sessions
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SimulatedRole:
     """What gateways and workers share: a process, a connection, and a command handler."""
 
@@ -82,27 +82,39 @@ def build_role(
 ) -> SimulatedRole:
     """Build a process on its own connection; its clock is off by `wrong_by` seconds."""
     loop = server.loop
-    process = SimulatedProcess(name, loop)
-    wire = SimulatedConnection(process, server, server.fault_profile)
+    process = SimulatedProcess(name=name, loop=loop)
+    wire = SimulatedConnection(process=process, server=server, fault_profile=server.fault_profile)
     on = making.over(build_client(NatsConnection(wire.client, 5.0)))
     ids = count(1)
     sessions = CommandHandler(
-        on.log,
-        CheckedSnapshotStore(on.log, on.snapshots),
-        TextReader(on.log, on.blobs),
-        EmptyCommandIndex(),
-        partial(loop.read_clock, wrong_by),
-        lambda: f"{name}-{next(ids)}",
-        f"/simulated/{name}",
+        log=on.log,
+        snapshots=CheckedSnapshotStore(on.log, on.snapshots),
+        texts=TextReader(log=on.log, blobs=on.blobs),
+        older_commands=EmptyCommandIndex(),
+        clock=partial(loop.read_clock, wrong_by),
+        create_id=lambda: f"{name}-{next(ids)}",
+        source=f"/simulated/{name}",
     )
-    return SimulatedRole(process, wire, on, sessions, BlueprintStore(on.blobs))
+    return SimulatedRole(
+        process=process,
+        connection=wire,
+        client=on,
+        sessions=sessions,
+        blueprints=BlueprintStore(on.blobs),
+    )
 
 
 def build_override_service(made: SimulatedRole) -> OverrideService:
     """Give what a submit asks for the own prompts of its user; no client here names one."""
     handler, on = made.sessions, made.client
     return OverrideService(
-        LibraryParts(on.log, on.blobs, handler.clock, handler.create_id, handler.source)
+        LibraryParts(
+            log=on.log,
+            blobs=on.blobs,
+            clock=handler.clock,
+            create_id=handler.create_id,
+            source=handler.source,
+        )
     )
 
 
@@ -115,7 +127,7 @@ LATE_DELIVERY_SECONDS: Final = 1.0
 """Seconds a worker listens after its pull request has expired, for a late delivery."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SimulatedWorker:
     """A worker that runs turns."""
 
@@ -156,25 +168,32 @@ def build_worker(
         sessions=made.sessions,
         blueprints=made.blueprints,
         contexts=CallContextBuilder(
-            made.sessions,
-            made.blueprints,
-            blobs,
-            BlueprintFolders(()),
-            build_input_loader(made),
-            "simulated/one",
+            sessions=made.sessions,
+            blueprints=made.blueprints,
+            blobs=blobs,
+            library=BlueprintFolders(()),
+            prompt_inputs=build_input_loader(made),
+            default_model="simulated/one",
         ),
         tokens=tokens,
         model=model,
         heartbeat=AttemptHeartbeat(made.sessions, tokens, server.ack_wait / 3),
-        outcomes=OutcomeRecorder(made.sessions, blobs, model.get_prices, server.loop.chance.random),
+        outcomes=OutcomeRecorder(
+            sessions=made.sessions,
+            blobs=blobs,
+            prices=model.get_prices,
+            jitter=server.loop.chance.random,
+        ),
         tracing=create_tracing("simulated", None),
         ack_wait=server.ack_wait,
         servers=shop,
     )
-    return SimulatedWorker(made, model, shop, answering, making.take)
+    return SimulatedWorker(
+        role=made, model=model, tool_server=shop, turn_runner=answering, take=making.take
+    )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SimulatedGateway:
     """A gateway that clients send requests to; read models and the library are left out."""
 

@@ -15,7 +15,7 @@ from tests.simulation.processes.simulated_roles import TENANT, SimulatedGateway
 END_EVENTS = frozenset({"done", "failed", "cancelled", "redact"})
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SimulatedWatcher:
     """Watches until the turn ends."""
 

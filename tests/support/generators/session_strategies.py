@@ -119,11 +119,11 @@ def _build_command(state: SessionState, request: SessionRequest) -> Command | No
     turn = 1 + request.number % max(1, state.submitted)
     match request.what:
         case "submit":
-            return SubmitTurn(request.text, Policies())
+            return SubmitTurn(text=request.text, policies=Policies())
         case "interrupt":
-            return SubmitTurn(request.text, Policies(second_submit="interrupt"))
+            return SubmitTurn(text=request.text, policies=Policies(second_submit="interrupt"))
         case "system":
-            return SubmitTurn(request.text, Policies(), role="system")
+            return SubmitTurn(text=request.text, policies=Policies(), role="system")
         case "cancel":
             return CancelTurn()
         case "cancel one":
@@ -138,7 +138,10 @@ def _build_command(state: SessionState, request: SessionRequest) -> Command | No
             return CloseSession("done")
         case "late answer":
             return CompleteTurn(
-                AttemptRef(turn, f"{turn}.1", 0), request.text, "stop", SAMPLE_SPENT
+                attempt=AttemptRef(turn, f"{turn}.1", 0),
+                text=request.text,
+                finish="stop",
+                spent=SAMPLE_SPENT,
             )
         case _:
             return _build_worker_command(state, request) if state.open else None
@@ -150,10 +153,24 @@ def _build_worker_command(state: SessionState, request: SessionRequest) -> Comma
         case "claim":
             return ClaimTurn(attempt.turn, "w1", Policies())
         case "answer":
-            return CompleteTurn(attempt, request.text, "stop", SAMPLE_SPENT)
+            return CompleteTurn(
+                attempt=attempt, text=request.text, finish="stop", spent=SAMPLE_SPENT
+            )
         case "retry" | "fail":
-            return EndAttempt(attempt, "failed", SAMPLE_SPENT, request.what, partial=request.text)
+            return EndAttempt(
+                attempt=attempt,
+                outcome="failed",
+                spent=SAMPLE_SPENT,
+                then=request.what,
+                partial=request.text,
+            )
         case "hand back":
-            return EndAttempt(attempt, "cancelled", SAMPLE_SPENT, "release", partial=request.text)
+            return EndAttempt(
+                attempt=attempt,
+                outcome="cancelled",
+                spent=SAMPLE_SPENT,
+                then="release",
+                partial=request.text,
+            )
         case _:
             raise AssertionError(request.what)

@@ -69,7 +69,7 @@ from turnlog.projections.testing import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedTurn:
     """A turn, and the sequences of the events that concern it."""
 
@@ -92,7 +92,7 @@ class TrackedSubmission:
     """The event that submitted it, or those that queued and released it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedSegment:
     """A segment, and the library's sequences of the events that concern it."""
 
@@ -126,7 +126,7 @@ class TrackedSegment:
         return SelectedSegment(source, self.text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedFacts:
     """Everything the next call depends on, as the generator knows it."""
 
@@ -218,7 +218,7 @@ def build_tracked_blueprint(**changed: JsonValue) -> Blueprint:
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class TrackedSession:
     """A session together with the facts that its generator knows about it."""
 
@@ -260,7 +260,9 @@ class TrackedSession:
     @property
     def material(self) -> SessionMaterial:
         """What it is made from."""
-        return SessionMaterial(self.blueprint, {"phases": TRACKED_PHASES}, self.memory)
+        return SessionMaterial(
+            blueprint=self.blueprint, cartridge={"phases": TRACKED_PHASES}, memory=self.memory
+        )
 
     @property
     def last_sequence(self) -> int:
@@ -278,7 +280,7 @@ class TrackedSession:
         scope = "npc" if ref else "lore"
         new = NewSegment(id=number, scope=scope, ref=ref, text=build_segment_text(text, tier))
         at = self.record_library_event(SegmentsAdded(segments=(new,)))
-        segment = TrackedSegment(ref, tier, text, written=at, switched=at)
+        segment = TrackedSegment(ref=ref, tier=tier, text=text, written=at, switched=at)
         self.update_facts(shelf={**self.world.shelf, number: segment})
 
     def edit_segment(self, number: int, text: str, variant: str = "a") -> None:
@@ -303,9 +305,17 @@ class TrackedSession:
     def record_library_event(self, event: LibraryEvent) -> int:
         """Record an event of the library and return its sequence."""
         sequence = len(self.library) + 1
-        draft = codec.EventDraft(event, f"library-{sequence}", self.session.now, "/test", "author")
+        draft = codec.EventDraft(
+            event=event,
+            id=f"library-{sequence}",
+            at=self.session.now,
+            source="/test",
+            actor="author",
+        )
         head = self.library[-1].head if self.library else None
-        batch = codec.encode_batch(TENANT, SEGMENT_FAMILY, head, [draft], LIBRARY_HISTORY)
+        batch = codec.encode_batch(
+            tenant=TENANT, session=SEGMENT_FAMILY, after=head, drafts=[draft], kind=LIBRARY_HISTORY
+        )
         self.library.append(codec.decode_event(batch.messages[0].payload, sequence))
         return sequence
 
@@ -319,7 +329,7 @@ class TrackedSession:
     def queue_turn(self, text: str, **inputs: JsonValue) -> None:
         """Put a turn to the session; it waits behind the one that is open."""
         self.session = self.session.apply_steps(
-            SubmitTurn(text, DEFAULT_POLICIES, self.graph, inputs=inputs)
+            SubmitTurn(text=text, policies=DEFAULT_POLICIES, phases=self.graph, inputs=inputs)
         )
         self.waiting.append(TrackedSubmission(text, inputs, (self.last_sequence,)))
 
@@ -341,7 +351,9 @@ class TrackedSession:
     def fix_prompt(self) -> str:
         """Record the prompt that the open turn's call has now."""
         state = self.session.opened_state
-        bare_call = PromptCall("reply", REPLY_CALL.model, codec.format_rfc3339(self.session.now))
+        bare_call = PromptCall(
+            kind="reply", model=REPLY_CALL.model, at=codec.format_rfc3339(self.session.now)
+        )
         call = replace(bare_call, inputs=self.inputs)
         found = list_segment_requests(self.material, state, call)
         call = replace(
@@ -353,7 +365,9 @@ class TrackedSession:
         texts = fetch_prompt_texts(plan.needs, self.session.events, {"persona": self.persona})
         made = assemble(plan, texts)
         attempt = get_attempt(self.session.opened_state)
-        fixing = FixContext(attempt, call.model, {}, made.manifest)
+        fixing = FixContext(
+            attempt=attempt, model=call.model, parameters={}, manifest=made.manifest
+        )
         self.update_facts(fixed=self.last_sequence)
         self.calls[attempt.call] = self.world
         self.session = self.session.apply_steps(fixing)
@@ -383,7 +397,9 @@ class TrackedSession:
         turn = get_attempt(self.session.opened_state).turn
         self.session = self.session.apply_steps(complete_turn(reply))
         settled = [each.sequence for each in self.session.events if _is_turn_completed(each)]
-        tracked = TrackedTurn(self.world.text, reply, settled[-1], asked=self.world.asked[0])
+        tracked = TrackedTurn(
+            text=self.world.text, reply=reply, completed=settled[-1], asked=self.world.asked[0]
+        )
         self.update_facts(turns={**self.world.turns, turn: tracked})
         if self.waiting:
             put = self.waiting[0]
@@ -416,13 +432,13 @@ class TrackedSession:
         self.choose_path("red")
         self.blueprint, self.persona, self.name = blueprint, persona, name
         move = MoveBlueprint(
-            self.ref,
-            compute_history_reach(blueprint),
-            {"name": name},
-            {"chat"},
-            blueprint.allowed_models,
-            self.graph,
-            self.graph,
+            blueprint=self.ref,
+            reach=compute_history_reach(blueprint),
+            attributes={"name": name},
+            profiles={"chat"},
+            allowed_models=blueprint.allowed_models,
+            current_phases=self.graph,
+            phases=self.graph,
             stale=True,
         )
         self.session = self.session.apply_steps(move)

@@ -32,17 +32,19 @@ class IndexHarness:
 
     def __post_init__(self) -> None:
         self.signal = ProjectionSignal()
-        self.searching = IndexedKnowledge(self.store, self.signal, self.embedder, 60)
+        self.searching = IndexedKnowledge(
+            store=self.store, signal=self.signal, embedder=self.embedder, position_timeout=60
+        )
 
     def build_projector(self) -> KnowledgeProjector:
         """Build a projector of this index."""
         return KnowledgeProjector(
-            self.knowledge.log,
-            self.knowledge.blobs,
-            self.store,
-            self.knowledge.tenant,
-            self.signal,
-            self.embedder,
+            log=self.knowledge.log,
+            blobs=self.knowledge.blobs,
+            store=self.store,
+            tenant=self.knowledge.tenant,
+            signal=self.signal,
+            embedder=self.embedder,
             patience=0,
         )
 
@@ -54,9 +56,9 @@ class IndexHarness:
         """Search collections of the tenant, up to its last event."""
         sequence = (await self.knowledge.load_state()).sequence
         request = SearchRequest(
-            self.knowledge.tenant,
-            collections,
-            text,
+            tenant=self.knowledge.tenant,
+            collections=collections,
+            text=text,
             min_positions=IndexPositions(knowledge=sequence),
             **more,
         )

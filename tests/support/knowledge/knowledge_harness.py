@@ -20,7 +20,7 @@ from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.knowledge.knowledge_service import KnowledgeChange, KnowledgeService
 
 
-@dataclass
+@dataclass(kw_only=True)
 class KnowledgeHarness:
     """One process's view of the knowledge of a tenant."""
 
@@ -32,7 +32,13 @@ class KnowledgeHarness:
 
     def __post_init__(self) -> None:
         self.service = KnowledgeService(
-            LibraryParts(self.log, self.blobs, self.clock, self.create_id, "/test")
+            LibraryParts(
+                log=self.log,
+                blobs=self.blobs,
+                clock=self.clock,
+                create_id=self.create_id,
+                source="/test",
+            )
         )
 
     def create_id(self) -> str:

@@ -11,6 +11,6 @@ def assert_loop_free(*logs: Path) -> None:
         f"{log.name}: {line}"
         for log in logs
         for line in log.read_text(errors="replace").splitlines()
-        if "loop-held" in line
+        if "event-loop-blocked" in line
     ]
     assert not found, "an event loop was held:\n" + "\n".join(found)

@@ -36,7 +36,7 @@ async def read_rows_around_rebuild(service: LiveService, database: str) -> tuple
     end = max(recorded.stream_sequence for recorded in await read_all_events(service))
     async with _open_read_models(database) as store:
         before = await read_rows(store, await _wait_for_live_build(store, end))
-        folding = LogFolder(service.nats.log, store, NO_TRACING, TENANT)
+        folding = LogFolder(log=service.nats.log, store=store, tracing=NO_TRACING, tenant=TENANT)
         assert await rebuild_rows(folding, lambda _position, _goal: None)
         return before, await read_rows(store, await _wait_for_live_build(store, end))
 
@@ -96,7 +96,13 @@ def _build_snapshot_store(nats: JetStreamClient) -> CheckedSnapshotStore:
 
 def _build_command_handler(nats: JetStreamClient) -> CommandHandler:
     snapshots = _build_snapshot_store(nats)
-    texts = TextReader(nats.log, nats.blobs)
+    texts = TextReader(log=nats.log, blobs=nats.blobs)
     return CommandHandler(
-        nats.log, snapshots, texts, EmptyCommandIndex(), read_clock, create_id, "/test"
+        log=nats.log,
+        snapshots=snapshots,
+        texts=texts,
+        older_commands=EmptyCommandIndex(),
+        clock=read_clock,
+        create_id=create_id,
+        source="/test",
     )

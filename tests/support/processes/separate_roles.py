@@ -31,7 +31,7 @@ ACK_WAIT = 2.0
 GRACE = 3.0
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class SeparateRoles:
     """A service of separate processes, each of which a test may stop or start."""
 
@@ -94,7 +94,7 @@ async def run_separate_roles(
     database = f"test_{uuid.uuid4().hex}"
     await postgres.execute_statement(f"CREATE DATABASE {database}")
     port = find_free_port()
-    async with await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=folder / "nats", monitor=True)) as server:
         assert server.monitor_url
         places = {
             "TURNLOG_NATS_URL": server.url,
@@ -110,5 +110,13 @@ async def run_separate_roles(
             gateway = await host.start_process("run", "gateway", variables=WITHOUT_LITELLM)
             await service.wait_until_ready(gateway)
             url = postgres.build_url(database)
-            yield SeparateRoles(host, server, url, provider, service, gateway, projector)
+            yield SeparateRoles(
+                machine=host,
+                server=server,
+                database=url,
+                provider=provider,
+                service=service,
+                gateway=gateway,
+                projector=projector,
+            )
     await postgres.execute_statement(f"DROP DATABASE {database} WITH (FORCE)")

@@ -31,7 +31,7 @@ class AnswerBreak:
     error: Mapping[str, object] = field(default_factory=lambda: ERROR)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
     """Tokens with `pace` seconds between them; token n waits until `gates[n]` is set."""
 
@@ -45,7 +45,7 @@ class ModelAnswer:
     breaks: AnswerBreak | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRefusal:
     status: int
     message: str = "refused"
@@ -97,7 +97,7 @@ class EchoAnswer:
         messages = cast("Sequence[Mapping[str, str]]", body["messages"])
         words = build_echo(messages[-1]["content"]).split(" ")
         tokens = (*(word + " " for word in words[:-1]), words[-1])
-        return ModelAnswer(tokens, pace=self.pace, gates=self.gates)
+        return ModelAnswer(tokens=tokens, pace=self.pace, gates=self.gates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +117,11 @@ class AgentAnswer:
             now = ("time_get_current_time", '{"timezone": "UTC"}')
             then = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "UTC"}
             calls = (now, ("time_convert_time", json.dumps(then)))
-            return ModelAnswer((), finish="tool_calls", tool_calls=calls)
+            return ModelAnswer(tokens=(), finish="tool_calls", tool_calls=calls)
         if "as JSON: {steps" in messages[0]["content"]:
-            return ModelAnswer(('{"steps": [{"goal": "Look."}, ', '{"goal": "Look again."}]}'))
+            return ModelAnswer(
+                tokens=('{"steps": [{"goal": "Look."}, ', '{"goal": "Look again."}]}')
+            )
         return self.otherwise.build_answer(body)
 
 

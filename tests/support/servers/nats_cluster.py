@@ -81,7 +81,7 @@ class NodePlace:
     """Words before its command that start it where it belongs."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class NatsNode:
     """One server, over all its runs."""
 
@@ -235,7 +235,10 @@ def build_cluster(folder: Path, places: Sequence[NodePlace]) -> NatsCluster:
     """Build a node for each place; none is started."""
     routes = [place.reachable.route for place in places]
     return NatsCluster(
-        [NatsNode(f"n{number}", folder, place, routes) for number, place in enumerate(places)]
+        [
+            NatsNode(name=f"n{number}", folder=folder, place=place, peer_routes=routes)
+            for number, place in enumerate(places)
+        ]
     )
 
 

@@ -15,7 +15,9 @@ from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def nats_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsServer]:
-    async with await NatsServer.start(NatsConfig(tmp_path_factory.mktemp("nats"))) as server:
+    async with await NatsServer.start(
+        NatsConfig(data_dir=tmp_path_factory.mktemp("nats"))
+    ) as server:
         yield server
 
 

@@ -30,7 +30,7 @@ async def copy_store(server: NatsServer, folder: Path, to: Path) -> None:
 async def extend_store(copy: Path, grow: Callable[[EventLog], Awaitable[object]]) -> None:
     """Let another history happen on a copy, seen by nobody."""
     async with (
-        await NatsServer.start(NatsConfig(copy)) as server,
+        await NatsServer.start(NatsConfig(data_dir=copy)) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         await grow(on.log)

@@ -54,7 +54,7 @@ def build_segment(
     return SelectedSegment(source, text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GameMasterTurn:
     """A session with an open turn, and the segments of the library."""
 
@@ -69,12 +69,12 @@ class GameMasterTurn:
     @property
     def material(self) -> SessionMaterial:
         """What the session is made from."""
-        return SessionMaterial(self.blueprint, registered_steps=self.registered)
+        return SessionMaterial(blueprint=self.blueprint, registered_steps=self.registered)
 
     @property
     def session(self) -> SessionScenario:
         """The session with its turn submitted."""
-        submitted = SubmitTurn(self.text, DEFAULT_POLICIES, inputs=dict(self.inputs))
+        submitted = SubmitTurn(text=self.text, policies=DEFAULT_POLICIES, inputs=dict(self.inputs))
         return given(
             open_session(reach=compute_history_reach(self.blueprint), **STORY_ATTRIBUTES), submitted
         )

@@ -66,7 +66,7 @@ def assemble_prompt_from(
     files: Mapping[str, str],
 ) -> AssembledPrompt:
     """Assemble a call from a state; when that reaches too little far back, from all events."""
-    material = SessionMaterial(blueprint)
+    material = SessionMaterial(blueprint=blueprint)
     if find_missing_turns(material, state, REPLY_CALL):
         full_state = fold_unbounded(events)
         assert full_state is not None
@@ -82,7 +82,7 @@ def fetch_prompt_texts(
     """Fetch what is asked for, and nothing else."""
     blobs = build_blobs(files)
     places = {event.stream_sequence: event for event in events}
-    texts = {ref: _read_said_text(places[ref.place], ref) for ref in needs.text_refs}
+    texts = {ref: _read_referenced_text(places[ref.place], ref) for ref in needs.text_refs}
     earlier = (
         None
         if needs.earlier_sequence is None
@@ -96,7 +96,7 @@ def _read_previous_call(recorded: RecordedEvent) -> EarlierCall:
     return EarlierCall(recorded.event.call, recorded.event.manifest)
 
 
-def _read_said_text(recorded: RecordedEvent, ref: TextRef) -> str:
+def _read_referenced_text(recorded: RecordedEvent, ref: TextRef) -> str:
     content: object = getattr(recorded.event, ref.field)
     assert isinstance(content, PlainText)
     assert (recorded.sequence, content.digest) == (ref.sequence, ref.digest)

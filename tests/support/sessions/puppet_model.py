@@ -24,7 +24,13 @@ def build_finish(
     *, finish: FinishReason = "stop", usage: ModelUsage | None = None
 ) -> FinishedAnswer:
     """Give the end of an answer."""
-    return FinishedAnswer(finish, (), usage or ModelUsage(10, 5), "puppet/one", None)
+    return FinishedAnswer(
+        finish_reason=finish,
+        tool_calls=(),
+        usage=usage or ModelUsage(10, 5),
+        model="puppet/one",
+        response_id=None,
+    )
 
 
 @dataclass

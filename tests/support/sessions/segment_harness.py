@@ -24,7 +24,7 @@ from turnlog.services.sessions.prompt_inputs import SegmentFetcher
 TENANT = "t"
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class SegmentHarness:
     """One process's view of a segment library."""
 
@@ -37,9 +37,15 @@ class SegmentHarness:
 
     def __post_init__(self) -> None:
         self.shelves = SegmentService(
-            LibraryParts(self.log, self.blobs, self.clock, self.create_id, f"/test/{self.name}")
+            LibraryParts(
+                log=self.log,
+                blobs=self.blobs,
+                clock=self.clock,
+                create_id=self.create_id,
+                source=f"/test/{self.name}",
+            )
         )
-        texts = TextReader(MemoryLog(), self.blobs)
+        texts = TextReader(log=MemoryLog(), blobs=self.blobs)
         self.segments = SegmentFetcher(self.shelves, texts, timeout=0.2)
 
     def create_id(self) -> str:
@@ -49,7 +55,9 @@ class SegmentHarness:
 
     def build_second_process(self, name: str) -> SegmentHarness:
         """Build another process on the same log."""
-        return SegmentHarness(self.log, self.blobs, self.clock, self.tenant, name)
+        return SegmentHarness(
+            log=self.log, blobs=self.blobs, clock=self.clock, tenant=self.tenant, name=name
+        )
 
     async def handle_command(
         self, command: LibraryCommand, key: CommandRef | None = None
@@ -61,7 +69,7 @@ class SegmentHarness:
         self, scope: str, content: str, ref: str | None = None, **more: object
     ) -> int:
         """Add a segment; gives its number."""
-        authored = SegmentInput(scope, content, ref, **more)  # type: ignore[arg-type]
+        authored = SegmentInput(scope=scope, content=content, ref=ref, **more)  # type: ignore[arg-type]
         done = await self.handle_command(AddSegment(authored))
         return done.changes.added[0]
 

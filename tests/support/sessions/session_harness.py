@@ -109,7 +109,7 @@ def build_small_blueprint(**policies: object) -> Blueprint:
     )
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class SessionHarness:
     """Everything a turn needs, in memory."""
 
@@ -142,14 +142,14 @@ class SessionHarness:
     def build_command_handler(self, source: str) -> CommandHandler:
         """Make the sessions of one process."""
         return CommandHandler(
-            self.log,
-            CheckedSnapshotStore(self.log, self.snapshots),
-            TextReader(self.log, self.blobs),
-            EmptyCommandIndex(),
-            self.clock,
-            self.create_id,
-            source,
-            self.build_quotas(source),
+            log=self.log,
+            snapshots=CheckedSnapshotStore(self.log, self.snapshots),
+            texts=TextReader(log=self.log, blobs=self.blobs),
+            older_commands=EmptyCommandIndex(),
+            clock=self.clock,
+            create_id=self.create_id,
+            source=source,
+            quotas=self.build_quotas(source),
             confirm_seconds=0,
         )
 
@@ -159,7 +159,13 @@ class SessionHarness:
 
     def build_library_parts(self, source: str) -> LibraryParts:
         """Make what the histories of the library are written with by one process."""
-        return LibraryParts(self.segments, self.blobs, self.clock, self.create_id, source)
+        return LibraryParts(
+            log=self.segments,
+            blobs=self.blobs,
+            clock=self.clock,
+            create_id=self.create_id,
+            source=source,
+        )
 
     def build_worker(self, name: str = "w1") -> TurnRunner:
         """Make a worker with sessions of its own, as another process has."""
@@ -172,7 +178,12 @@ class SessionHarness:
             tokens=self.tokens,
             model=self.model,
             heartbeat=AttemptHeartbeat(sessions, self.tokens, ACK_WAIT / 3),
-            outcomes=OutcomeRecorder(sessions, self.blobs, self.model.get_prices, lambda: 0.0),
+            outcomes=OutcomeRecorder(
+                sessions=sessions,
+                blobs=self.blobs,
+                prices=self.model.get_prices,
+                jitter=lambda: 0.0,
+            ),
             tracing=self.tracing,
             ack_wait=ACK_WAIT,
             servers=self.servers,
@@ -184,7 +195,12 @@ class SessionHarness:
         segment_service = SegmentService(self.build_library_parts("/test/library"))
         gathering = PromptInputLoader(sessions, SegmentFetcher(segment_service, sessions.texts))
         return CallContextBuilder(
-            sessions, self.blueprints, self.blobs, self.library, gathering, "puppet/one"
+            sessions=sessions,
+            blueprints=self.blueprints,
+            blobs=self.blobs,
+            library=self.library,
+            prompt_inputs=gathering,
+            default_model="puppet/one",
         )
 
     async def open_session(self, session: str = "s", **policies: object) -> CommandOutcome:
@@ -192,14 +208,17 @@ class SessionHarness:
         small = build_small_blueprint(**policies)
         ref = await self.blueprints.store_blueprint(TENANT, small)
         return await self.sessions.handle(
-            TENANT, session, OpenSession(ref, "one", compute_history_reach(small)), TESTER
+            TENANT,
+            session,
+            OpenSession(blueprint=ref, profile="one", reach=compute_history_reach(small)),
+            TESTER,
         )
 
     async def submit_turn(
         self, text: str, session: str = "s", policies: Policies | None = None
     ) -> RecordedEvent:
         """Submit a turn; gives its event."""
-        command = SubmitTurn(text, policies or Policies())
+        command = SubmitTurn(text=text, policies=policies or Policies())
         done = await self.sessions.handle(TENANT, session, command, TESTER)
         return done.events[-1]
 

@@ -66,8 +66,8 @@ class ShippedSession:
             budgets = {n: each.model_copy(update=tokens) for n, each in blueprint.budget.items()}
             blueprint = blueprint.model_copy(update={"budget": budgets})
         return SessionMaterial(
-            blueprint,
-            SHIPPED_BLUEPRINTS.read_cartridge(blueprint, self.attributes) or {},
+            blueprint=blueprint,
+            cartridge=SHIPPED_BLUEPRINTS.read_cartridge(blueprint, self.attributes) or {},
             vocabularies={n: TiktokenVocabulary(n) for n in list_vocabularies(blueprint)},
         )
 

@@ -10,7 +10,7 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import AppendOutcome, LogUnreachable
 
 
-@dataclass
+@dataclass(kw_only=True)
 class UnreachableLog(MemoryLog):
     """A log whose appends fail without a definite answer while it is cut off."""
 

@@ -60,7 +60,7 @@ class PendingApprovalAnswer(Answer):
 
 
 class UnsettledAnswer(SubmitAnswer):
-    """A turn that goes on."""
+    """A turn that is not settled yet."""
 
     approvals: tuple[PendingApprovalAnswer, ...] = ()
     """The tools it waits for; empty where it waits for no person."""

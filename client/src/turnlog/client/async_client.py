@@ -228,7 +228,13 @@ class AsyncTurnlogClient:
     ) -> OverrideTextView:
         """Return a user's own text that was set for exactly this profile and provider."""
         return await self.send(
-            tenant_operations.fetch_override(user, blueprint, category, profile, provider)
+            tenant_operations.fetch_override(
+                user=user,
+                blueprint=blueprint,
+                category=category,
+                profile=profile,
+                provider=provider,
+            )
         )
 
     async def list_overrides(
@@ -248,7 +254,13 @@ class AsyncTurnlogClient:
     ) -> OverrideRemovalResult:
         """Remove a user's own text that was set for exactly this profile and provider."""
         return await self.send(
-            tenant_operations.remove_override(user, blueprint, category, profile, provider)
+            tenant_operations.remove_override(
+                user=user,
+                blueprint=blueprint,
+                category=category,
+                profile=profile,
+                provider=provider,
+            )
         )
 
     async def set_quota(
@@ -399,7 +411,9 @@ class AsyncSessionClient:
         Raises `TurnUnsettled` after `timeout` seconds, and `ApprovalNeeded` as soon as the turn
         waits for a person; in both cases the turn goes on.
         """
-        submitted = operations.submit_turn(self.session, text, inputs, meta, user)
+        submitted = operations.submit_turn(
+            session=self.session, text=text, inputs=inputs, meta=meta, user=user
+        )
         ends = time.monotonic() + timeout
         while True:
             waiting = operations.wait_for_turn(submitted, ends - time.monotonic())
@@ -422,7 +436,9 @@ class AsyncSessionClient:
     ) -> SubmitAnswer:
         """Submit a turn and return at once; it is on the log then."""
         return await self.turnlog.send(
-            operations.submit_turn(self.session, text, inputs, meta, user)
+            operations.submit_turn(
+                session=self.session, text=text, inputs=inputs, meta=meta, user=user
+            )
         )
 
     async def stream_turn(
@@ -490,7 +506,9 @@ class AsyncSessionClient:
     ) -> CommandAnswer:
         """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
         return await self.turnlog.send(
-            operations.decide_approval(self.session, turn, approval, decision, reason)
+            operations.decide_approval(
+                session=self.session, turn=turn, approval=approval, decision=decision, reason=reason
+            )
         )
 
     async def record_feedback(

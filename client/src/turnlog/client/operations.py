@@ -58,7 +58,7 @@ SETTLED_STATUS: Final = 200
 _RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOperation(Generic[AnswerT]):
     """One request, and the class of its answer."""
 
@@ -81,7 +81,7 @@ class ClientOperation(Generic[AnswerT]):
 
 
 def compute_retry_delay(tries: int, response: httpx.Response | None) -> float | None:
-    """Return the seconds until a request is sent again; None if its outcome stands.
+    """Return the seconds until a request is sent again; None if it is not sent again.
 
     `tries` counts the requests sent so far; `response` is None where none came. The service says
     itself how long to wait (`Retry-After`); where that is long, as it is for a quota that is used
@@ -107,14 +107,21 @@ def build_command(
     """
     fields = None if body is None else {k: value for k, value in body.items() if value is not None}
     headers = {"Idempotency-Key": uuid4().hex}
-    return ClientOperation(method, path, answer, fields, _format_query(query), headers)
+    return ClientOperation(
+        method=method,
+        path=path,
+        answer=answer,
+        body=fields,
+        query=_format_query(query),
+        headers=headers,
+    )
 
 
 def build_read(
     path: str, answer: type[AnswerT], query: Mapping[str, object] = {}
 ) -> ClientOperation[AnswerT]:
     """Return a read; parameters that are None are left out."""
-    return ClientOperation("GET", path, answer, query=_format_query(query))
+    return ClientOperation(method="GET", path=path, answer=answer, query=_format_query(query))
 
 
 def _format_query(query: Mapping[str, object]) -> dict[str, str]:
@@ -182,12 +189,12 @@ def wait_for_turn(
     The answer is only a `TurnAnswer` where the status is 200; with 202 the turn goes on.
     """
     return ClientOperation(
-        submitted.method,
-        submitted.path,
-        TurnAnswer,
-        submitted.body,
-        {"wait": f"{min(max(seconds, 0.001), MAX_WAIT):.3f}"},
-        submitted.headers,
+        method=submitted.method,
+        path=submitted.path,
+        answer=TurnAnswer,
+        body=submitted.body,
+        query={"wait": f"{min(max(seconds, 0.001), MAX_WAIT):.3f}"},
+        headers=submitted.headers,
     )
 
 

@@ -75,7 +75,7 @@ class TokenEvent:
 
 @dataclass(frozen=True, slots=True)
 class AttemptResetEvent:
-    """The text so far is void, and the reply begins anew."""
+    """The text so far is void, and the reply starts again."""
 
     attempt: int
     cursor: str
@@ -91,7 +91,7 @@ class ProgressEvent:
     cursor: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalEvent:
     """A tool that waits for a person's approval, or about which it was decided.
 
@@ -119,7 +119,7 @@ class DoneEvent:
     """The turn is completed; its reply is the joined text since the last reset."""
 
     data: ReplyDone | ExchangeDone | DebriefDone
-    """What was recorded: in a phase, what the phase says of it."""
+    """The recorded reply: an exchange or a debrief in a phase."""
     cursor: str
 
     @property
@@ -130,7 +130,7 @@ class DoneEvent:
 
 @dataclass(frozen=True, slots=True)
 class RedactEvent:
-    """The reply was withheld; the replacement stands for all text so far."""
+    """The reply was withheld; the replacement is shown instead of all text so far."""
 
     reason: str
     replacement: str
@@ -143,7 +143,7 @@ class FailedEvent:
 
     code: str
     retryable: bool
-    """Whether the same turn, submitted anew, may succeed."""
+    """Whether the same turn may succeed if it is submitted again."""
     partial: str
     """The beginning of what was generated."""
     cursor: str
@@ -226,7 +226,14 @@ def parse_turn_event(message: SseMessage) -> TurnEvent:
             deadline, decision = data["deadline"], data["decision"]
             session, turn = data["session"], data["turn"]
             return ApprovalEvent(
-                approval, tool, arguments, deadline, decision, cursor, session, turn
+                approval=approval,
+                tool=tool,
+                arguments=arguments,
+                deadline=deadline,
+                decision=decision,
+                cursor=cursor,
+                session=session,
+                turn=turn,
             )
         case "done":
             return DoneEvent(_parse_done_data(data), cursor)

@@ -220,7 +220,13 @@ class TurnlogClient:
     ) -> OverrideTextView:
         """Return a user's own text that was set for exactly this profile and provider."""
         return self.send(
-            tenant_operations.fetch_override(user, blueprint, category, profile, provider)
+            tenant_operations.fetch_override(
+                user=user,
+                blueprint=blueprint,
+                category=category,
+                profile=profile,
+                provider=provider,
+            )
         )
 
     def list_overrides(
@@ -240,7 +246,13 @@ class TurnlogClient:
     ) -> OverrideRemovalResult:
         """Remove a user's own text that was set for exactly this profile and provider."""
         return self.send(
-            tenant_operations.remove_override(user, blueprint, category, profile, provider)
+            tenant_operations.remove_override(
+                user=user,
+                blueprint=blueprint,
+                category=category,
+                profile=profile,
+                provider=provider,
+            )
         )
 
     def set_quota(
@@ -391,7 +403,9 @@ class SessionClient:
         Raises `TurnUnsettled` after `timeout` seconds, and `ApprovalNeeded` as soon as the turn
         waits for a person; in both cases the turn goes on.
         """
-        submitted = operations.submit_turn(self.session, text, inputs, meta, user)
+        submitted = operations.submit_turn(
+            session=self.session, text=text, inputs=inputs, meta=meta, user=user
+        )
         ends = time.monotonic() + timeout
         while True:
             waiting = operations.wait_for_turn(submitted, ends - time.monotonic())
@@ -413,7 +427,11 @@ class SessionClient:
         user: str | None = None,
     ) -> SubmitAnswer:
         """Submit a turn and return at once; it is on the log then."""
-        return self.turnlog.send(operations.submit_turn(self.session, text, inputs, meta, user))
+        return self.turnlog.send(
+            operations.submit_turn(
+                session=self.session, text=text, inputs=inputs, meta=meta, user=user
+            )
+        )
 
     def stream_turn(
         self,
@@ -478,7 +496,9 @@ class SessionClient:
     ) -> CommandAnswer:
         """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
         return self.turnlog.send(
-            operations.decide_approval(self.session, turn, approval, decision, reason)
+            operations.decide_approval(
+                session=self.session, turn=turn, approval=approval, decision=decision, reason=reason
+            )
         )
 
     def record_feedback(

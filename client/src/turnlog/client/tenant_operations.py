@@ -92,7 +92,9 @@ def fetch_entry(collection: str, entry: str, min_sequence: int | None) -> Client
 def search_knowledge(form: Mapping[str, Any]) -> ClientOperation[KnowledgeSearchResult]:
     """Search collections; it records nothing, and so has no idempotency key."""
     body = {name: value for name, value in form.items() if value is not None}
-    return ClientOperation("POST", "/v1/knowledge/search", KnowledgeSearchResult, body)
+    return ClientOperation(
+        method="POST", path="/v1/knowledge/search", answer=KnowledgeSearchResult, body=body
+    )
 
 
 def set_override(
@@ -117,7 +119,9 @@ def remove_override(
     """Remove a user's own text."""
     path = build_override_path(blueprint, category, user)
     place = {"profile": profile, "provider": provider}
-    return build_command(path, None, OverrideRemovalResult, "DELETE", place)
+    return build_command(
+        path=path, body=None, answer=OverrideRemovalResult, method="DELETE", query=place
+    )
 
 
 def list_overrides(user: str | None, blueprint: str | None) -> ClientOperation[OverridePage]:

@@ -58,7 +58,7 @@ FirstItem = TypeVar("FirstItem")
 SecondItem = TypeVar("SecondItem")
 
 WAKE_SECONDS: Final = 1.0
-"""Seconds after which a watch is asked without a wake-up, because it may check for a loss."""
+"""Seconds after which a watch is polled without a wake-up, because it may check for a loss."""
 
 
 class Watch(Protocol[ItemT_co]):

@@ -18,7 +18,7 @@ from turnlog.events.envelope import SEQUENCE_LIMIT, ChainHead, EventHeader, Reco
 def find_chain_break(
     recorded: RecordedEvent, last_sequence: int, last_hash: Digest | None
 ) -> str | None:
-    """Return how an event does not follow the last one of its history, or None if it does."""
+    """Return why an event does not continue its history, or None if it does."""
     if recorded.sequence != last_sequence + 1:
         return f"sequence {recorded.sequence} where {last_sequence + 1} is due"
     if recorded.envelope.prevhash != last_hash:

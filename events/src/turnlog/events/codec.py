@@ -46,7 +46,7 @@ class CommandRef:
     hash: Digest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventDraft:
     """An event that is decided but has no sequence in its session yet."""
 
@@ -102,7 +102,7 @@ class BatchMessage:
         return RecordedEvent(self.envelope, self.envelope.data, stream_sequence, self.payload)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventBatch:
     """Messages that are appended to a session after `after`, all or none."""
 
@@ -137,13 +137,22 @@ def encode_batch(
     for draft in drafts:
         sequence += 1
         place = after.stream_sequence if after and not messages else None
-        header = _build_header(tenant, session, sequence, place, previous, draft)
+        header = _build_header(
+            tenant=tenant,
+            session=session,
+            sequence=sequence,
+            prevstreamseq=place,
+            prevhash=previous,
+            draft=draft,
+        )
         payload = _encode_event(header, draft.event)
         previous = compute_digest(payload)
         subject = kind.build_subject(tenant, session, draft.event.leaf)
         envelope = header if isinstance(header, TypedEnvelope) else None
         messages.append(BatchMessage(subject, sequence, payload, envelope))
-    return EventBatch(tenant, session, after, tuple(messages), subjects)
+    return EventBatch(
+        tenant=tenant, session=session, after=after, messages=tuple(messages), subjects=subjects
+    )
 
 
 def _build_header(

@@ -51,7 +51,11 @@ def copy_events(
             )
         )
     return EventBatch(
-        tenant, session, after, tuple(messages), SESSION_HISTORY.build_filter(tenant, session)
+        tenant=tenant,
+        session=session,
+        after=after,
+        messages=tuple(messages),
+        subjects=SESSION_HISTORY.build_filter(tenant, session),
     )
 
 

@@ -64,7 +64,7 @@ class ReceivedText:
         return sha256(recorded[self.begin : end].encode()).digest() == self.digest.digest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyPosition:
     """A position in the reply to a turn; of turn 0 where no turn is open."""
 
@@ -121,7 +121,7 @@ def restore_received_text(position: ReplyPosition, events: Iterable[TokenEvent])
     `events` are the stored token events of the turn, from which that text was taken, whoever
     published them. The position is unchanged if they do not reach it any more.
     """
-    before = ReplyPosition(position.turn, position.attempt)
+    before = ReplyPosition(turn=position.turn, attempt=position.attempt)
     for event in events:
         if isinstance(event, Token) and event.attempt == position.attempt:
             known = event.text[: max(0, position.offset - event.offset)]
@@ -151,7 +151,7 @@ def _advance_to_attempt(
     if attempt <= position.attempt:
         return position, ()
     has_void_text = is_void or position.offset > 0
-    position = ReplyPosition(position.turn, attempt)
+    position = ReplyPosition(turn=position.turn, attempt=attempt)
     return position, (_create_reset(position, call),) if has_void_text else ()
 
 
@@ -170,9 +170,9 @@ def _append_text(position: ReplyPosition, call: str, text: str) -> ReplyStep:
     return position, (ReplyItem(token, position),)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyRecord:
-    """What the log says about a turn's reply so far."""
+    """What the log has recorded of a turn's reply so far."""
 
     turn: int
     attempt: int = 0
@@ -193,9 +193,9 @@ class ReplyRecord:
 def create_resumed_record(position: ReplyPosition) -> ReplyRecord:
     """Return the record for a reader that does not read the log before its position again.
 
-    It counts no attempt before the position as abandoned: the reader was told of those.
+    It counts no attempt before the position as abandoned: the reader has received those resets.
     """
-    return ReplyRecord(position.turn, position.attempt, is_answered=True)
+    return ReplyRecord(turn=position.turn, attempt=position.attempt, is_answered=True)
 
 
 def apply_log_events(record: ReplyRecord, events: Iterable[RecordedEvent]) -> ReplyRecord:
@@ -214,7 +214,9 @@ def _evolve_record(record: ReplyRecord, event: RecordedEvent) -> ReplyRecord:
     match event.event:
         case AttemptStarted(attempt=attempt, call=call):
             abandoned = record.abandoned_attempt if record.is_answered else record.attempt
-            return ReplyRecord(record.turn, attempt, call, abandoned_attempt=abandoned)
+            return ReplyRecord(
+                turn=record.turn, attempt=attempt, call=call, abandoned_attempt=abandoned
+            )
         case TurnCompleted(fallback=ReplyFallback()) as ending:
             # The text that the model generated before the fallback is void, as if another attempt
             # had begun
@@ -293,5 +295,5 @@ def _is_recorded(position: ReplyPosition, record: ReplyRecord, text: str) -> boo
 
 
 def _restart_attempt(position: ReplyPosition, record: ReplyRecord) -> ReplyStep:
-    position = ReplyPosition(position.turn, record.attempt or position.attempt)
+    position = ReplyPosition(turn=position.turn, attempt=record.attempt or position.attempt)
     return position, (_create_reset(position, record.call),)

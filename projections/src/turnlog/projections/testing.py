@@ -200,12 +200,14 @@ def _format_events(events: Sequence[KnownEvent]) -> str:
 def open_session(*, reach: int = 0, **attributes: JsonValue) -> OpenSession:
     """Build the command that opens the session; `reach` 0 keeps every turn individually."""
     blueprint = BlueprintRef(name="assistant", version=1, digest=compute_digest("assistant"))
-    return OpenSession(blueprint, "chat", reach, dict(attributes))
+    return OpenSession(
+        blueprint=blueprint, profile="chat", reach=reach, attributes=dict(attributes)
+    )
 
 
 def submit_turn(text: str, policies: Policies = DEFAULT_POLICIES) -> SubmitTurn:
     """Build the command that submits a turn."""
-    return SubmitTurn(text, policies)
+    return SubmitTurn(text=text, policies=policies)
 
 
 def claim_turn(worker: str = "w1", policies: Policies = DEFAULT_POLICIES) -> CommandOrFactory:
@@ -215,7 +217,9 @@ def claim_turn(worker: str = "w1", policies: Policies = DEFAULT_POLICIES) -> Com
 
 def complete_turn(text: str, finish: FinishReason = "stop") -> CommandOrFactory:
     """Build the command that completes the open turn by its current attempt."""
-    return lambda state: CompleteTurn(get_attempt(state), text, finish, SAMPLE_SPENT)
+    return lambda state: CompleteTurn(
+        attempt=get_attempt(state), text=text, finish=finish, spent=SAMPLE_SPENT
+    )
 
 
 def get_attempt(state: SessionState) -> AttemptRef:

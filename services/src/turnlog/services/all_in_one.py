@@ -53,7 +53,7 @@ async def run_all_in_one(
 ) -> AsyncGenerator[ServiceAddresses]:
     """Run everything while the body runs; finish or hand back running work at the end."""
     host, port = _parse_address(choose_address(settings.data_dir, settings.nats))
-    config = NatsConfig(settings.data_dir, host=host, port=port, monitor=True)
+    config = NatsConfig(data_dir=settings.data_dir, host=host, port=port, monitor=True)
     async with await NatsServer.start(config) as server:
         keep_address(settings.data_dir, settings.nats)
         if fault := await find_snapshot_fault(server.url):
@@ -93,7 +93,13 @@ async def _run_roles(
         ),
         # The projector has a connection of its own, since a rebuild fills it.
         connect_client(front, "up", shutdown) as client,
-        gateway.run_gateway(front, shutdown, projection_signal, client, health_checks) as http,
+        gateway.run_gateway(
+            settings=front,
+            shutdown=shutdown,
+            projection_signal=projection_signal,
+            client=client,
+            shared_checks=health_checks,
+        ) as http,
         # Started last and stopped first, so that clients that follow a turn see how it ends.
         worker.run_worker(
             settings.build_role_settings(WorkerSettings, *places), shutdown, client, health_checks

@@ -51,10 +51,10 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFe
 _log = structlog.get_logger("turnlog.process")
 
 NOTICED_WAIT: Final = 1.0
-"""Seconds without a connection after which a start says what it waits for."""
+"""Seconds without a connection after which a start logs what it waits for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessComponents:
     """The components that a process builds on its connection."""
 
@@ -81,21 +81,23 @@ class ProcessComponents:
     ) -> CommandHandler:
         """Create this process's command handler."""
         return CommandHandler(
-            self.log,
-            CheckedSnapshotStore(self.log, self.snapshots),
-            TextReader(self.log, self.blobs),
-            older_commands,
-            read_clock,
-            create_id,
-            f"/turnlog/{self.role}",
-            quotas or self.create_turn_quotas(),
+            log=self.log,
+            snapshots=CheckedSnapshotStore(self.log, self.snapshots),
+            texts=TextReader(log=self.log, blobs=self.blobs),
+            older_commands=older_commands,
+            clock=read_clock,
+            create_id=create_id,
+            source=f"/turnlog/{self.role}",
+            quotas=quotas or self.create_turn_quotas(),
         )
 
     @property
     def library_parts(self) -> LibraryParts:
         """What the histories of the library are read and written with."""
         source = f"/turnlog/{self.role}"
-        return LibraryParts(self.library, self.blobs, read_clock, create_id, source)
+        return LibraryParts(
+            log=self.library, blobs=self.blobs, clock=read_clock, create_id=create_id, source=source
+        )
 
     def create_turn_quotas(self) -> TurnQuotas:
         """Create what reserves and settles this process's turns."""

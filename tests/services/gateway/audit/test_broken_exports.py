@@ -69,7 +69,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Spoil
         yield house
 
 
-async def test_lines_are_all_there_and_the_one_that_cannot_be_read_is_named(
+async def test_export_keeps_every_line_and_names_the_undecodable_event(
     house: SpoiledService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for session in ("fourth", "last"):
@@ -80,7 +80,7 @@ async def test_lines_are_all_there_and_the_one_that_cannot_be_read_is_named(
         assert f"event {number} of session {session} cannot be read" in capsys.readouterr().err
 
 
-async def test_a_bundle_has_the_very_bytes_and_its_verifier_names_the_event(
+async def test_bundle_keeps_stored_bytes_and_its_verifier_names_the_undecodable_event(
     house: SpoiledService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = "fourth"
@@ -96,7 +96,7 @@ async def test_a_bundle_has_the_very_bytes_and_its_verifier_names_the_event(
     assert f"FAILED  session {session}: event 4:" in done.stdout
 
 
-async def test_talk_and_tables_say_where_an_event_cannot_be_read(
+async def test_chat_and_parquet_exports_mark_the_undecodable_event(
     house: SpoiledService, tmp_path: Path
 ) -> None:
     await export_files(house.reader, ["fourth"], ExportForm("chat"), tmp_path / "talk.md")
@@ -109,7 +109,7 @@ async def test_talk_and_tables_say_where_an_event_cannot_be_read(
     assert table["stored"][3] == JUNK.decode(errors="backslashreplace")
 
 
-async def test_a_terminal_is_steered_by_nothing_that_was_said(house: SpoiledService) -> None:
+async def test_export_to_a_terminal_escapes_control_characters(house: SpoiledService) -> None:
     outputs = {form: await export_to_terminal(house, "evil", form) for form in ("chat", "ndjson")}
     for text in outputs.values():
         assert not {code for code in text if ord(code) < 32 or 127 <= ord(code) < 160} - {*"\r\n"}
@@ -129,7 +129,7 @@ async def export_to_terminal(house: SpoiledService, session: str, form: str) -> 
     return written.decode()
 
 
-async def test_what_is_piped_on_keeps_every_byte(
+async def test_export_to_a_pipe_keeps_every_byte(
     house: SpoiledService, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     with capture_logs(), os.fdopen(os.dup(1), "w") as pipe, redirect_stdout(pipe):
@@ -138,7 +138,7 @@ async def test_what_is_piped_on_keeps_every_byte(
     assert capfdbinary.readouterr().out == b"".join(line + b"\n" for line in stored)
 
 
-async def test_a_table_names_what_is_to_be_installed_where_it_is_not(
+async def test_parquet_export_without_pyarrow_is_refused_with_the_install_command(
     house: SpoiledService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As Python has it where pyarrow is not installed

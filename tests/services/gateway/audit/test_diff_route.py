@@ -12,7 +12,9 @@ def list_reasons(change: dict[str, Any]) -> list[tuple[str, list[str]]]:
     return [(each["what"], [by["event"] for by in each["by"]]) for each in change["because"]]
 
 
-async def test_every_change_between_two_calls_has_its_event(stand: RunningGateway) -> None:
+async def test_every_change_between_two_calls_is_attributed_to_its_event(
+    stand: RunningGateway,
+) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Who are you?", "A clerk.")
     await stand.submit_and_answer(session, "And where?", "At desk one.")
@@ -40,14 +42,14 @@ async def test_every_change_between_two_calls_has_its_event(stand: RunningGatewa
     assert "desk one" not in str(found)
 
 
-async def test_a_call_differs_from_itself_in_nothing(stand: RunningGateway) -> None:
+async def test_diff_of_a_call_with_itself_is_empty(stand: RunningGateway) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Who are you?", "A clerk.")
     found = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/diff/1.1")
     assert (found["same"], found["changes"], found["tokens"]) == (True, [], 0)
 
 
-async def test_calls_of_two_sessions_are_compared_by_what_each_was_opened_with(
+async def test_diff_across_sessions_attributes_changes_to_their_opening_attributes(
     stand: RunningGateway,
 ) -> None:
     one, other = [
@@ -64,7 +66,7 @@ async def test_calls_of_two_sessions_are_compared_by_what_each_was_opened_with(
     assert {by["session"] for by in reason["by"]} == {one, other}
 
 
-async def test_a_call_or_a_session_that_is_not_there_is_named(stand: RunningGateway) -> None:
+async def test_diff_with_a_missing_call_or_session_returns_404(stand: RunningGateway) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Who are you?", "A clerk.")
     for path, query, code in (

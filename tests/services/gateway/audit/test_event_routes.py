@@ -28,7 +28,7 @@ def list_event_names(events: list[dict[str, str]]) -> list[str]:
     return [event["type"].removeprefix("turnlog.").removesuffix(".v1") for event in events]
 
 
-async def test_a_page_of_events_says_where_the_next_one_begins(stand: RunningGateway) -> None:
+async def test_event_page_returns_the_position_of_the_next_page(stand: RunningGateway) -> None:
     session = await run_session(stand)
     all_events = await stand.fetch_json(f"/v1/sessions/{session}/events")
     assert [event["sequence"] for event in all_events["events"]] == list(
@@ -62,13 +62,13 @@ async def test_events_are_filtered_by_name(stand: RunningGateway) -> None:
     assert early["after"] == early["sequence"] > early["events"][-1]["sequence"]
 
 
-async def test_every_name_that_is_written_can_be_asked_for(stand: RunningGateway) -> None:
+async def test_events_can_be_filtered_by_every_event_name(stand: RunningGateway) -> None:
     session = await stand.open_session()
     page = await stand.fetch_json(f"/v1/sessions/{session}/events", types=",".join(EVENT_NAMES))
     assert list_event_names(page["events"]) == ["session-opened"]
 
 
-async def test_the_lines_of_a_session_carry_their_own_proof(stand: RunningGateway) -> None:
+async def test_ndjson_lines_of_a_session_form_a_hash_chain(stand: RunningGateway) -> None:
     session = await run_session(stand)
     answer = await stand.http.get(f"/v1/sessions/{session}/events", headers=LINES)
     assert answer.headers["Content-Type"] == "application/x-ndjson"
@@ -81,7 +81,7 @@ async def test_the_lines_of_a_session_carry_their_own_proof(stand: RunningGatewa
     assert some.content.splitlines() == lines[2:4]
 
 
-async def test_events_of_all_sessions_come_in_the_order_of_the_log(stand: RunningGateway) -> None:
+async def test_events_of_all_sessions_are_returned_in_log_order(stand: RunningGateway) -> None:
     one, other = await stand.open_session(), await stand.open_session()
     await stand.submit_and_answer(one, "Hi", "Hello.")
     await stand.submit_and_answer(other, "Hi", "Hello.")
@@ -109,7 +109,7 @@ async def test_events_of_all_sessions_come_in_the_order_of_the_log(stand: Runnin
     ]
 
 
-async def test_both_can_be_followed_as_a_stream(stand: RunningGateway) -> None:
+async def test_session_events_and_all_events_can_be_streamed(stand: RunningGateway) -> None:
     session = await stand.open_session()
     for path in (f"/v1/sessions/{session}/events", "/v1/events"):
         stream = {"Accept": "text/event-stream"}
@@ -118,7 +118,7 @@ async def test_both_can_be_followed_as_a_stream(stand: RunningGateway) -> None:
             assert await read_event_name(answer) == "event: session-opened"
 
 
-async def test_events_end_where_the_log_has_lost_one_and_say_so(stand: RunningGateway) -> None:
+async def test_event_reads_end_with_an_error_at_a_lost_event(stand: RunningGateway) -> None:
     session = await run_session(stand)
     head = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
     await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=head)
@@ -166,7 +166,7 @@ REFUSED = [
 ]
 
 
-async def test_what_no_event_can_match_is_refused(idle: RunningGateway) -> None:
+async def test_event_filter_that_cannot_match_is_refused(idle: RunningGateway) -> None:
     session = await idle.open_session()
     for path in (f"/v1/sessions/{session}/events", "/v1/events"):
         for query, code, field, fix in REFUSED:
@@ -178,14 +178,14 @@ async def test_what_no_event_can_match_is_refused(idle: RunningGateway) -> None:
             assert fix is None or problem["fix"] == fix
 
 
-async def test_a_form_that_is_not_offered_is_refused(idle: RunningGateway) -> None:
+async def test_unsupported_response_format_is_refused_with_406(idle: RunningGateway) -> None:
     session = await idle.open_session()
     for path in (f"/v1/sessions/{session}/events", "/v1/events"):
         answer = await idle.http.get(path, headers={"Accept": "text/csv"})
         assert (answer.status_code, answer.json()["code"]) == (406, "not-acceptable")
 
 
-async def test_the_form_the_client_likes_best_is_sent(idle: RunningGateway) -> None:
+async def test_response_format_follows_the_accept_header(idle: RunningGateway) -> None:
     session = await idle.open_session()
     for accept, form in {
         "*/*": "application/json",

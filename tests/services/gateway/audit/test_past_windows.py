@@ -20,7 +20,7 @@ async def fetch_window_texts(stand: RunningGateway, session: str, **query: objec
     return [message["content"] for message in window["messages"]]
 
 
-async def test_what_was_excluded_withheld_or_said_later_is_seen_as_it_was(
+async def test_past_window_ignores_later_exclusions_redactions_and_turns(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
@@ -43,7 +43,7 @@ async def test_what_was_excluded_withheld_or_said_later_is_seen_as_it_was(
     assert (await fetch_window_texts(stand, session, at=after))[1:] == ["Two", "(Taken back.)"]
 
 
-async def test_the_clock_of_a_window_of_the_past_is_that_of_then(stand: RunningGateway) -> None:
+async def test_past_window_uses_the_time_of_its_sequence_as_clock(stand: RunningGateway) -> None:
     session = await stand.open_session("keeper")
     await stand.submit_and_answer(session, "One", "First.")
     at = await fetch_sequence(stand, session)
@@ -61,7 +61,7 @@ async def test_the_clock_of_a_window_of_the_past_is_that_of_then(stand: RunningG
         assert await fetch_window_texts(stand, session, clock=too_late.isoformat(), **query) == []
 
 
-async def test_the_library_of_a_window_of_the_past_is_that_of_then(stand: RunningGateway) -> None:
+async def test_past_window_uses_the_segment_versions_of_its_time(stand: RunningGateway) -> None:
     rule = {"scope": "core", "content": "Be brief."}
     await stand.http.post("/v1/segments", json=rule)
     session = await stand.open_session("keeper")
@@ -72,7 +72,9 @@ async def test_the_library_of_a_window_of_the_past_is_that_of_then(stand: Runnin
     assert (await fetch_window_texts(stand, session))[0] == "Be long."
 
 
-async def test_a_session_at_a_sequence_stands_where_it_stood(stand: RunningGateway) -> None:
+async def test_session_at_a_sequence_has_its_earlier_phase_and_choices(
+    stand: RunningGateway,
+) -> None:
     session = await stand.open_session("trickster", attributes={"task": "share-before-reading"})
     opened = await fetch_sequence(stand, session)
     await stand.http.post(f"/v1/sessions/{session}/choices", json={"choice": "share"})
@@ -87,7 +89,7 @@ async def test_a_session_at_a_sequence_stands_where_it_stood(stand: RunningGatew
     assert "Look!" not in await fetch_window_texts(stand, session, at=chosen)
 
 
-async def test_before_the_first_call_the_files_are_those_that_it_pinned_then(
+async def test_window_before_the_first_call_uses_the_files_that_call_pinned(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
@@ -102,7 +104,7 @@ async def test_before_the_first_call_the_files_are_those_that_it_pinned_then(
 
 
 @pytest.mark.parametrize("clock", ["yesterday", "2026-01-01T00:00:00", "9999-12-31T23:59:59-14:00"])
-async def test_a_moment_that_is_none_is_refused(stand: RunningGateway, clock: str) -> None:
+async def test_invalid_clock_of_a_window_is_refused(stand: RunningGateway, clock: str) -> None:
     session = await stand.open_session()
     answer = await stand.http.get(f"/v1/sessions/{session}/window", params={"clock": clock})
     assert (answer.status_code, answer.json()["field"]) == (422, "clock")

@@ -28,7 +28,7 @@ async def open_story(stand: RunningGateway) -> str:
     return await stand.open_session("game-master", attributes=STORY_ATTRIBUTES)
 
 
-async def test_what_was_tried_is_what_is_then_sent(stand: RunningGateway) -> None:
+async def test_previewed_prompt_equals_the_prompt_sent_later(stand: RunningGateway) -> None:
     session = await stand.open_session()
     for text in ("One", "Two", "Three"):
         window = await preview_window(stand, session, text=text)
@@ -39,7 +39,7 @@ async def test_what_was_tried_is_what_is_then_sent(stand: RunningGateway) -> Non
         assert window["manifest"].get("prefix") == prompt["manifest"].get("prefix")
 
 
-async def test_trying_writes_nothing_and_asks_no_model(stand: RunningGateway) -> None:
+async def test_preview_writes_no_events_and_calls_no_model(stand: RunningGateway) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Hi", "Hello.")
     stored, request_count = await stand.count_stored_events(), len(stand.model.requests)
@@ -56,14 +56,14 @@ async def test_trying_writes_nothing_and_asks_no_model(stand: RunningGateway) ->
     ] == "Or this?"
 
 
-async def test_a_turn_that_is_open_is_left_aside(idle: RunningGateway) -> None:
+async def test_preview_leaves_out_the_open_turn(idle: RunningGateway) -> None:
     session = await idle.open_session()
     await idle.submit_turn(session, "Never answered")
     window = await preview_window(idle, session, text="Tried")
     assert [each["content"] for each in window["messages"]][1:] == ["Tried"]
 
 
-async def test_another_budget_cuts_what_would_be_cut(stand: RunningGateway) -> None:
+async def test_preview_with_a_smaller_budget_drops_the_oldest_turns(stand: RunningGateway) -> None:
     session = await stand.open_session("assistant")
     await stand.submit_and_answer(session, "A" * 400, "B" * 400)
     full = await preview_window(stand, session, text="And now?")
@@ -79,7 +79,7 @@ async def test_another_budget_cuts_what_would_be_cut(stand: RunningGateway) -> N
     assert "(always kept)" in answer.json()["detail"]
 
 
-async def test_another_model_has_its_own_price_and_the_reply_is_not_in_it(
+async def test_preview_with_another_model_uses_its_price_for_the_prompt_only(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
@@ -92,7 +92,7 @@ async def test_another_model_has_its_own_price_and_the_reply_is_not_in_it(
     assert (expensive["model"], expensive["cost"]["price"]) == ("openai/gpt-4o", "exact")
 
 
-async def test_preview_takes_text_and_inputs_from_the_request_alone(
+async def test_preview_uses_text_and_inputs_of_its_request_only(
     idle: RunningGateway,
 ) -> None:
     first = await open_story(idle)
@@ -113,7 +113,7 @@ async def test_preview_takes_text_and_inputs_from_the_request_alone(
     assert named & {"game_state", "player", "rng"} == {"game_state"}
 
 
-async def test_previewed_inputs_give_the_prompt_that_is_then_sent(stand: RunningGateway) -> None:
+async def test_preview_with_inputs_equals_the_prompt_sent_later(stand: RunningGateway) -> None:
     session = await open_story(stand)
     form = {"text": "I knock.", "inputs": {"game_state": "A door.", "player": "Mara"}}
     window = await preview_window(stand, session, **form)
@@ -125,7 +125,9 @@ async def test_previewed_inputs_give_the_prompt_that_is_then_sent(stand: Running
     assert window["manifest"]["parts"] == prompt["manifest"]["parts"]
 
 
-async def test_preview_reaches_older_turns_and_keeps_its_own(stand: RunningGateway) -> None:
+async def test_preview_includes_older_turns_when_a_long_turn_is_excluded(
+    stand: RunningGateway,
+) -> None:
     session = await stand.open_session("assistant")
     await stand.submit_and_answer(session, "First", "One.")
     long = (await stand.submit_and_answer(session, "Second", "x" * 40_000))["turn"]
@@ -149,7 +151,7 @@ async def test_preview_reaches_older_turns_and_keeps_its_own(stand: RunningGatew
         ({}, "text-missing", "text"),
     ],
 )
-async def test_what_cannot_be_tried_is_refused_by_name(
+async def test_invalid_preview_request_is_refused_with_code_and_field(
     idle: RunningGateway, form: dict[str, object], code: str, field: str
 ) -> None:
     session = await idle.open_session()

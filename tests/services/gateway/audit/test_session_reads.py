@@ -25,7 +25,7 @@ async def run_session(stand: RunningGateway) -> str:
     return session
 
 
-async def test_history_at_a_sequence_is_the_history_there_was(stand: RunningGateway) -> None:
+async def test_history_at_a_sequence_shows_turns_as_they_were_then(stand: RunningGateway) -> None:
     session = await run_session(stand)
     now = await stand.fetch_json(f"/v1/sessions/{session}/history")
     assert [(turn["text"], turn["reply"]) for turn in now["turns"]] == [
@@ -39,7 +39,7 @@ async def test_history_at_a_sequence_is_the_history_there_was(stand: RunningGate
     assert at_head == now
 
 
-async def test_what_has_not_happened_yet_cannot_be_asked_for(stand: RunningGateway) -> None:
+async def test_sequence_beyond_the_head_is_refused(stand: RunningGateway) -> None:
     session = await stand.open_session()
     for path in ("history?at=2", "window?at=2"):
         answer = await stand.http.get(f"/v1/sessions/{session}/{path}")
@@ -50,7 +50,7 @@ async def test_what_has_not_happened_yet_cannot_be_asked_for(stand: RunningGatew
         assert (answer.status_code, answer.json()["field"]) == (422, "at")
 
 
-async def test_a_window_shows_what_the_next_call_would_see(stand: RunningGateway) -> None:
+async def test_window_shows_the_prompt_of_the_next_call(stand: RunningGateway) -> None:
     session = await run_session(stand)
     window = await stand.fetch_json(f"/v1/sessions/{session}/window")
     assert (window["call"], window["model"]) == ("reply", MODEL)
@@ -65,7 +65,7 @@ async def test_a_window_shows_what_the_next_call_would_see(stand: RunningGateway
     assert [part["layer"] for part in parts] == ["persona", "language", "history", "input"]
 
 
-async def test_a_window_before_the_first_call_reads_the_files_that_call_would_pin(
+async def test_window_before_the_first_call_uses_the_files_that_call_would_pin(
     idle: RunningGateway,
 ) -> None:
     session = await idle.open_session()
@@ -77,7 +77,7 @@ async def test_a_window_before_the_first_call_reads_the_files_that_call_would_pi
     ]
 
 
-async def test_a_window_of_the_past_is_the_prompt_that_was_sent(stand: RunningGateway) -> None:
+async def test_window_at_the_sequence_of_a_call_equals_its_prompt(stand: RunningGateway) -> None:
     session = await run_session(stand)
     events = await stand.parts.command_handler.load_events(stand.tenant, session)
     fixed = [event for event in events if isinstance(event.event, ContextAssembled)]
@@ -90,14 +90,16 @@ async def test_a_window_of_the_past_is_the_prompt_that_was_sent(stand: RunningGa
         assert window["manifest"]["digest"] == prompt["digest"]
 
 
-async def test_a_call_that_the_blueprint_does_not_know_is_refused(stand: RunningGateway) -> None:
+async def test_window_of_a_call_kind_missing_in_the_blueprint_is_refused(
+    stand: RunningGateway,
+) -> None:
     session = await stand.open_session()
     answer = await stand.http.get(f"/v1/sessions/{session}/window?call=replay")
     assert (answer.status_code, answer.json()["code"]) == (422, "unknown-kind")
     assert answer.json()["fix"] == "write `reply`"
 
 
-async def test_calls_are_listed_with_what_they_took(stand: RunningGateway) -> None:
+async def test_calls_are_listed_with_tokens_time_and_cost(stand: RunningGateway) -> None:
     session = await run_session(stand)
     head = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
     listed = await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=head)
@@ -126,7 +128,7 @@ async def test_calls_are_listed_with_what_they_took(stand: RunningGateway) -> No
     assert (log["guessed_attempts"], log["unpriced_attempts"]) == (2, 0)
 
 
-async def test_rows_that_are_not_there_yet_are_waited_for_and_never_invented(
+async def test_calls_at_a_sequence_beyond_the_head_are_refused(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
@@ -134,7 +136,7 @@ async def test_rows_that_are_not_there_yet_are_waited_for_and_never_invented(
     assert (answer.status_code, answer.json()["code"]) == (422, "not-there-yet")
 
 
-async def test_the_exact_prompt_of_a_call_is_read_back(stand: RunningGateway) -> None:
+async def test_prompt_route_returns_the_exact_request_of_a_call(stand: RunningGateway) -> None:
     session = await run_session(stand)
     prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/2.1/prompt")
     sent = stand.model.requests[1]
@@ -151,7 +153,7 @@ async def test_the_exact_prompt_of_a_call_is_read_back(stand: RunningGateway) ->
     assert prompt["digest"] == f"sha256:{sha256(canonical.encode()).hexdigest()}"
 
 
-async def test_a_call_that_was_never_made_has_no_prompt(stand: RunningGateway) -> None:
+async def test_prompt_of_a_missing_call_returns_404(stand: RunningGateway) -> None:
     session = await run_session(stand)
     for call in ("3.1", "1.2", "1", "x", "%00"):
         answer = await stand.http.get(f"/v1/sessions/{session}/calls/{call}/prompt")
@@ -169,7 +171,7 @@ def remove_persona_blob(stand: RunningGateway, prompt: dict[str, Any]) -> str:
 
 @in_memory
 @pytest.mark.tampers
-async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
+async def test_prompt_with_a_missing_blob_returns_its_manifest_and_the_fault(
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
@@ -188,7 +190,7 @@ async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
 @in_memory
 @pytest.mark.promise("P17")
 @pytest.mark.tampers
-async def test_a_text_that_is_gone_is_missed_by_the_very_service_that_has_just_used_it(
+async def test_verify_reports_a_blob_deleted_after_the_service_cached_it(
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
@@ -202,7 +204,7 @@ async def test_a_text_that_is_gone_is_missed_by_the_very_service_that_has_just_u
     assert (checked["verified"], checked["prompts"]["reference"]) == (False, 0)
 
 
-async def test_a_session_that_is_gone_is_known_by_the_head_that_was_noted(
+async def test_verify_with_a_noted_head_reports_a_missing_session(
     stand: RunningGateway,
 ) -> None:
     noted = {"noted": 3, "head": f"sha256:{'0' * 64}"}
@@ -214,7 +216,7 @@ async def test_a_session_that_is_gone_is_known_by_the_head_that_was_noted(
 
 
 @pytest.mark.tampers
-async def test_a_session_whose_last_event_cannot_be_read_is_verified_all_the_same(
+async def test_session_with_an_undecodable_last_event_is_verified_as_broken(
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
@@ -229,7 +231,7 @@ async def test_a_session_whose_last_event_cannot_be_read_is_verified_all_the_sam
     assert (checked["integrity"], checked["findings"][0]["check"]) == ("broken", "log")
 
 
-async def test_a_sound_record_verifies(stand: RunningGateway) -> None:
+async def test_unaltered_session_passes_verification(stand: RunningGateway) -> None:
     session = await run_session(stand)
     report = await stand.fetch_json(f"/v1/sessions/{session}/verify")
     assert (report["verified"], report["findings"]) == (True, [])
@@ -243,7 +245,7 @@ async def test_a_sound_record_verifies(stand: RunningGateway) -> None:
     assert report["head"] == last.head.hash
 
 
-async def test_a_noted_head_proves_that_nothing_was_cut_off_or_redone(
+async def test_verify_compares_the_session_with_a_noted_head(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
@@ -268,7 +270,7 @@ async def test_a_noted_head_proves_that_nothing_was_cut_off_or_redone(
 
 
 @pytest.mark.tampers
-async def test_a_record_that_cannot_be_read_is_found_out_and_is_no_surprise(
+async def test_undecodable_event_is_a_verify_finding_and_a_corrupt_error_elsewhere(
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
@@ -286,7 +288,7 @@ async def test_a_record_that_cannot_be_read_is_found_out_and_is_no_surprise(
     assert (answer.status_code, answer.json()["code"]) == (500, "corrupt")
 
 
-async def test_what_a_model_is_shown_is_what_a_window_shows_of_a_turn_in_flight(
+async def test_window_during_a_turn_equals_the_prompt_sent_to_the_model(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
@@ -299,7 +301,7 @@ async def test_what_a_model_is_shown_is_what_a_window_shows_of_a_turn_in_flight(
     answered.set()
 
 
-def test_the_digest_of_a_request_is_that_of_its_canonical_json() -> None:
+def test_request_digest_is_the_sha256_of_its_canonical_json() -> None:
     request = ChatRequest("m", ())
     form = '{"messages":[],"model":"m","parameters":{},"tools":[]}'
     assert request.digest == f"sha256:{sha256(form.encode()).hexdigest()}"

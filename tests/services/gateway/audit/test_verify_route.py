@@ -45,7 +45,9 @@ async def run_three_sessions(stand: RunningGateway) -> list[str]:
     return sessions
 
 
-async def test_a_sound_log_has_nothing_but_progress_and_a_summary(stand: RunningGateway) -> None:
+async def test_verifying_an_unaltered_log_streams_progress_and_a_summary_only(
+    stand: RunningGateway,
+) -> None:
     sessions = await run_three_sessions(stand)
     *before, summary = await fetch_verify_lines(stand)
     assert {line["kind"] for line in before} <= {"progress"}
@@ -72,7 +74,7 @@ def open_lost_verifier(_events: int, _means: VerificationContext) -> Generator[S
         yield verifier
 
 
-async def test_where_a_process_that_verifies_is_lost_the_lines_break_off_without_a_summary(
+async def test_verify_stream_ends_without_a_summary_when_a_verifier_process_dies(
     stand: RunningGateway,
 ) -> None:
     await run_three_sessions(stand)
@@ -88,7 +90,7 @@ async def test_where_a_process_that_verifies_is_lost_the_lines_break_off_without
 
 
 @pytest.mark.tampers
-async def test_every_session_that_was_altered_is_named_and_the_first_one_first(
+async def test_verify_reports_every_altered_session_in_log_order(
     stand: RunningGateway,
 ) -> None:
     sessions = await run_three_sessions(stand)
@@ -112,7 +114,7 @@ async def test_every_session_that_was_altered_is_named_and_the_first_one_first(
 
 
 @pytest.mark.promise("P17")
-async def test_a_log_that_lost_its_end_does_not_hold_against_a_checkpoint(
+async def test_verify_with_a_checkpoint_reports_a_truncated_session(
     stand: RunningGateway,
 ) -> None:
     sessions = await run_three_sessions(stand)
@@ -135,7 +137,7 @@ async def test_a_log_that_lost_its_end_does_not_hold_against_a_checkpoint(
     assert (summary["integrity"], summary["completeness"]) == ("intact", "incomplete")
 
 
-async def test_a_session_that_is_gone_as_a_whole_is_missed_by_a_checkpoint(
+async def test_verify_with_a_checkpoint_reports_a_deleted_session_and_library_family(
     stand: RunningGateway,
 ) -> None:
     await run_three_sessions(stand)
@@ -149,7 +151,7 @@ async def test_a_session_that_is_gone_as_a_whole_is_missed_by_a_checkpoint(
     assert not summary["verified"]
 
 
-async def test_the_chain_of_the_library_is_checked_with_the_log(stand: RunningGateway) -> None:
+async def test_verify_includes_the_chain_of_the_segment_library(stand: RunningGateway) -> None:
     added = {"scope": "lore", "content": "Long ago.", "locale": "en"}
     answer = await stand.http.post("/v1/segments", json=added)
     assert answer.status_code == 201, answer.text
@@ -166,7 +168,7 @@ async def test_a_checkpoint_of_another_tenant_is_refused(stand: RunningGateway) 
 
 
 @pytest.mark.promise("P14")
-async def test_one_too_many_who_go_through_the_log_is_told_to_come_again(
+async def test_log_scans_above_the_concurrency_limit_get_429_with_retry_after(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()

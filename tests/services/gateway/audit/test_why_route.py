@@ -11,7 +11,7 @@ from turnlog.projections.audit.explain.turn_explanation import TurnExplanation, 
 from turnlog.services.audit.explain_service import EvidenceBySession, ExplainService
 
 
-async def test_every_part_of_a_call_is_told_with_the_event_behind_it(stand: RunningGateway) -> None:
+async def test_why_attributes_every_part_of_a_call_to_its_event(stand: RunningGateway) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Who are you?", "A clerk.")
     turn = await stand.submit_and_answer(session, "And where?", "At desk one.")
@@ -32,7 +32,7 @@ async def test_every_part_of_a_call_is_told_with_the_event_behind_it(stand: Runn
     assert [part["part"] for part in explanation["parts"]] == prompt["manifest"]["parts"]
 
 
-async def test_a_withheld_reply_is_told_without_its_text(stand: RunningGateway) -> None:
+async def test_why_reports_a_redaction_without_the_redacted_text(stand: RunningGateway) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Hi", "Something private.")
     form = {"turn": 1, "reason": "names a person"}
@@ -42,14 +42,14 @@ async def test_a_withheld_reply_is_told_without_its_text(stand: RunningGateway) 
     assert "private" not in answer.text
 
 
-async def test_a_call_that_was_never_made_has_no_reasons(idle: RunningGateway) -> None:
+async def test_why_of_a_missing_call_returns_404(idle: RunningGateway) -> None:
     session = await idle.open_session()
     for call_id in ("1.1", "1", "%00", "9" * 5_000):
         answer = await idle.http.get(f"/v1/sessions/{session}/calls/{call_id}/why")
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), call_id
 
 
-async def test_turns_that_a_prompt_does_not_show_are_told_with_what_took_them_out(
+async def test_why_lists_excluded_turns_with_the_event_that_removed_them(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
@@ -71,14 +71,14 @@ async def test_turns_that_a_prompt_does_not_show_are_told_with_what_took_them_ou
     assert (explanation["call"], explanation["turn"]) == ("4.1", 4)
 
 
-async def test_a_turn_that_was_never_submitted_has_no_reasons(idle: RunningGateway) -> None:
+async def test_why_of_a_missing_turn_returns_404(idle: RunningGateway) -> None:
     session = await idle.open_session()
     answer = await idle.http.get(f"/v1/sessions/{session}/turns/1/why")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-turn")
 
 
 @pytest.mark.promise("P14")
-async def test_much_of_a_session_is_held_by_one_explanation_at_a_time(
+async def test_large_explanations_are_computed_one_at_a_time(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()

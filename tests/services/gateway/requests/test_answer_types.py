@@ -39,7 +39,7 @@ def iterate_described_fields() -> Iterator[tuple[str, str]]:
                 yield name, field
 
 
-def test_every_field_that_is_described_in_the_source_is_described_in_the_document() -> None:
+def test_every_field_described_in_the_source_is_described_in_openapi() -> None:
     published = [
         (name, field)
         for name, field in iterate_described_fields()
@@ -54,7 +54,7 @@ def test_every_field_that_is_described_in_the_source_is_described_in_the_documen
     assert undescribed == []
 
 
-def test_every_parameter_besides_those_of_paths_is_described() -> None:
+def test_every_parameter_outside_paths_is_described_in_openapi() -> None:
     undescribed = [
         f"{method} {path} {parameter['name']}"
         for path, operations in DOCUMENT["paths"].items()
@@ -85,7 +85,7 @@ def test_every_parameter_besides_those_of_paths_is_described() -> None:
         TurnToolUse,
     ],
 )
-def test_every_field_of_a_returned_dataclass_is_described_and_none_is_added(
+def test_returned_dataclasses_describe_every_field_and_forbid_additional_ones(
     answer_type: type,
 ) -> None:
     schema = SCHEMAS[answer_type.__name__]
@@ -96,5 +96,5 @@ def test_every_field_of_a_returned_dataclass_is_described_and_none_is_added(
     assert undescribed == []
 
 
-def test_descriptions_say_null_where_the_source_says_none() -> None:
+def test_openapi_descriptions_use_null_instead_of_none() -> None:
     assert re.findall(r"\bNone\b", json.dumps(DOCUMENT)) == []

@@ -63,7 +63,7 @@ async def run_property(property_of: Callable[[], None]) -> None:
     await asyncio.to_thread(property_of)
 
 
-async def test_any_string_is_an_id_that_arrives_unchanged_or_is_refused(
+async def test_any_session_id_is_stored_unchanged_or_refused(
     bare: RunningGateway,
 ) -> None:
     with open_client(bare) as http:
@@ -90,7 +90,7 @@ async def test_any_string_is_an_id_that_arrives_unchanged_or_is_refused(
         await run_property(arrives)
 
 
-async def test_any_json_given_at_opening_comes_back_as_it_was_or_is_refused(
+async def test_any_json_attribute_is_returned_unchanged_or_refused(
     bare: RunningGateway,
 ) -> None:
     with open_client(bare) as http:
@@ -122,7 +122,7 @@ async def test_any_json_given_at_opening_comes_back_as_it_was_or_is_refused(
         await run_property(comes_back)
 
 
-async def test_any_json_given_with_a_turn_comes_back_as_it_was_or_is_refused(
+async def test_any_json_of_a_turn_is_returned_unchanged_or_refused(
     bare: RunningGateway,
 ) -> None:
     session = await bare.open_session("anything")

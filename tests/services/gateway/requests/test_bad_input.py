@@ -46,7 +46,7 @@ NOT_JSON = {
 
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
-async def test_what_is_not_json_is_refused(bare: RunningGateway, body: bytes) -> None:
+async def test_body_that_is_not_json_is_refused_with_400(bare: RunningGateway, body: bytes) -> None:
     session = await bare.open_session("assistant")
     url = f"/v1/sessions/{session}/turns"
     answer = await bare.http.post(url, content=body, headers=JSON)
@@ -112,7 +112,7 @@ LOOSE: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize(("body", "code", "field"), LOOSE.values(), ids=LOOSE.keys())
-async def test_what_no_reader_could_rely_on_is_refused_by_field(
+async def test_ambiguous_or_invalid_turn_body_is_refused_with_its_field(
     bare: RunningGateway, body: bytes, code: str, field: str
 ) -> None:
     session = await bare.open_session()
@@ -126,7 +126,7 @@ async def test_what_no_reader_could_rely_on_is_refused_by_field(
     assert (await bare.fetch_json(f"/v1/sessions/{session}"))["sequence"] == 1
 
 
-async def test_values_beyond_what_an_event_should_hold_are_refused(bare: RunningGateway) -> None:
+async def test_oversized_meta_and_references_are_refused_with_413(bare: RunningGateway) -> None:
     session = await bare.open_session()
     for field in ("meta", "references"):
         form = {"text": "Hi", field: {"a": "x" * 100_001}}
@@ -178,7 +178,7 @@ IDS = ("", " ", "a.b", "a*", ">", "$JS", "a b", "a\r\nb", "..", "\u0430", "x" * 
 @pytest.mark.parametrize(
     ("form", "status", "code", "field"), OPENINGS.values(), ids=OPENINGS.keys()
 )
-async def test_no_session_opens_by_what_makes_no_sense(
+async def test_invalid_opening_request_is_refused_and_writes_no_events(
     bare: RunningGateway, form: dict[str, object], status: int, code: str, field: str
 ) -> None:
     before = await bare.count_stored_events()
@@ -191,7 +191,7 @@ async def test_no_session_opens_by_what_makes_no_sense(
     assert await bare.count_stored_events() == before
 
 
-async def test_no_session_opens_under_what_is_no_id(bare: RunningGateway) -> None:
+async def test_invalid_session_id_is_refused_and_writes_no_events(bare: RunningGateway) -> None:
     before = await bare.count_stored_events()
     for session_id in IDS:
         form = {"blueprint": "assistant", "session": session_id}
@@ -226,7 +226,7 @@ LISTS: dict[str, tuple[str, int, str, str]] = {
 
 
 @pytest.mark.parametrize(("query", "status", "code", "field"), LISTS.values(), ids=LISTS.keys())
-async def test_no_list_is_given_for_what_cannot_be_asked(
+async def test_invalid_session_list_query_is_refused_with_field_and_fix(
     bare: RunningGateway, query: str, status: int, code: str, field: str
 ) -> None:
     answer = await bare.http.get(f"/v1/sessions?{query}")
@@ -235,7 +235,7 @@ async def test_no_list_is_given_for_what_cannot_be_asked(
     assert problem["fix"]
 
 
-async def test_a_place_that_no_event_has_yet_is_refused_and_not_waited_at(
+async def test_position_beyond_the_log_is_refused_without_waiting(
     bare: RunningGateway,
 ) -> None:
     session = await bare.open_session()
@@ -251,19 +251,21 @@ async def test_a_place_that_no_event_has_yet_is_refused_and_not_waited_at(
             )
 
 
-async def test_as_many_attributes_as_a_list_takes_are_looked_for(bare: RunningGateway) -> None:
+async def test_session_list_accepts_the_maximum_number_of_attribute_filters(
+    bare: RunningGateway,
+) -> None:
     filters = {f"attribute.a{number}": "1" for number in range(MAX_ATTRIBUTE_FILTERS)}
     assert (await bare.fetch_json("/v1/sessions", **filters))["sessions"] == []
 
 
-async def test_a_clock_is_a_time_and_no_number(bare: RunningGateway) -> None:
+async def test_number_in_place_of_a_timestamp_is_refused(bare: RunningGateway) -> None:
     session = await bare.open_session("assistant")
     for path in (f"/v1/sessions/{session}/window?clock=0.5", "/v1/growth?since=0.5"):
         answer = await bare.http.get(path)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid"), answer.text
 
 
-async def test_what_is_no_id_is_not_verified_by_a_noted_head_either(bare: RunningGateway) -> None:
+async def test_verify_with_a_noted_head_refuses_invalid_session_ids(bare: RunningGateway) -> None:
     noted = {"noted": "1", "head": f"sha256:{'0' * 64}"}
     for session_id in ("a*b", "a.b", ">", "x" * 65):
         url = f"/v1/sessions/{quote(session_id, safe='')}/verify"
@@ -271,7 +273,7 @@ async def test_what_is_no_id_is_not_verified_by_a_noted_head_either(bare: Runnin
         assert (problem["status"], problem["code"], problem["field"]) == (422, "bad-id", "session")
 
 
-async def test_a_turn_that_is_new_has_no_place_to_go_on_from(bare: RunningGateway) -> None:
+async def test_submitting_a_turn_with_an_invalid_cursor_is_refused(bare: RunningGateway) -> None:
     session = await bare.open_session()
     for cursor in ("nonsense", "1.1.5", "1.0.0", "0", "1.1.5.done", "9" * 400):
         headers = {"Accept": "text/event-stream", "Last-Event-ID": cursor}
@@ -282,13 +284,13 @@ async def test_a_turn_that_is_new_has_no_place_to_go_on_from(bare: RunningGatewa
     assert (await bare.fetch_json(f"/v1/sessions/{session}"))["sequence"] == 1
 
 
-async def test_a_refusal_is_no_larger_than_what_was_refused(bare: RunningGateway) -> None:
+async def test_error_response_lists_a_limited_number_of_faults(bare: RunningGateway) -> None:
     form = {"blueprint": "assistant"} | {f"f{number}": 1 for number in range(10_000)}
     answer = await bare.http.post("/v1/sessions", json=form)
     assert (answer.status_code, len(answer.json()["faults"])) == (422, MAX_FAULTS)
 
 
-async def test_what_looks_like_a_delimiter_or_a_role_is_text_like_any_other(
+async def test_text_with_delimiters_or_role_markers_is_kept_as_user_text(
     bare: RunningGateway,
 ) -> None:
     session = await bare.open_session()
@@ -299,7 +301,7 @@ async def test_what_looks_like_a_delimiter_or_a_role_is_text_like_any_other(
     assert (await bare.fetch_json(f"/v1/sessions/{session}/history"))["turns"][0]["text"] == text
 
 
-async def test_every_refusal_is_a_problem_with_a_name_and_a_way_out(bare: RunningGateway) -> None:
+async def test_refusal_is_a_problem_document_with_code_and_fix(bare: RunningGateway) -> None:
     answer = await bare.http.post("/v1/sessions", json={"blueprint": "clerk", "x": 1, "y": 2})
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert answer.json() == {
@@ -329,7 +331,7 @@ async def test_every_refusal_is_a_problem_with_a_name_and_a_way_out(bare: Runnin
         ("turns", {"text": "a", "inputs": []}, "send an object"),
     ],
 )
-async def test_the_way_out_of_a_wrong_value_is_a_right_one(
+async def test_fix_of_an_invalid_value_describes_a_valid_one(
     bare: RunningGateway, path: str, body: dict[str, Any], fix: str
 ) -> None:
     session = await bare.open_session()

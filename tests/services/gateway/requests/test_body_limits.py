@@ -35,7 +35,9 @@ def build_length_header(body: bytes) -> dict[str, str]:
 
 
 @pytest.mark.promise("P14")
-async def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_not(bare: RunningGateway) -> None:
+async def test_body_at_the_size_limit_is_accepted_and_one_byte_more_returns_413(
+    bare: RunningGateway,
+) -> None:
     async with bare.start_another_gateway(body_limit=LIMIT) as stand:
         for size, status in ((LIMIT - 1, 201), (LIMIT, 201), (LIMIT + 1, 413)):
             body = build_form(size)
@@ -46,7 +48,7 @@ async def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_not(bare: Runni
         assert problem["fix"] == f"send at most {LIMIT} bytes"
 
 
-async def test_a_checkpoint_may_be_larger_than_anything_else_that_is_sent(
+async def test_checkpoint_body_may_exceed_the_limits_of_other_bodies(
     bare: RunningGateway,
 ) -> None:
     body = b'{"sessions":' + b" " * bare.settings.import_limit + b"{}}"
@@ -54,7 +56,7 @@ async def test_a_checkpoint_may_be_larger_than_anything_else_that_is_sent(
     assert (answer.status, answer.parse_json()["code"]) == (422, "invalid")
 
 
-async def test_bytes_are_counted_where_no_length_was_announced(bare: RunningGateway) -> None:
+async def test_chunked_body_is_limited_by_its_actual_size(bare: RunningGateway) -> None:
     async with bare.start_another_gateway(body_limit=LIMIT) as stand:
         for size, status in ((LIMIT, 201), (LIMIT + 1, 413)):
             async with open_raw_connection(stand.address) as line:
@@ -66,7 +68,7 @@ async def test_bytes_are_counted_where_no_length_was_announced(bare: RunningGate
                 assert (await line.read_response()).status == status
 
 
-async def test_a_body_without_end_is_answered_and_its_connection_closed(
+async def test_endless_body_gets_413_and_its_connection_is_closed(
     bare: RunningGateway,
 ) -> None:
     async with (
@@ -80,7 +82,7 @@ async def test_a_body_without_end_is_answered_and_its_connection_closed(
         assert (answer.status, answer.headers["connection"]) == (413, "close")
 
 
-async def test_a_client_that_sends_too_slowly_is_told_and_cut(bare: RunningGateway) -> None:
+async def test_slow_body_gets_408_and_its_connection_is_closed(bare: RunningGateway) -> None:
     async with (
         bare.start_another_gateway(body_seconds=0.2) as stand,
         open_raw_connection(stand.address) as line,
@@ -93,7 +95,7 @@ async def test_a_client_that_sends_too_slowly_is_told_and_cut(bare: RunningGatew
         assert await line.is_closed()
 
 
-async def test_a_client_that_sends_a_byte_a_while_has_no_more_time_than_others(
+async def test_slow_trickle_of_bytes_does_not_extend_the_body_timeout(
     bare: RunningGateway,
 ) -> None:
     async with (
@@ -111,7 +113,7 @@ async def test_a_client_that_sends_a_byte_a_while_has_no_more_time_than_others(
         )
 
 
-async def test_a_head_that_does_not_come_to_its_end_is_answered_and_cut(
+async def test_unfinished_request_head_gets_408_and_its_connection_is_closed(
     bare: RunningGateway,
 ) -> None:
     async with (
@@ -128,7 +130,7 @@ async def test_a_head_that_does_not_come_to_its_end_is_answered_and_cut(
         assert await line.is_closed()
 
 
-async def test_a_connection_on_which_nothing_comes_is_closed_without_a_word(
+async def test_idle_connection_is_closed_without_a_response(
     bare: RunningGateway,
 ) -> None:
     async with (
@@ -138,7 +140,7 @@ async def test_a_connection_on_which_nothing_comes_is_closed_without_a_word(
         assert await line.is_closed()
 
 
-async def test_a_request_that_takes_longer_than_its_head_may_is_answered(
+async def test_head_timeout_does_not_limit_the_handling_of_a_request(
     bare: RunningGateway,
 ) -> None:
     session = await bare.open_session("assistant")
@@ -172,7 +174,7 @@ NO_HTTP = {
 
 
 @pytest.mark.parametrize("request_bytes", NO_HTTP.values(), ids=NO_HTTP.keys())
-async def test_what_is_not_http_is_refused_like_everything_else(
+async def test_malformed_http_gets_400_as_a_problem_document(
     bare: RunningGateway, request_bytes: bytes
 ) -> None:
     async with open_raw_connection(bare.address) as line:
@@ -185,7 +187,7 @@ async def test_what_is_not_http_is_refused_like_everything_else(
     assert (await bare.http.get("/healthz")).status_code == 200
 
 
-async def test_a_client_that_goes_away_while_sending_leaves_nothing_behind(
+async def test_client_that_disconnects_while_sending_writes_no_events(
     bare: RunningGateway,
 ) -> None:
     before = await bare.count_stored_events()
@@ -196,7 +198,7 @@ async def test_a_client_that_goes_away_while_sending_leaves_nothing_behind(
     assert await bare.count_stored_events() == before
 
 
-async def test_an_encoded_body_is_refused_unread(bare: RunningGateway) -> None:
+async def test_body_with_content_encoding_is_refused_with_415(bare: RunningGateway) -> None:
     bomb = gzip.compress(b" " * 50_000_000)
     for encoding in ("gzip", "br", "deflate, gzip", "nonsense"):
         headers = build_length_header(bomb) | {"Content-Encoding": encoding}
@@ -207,7 +209,7 @@ async def test_an_encoded_body_is_refused_unread(bare: RunningGateway) -> None:
         assert answer.parse_json()["field"] == "Content-Encoding"
 
 
-async def test_a_body_that_is_not_said_to_be_json_is_refused(bare: RunningGateway) -> None:
+async def test_body_without_json_content_type_is_refused_with_415(bare: RunningGateway) -> None:
     body = build_form(100)
     kinds: list[dict[str, str]] = [
         {"Content-Type": "text/plain"},
@@ -223,7 +225,7 @@ async def test_a_body_that_is_not_said_to_be_json_is_refused(bare: RunningGatewa
     assert (await post_raw(bare.address, "/v1/sessions", body, json_headers)).status == 201
 
 
-async def test_a_connection_serves_one_request_after_another(bare: RunningGateway) -> None:
+async def test_connection_serves_several_requests_in_sequence(bare: RunningGateway) -> None:
     async with open_raw_connection(bare.address) as line:
         for _ in range(3):
             body = build_form(100)
@@ -235,7 +237,7 @@ async def test_a_connection_serves_one_request_after_another(bare: RunningGatewa
             assert (await line.read_response()).status == 200
 
 
-async def test_a_turn_larger_than_an_event_may_be_is_refused(bare: RunningGateway) -> None:
+async def test_turn_larger_than_an_event_is_refused_with_413(bare: RunningGateway) -> None:
     async with bare.start_another_gateway(body_limit=4_000_000) as stand:
         session = await stand.open_session("assistant")
         body = json.dumps({"text": "x" * 1_000_000}).encode()

@@ -134,7 +134,7 @@ def assert_refused(answer: httpx.Response, *expected: object) -> None:
 
 
 @mark_with_routes(SESSION_ROUTES)
-async def test_what_is_no_id_is_refused(bare: RunningGateway, route: DocumentedRoute) -> None:
+async def test_invalid_session_id_is_refused(bare: RunningGateway, route: DocumentedRoute) -> None:
     for session_id in NO_IDS.values():
         answer = await send_request(
             bare, route, route.build_path(session=quote(session_id, safe=""))
@@ -143,7 +143,7 @@ async def test_what_is_no_id_is_refused(bare: RunningGateway, route: DocumentedR
 
 
 @mark_with_routes(SESSION_ROUTES)
-async def test_a_path_that_leads_elsewhere_leads_nowhere(
+async def test_path_traversal_in_a_session_id_is_refused(
     bare: RunningGateway, route: DocumentedRoute
 ) -> None:
     for session_id in ("..%2F..", "%2e%2e%2f", "a%2Fb", "", "%2F"):
@@ -153,16 +153,14 @@ async def test_a_path_that_leads_elsewhere_leads_nowhere(
 
 
 @mark_with_routes(SESSION_ROUTES)
-async def test_a_session_that_nobody_opened_is_unknown(
-    bare: RunningGateway, route: DocumentedRoute
-) -> None:
+async def test_missing_session_returns_404(bare: RunningGateway, route: DocumentedRoute) -> None:
     assert_refused(
         await send_request(bare, route, route.build_path()), 404, "unknown-session", "session"
     )
 
 
 @mark_with_routes(tuple(route for route in ROUTES if "{turn}" in route.template))
-async def test_what_is_no_turn_is_refused(
+async def test_invalid_turn_number_is_refused_and_missing_turn_returns_404(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for turn_number in (*NO_NUMBERS[1:], "0"):
@@ -177,7 +175,7 @@ async def test_what_is_no_turn_is_refused(
 
 
 @mark_with_routes(tuple(route for route in ROUTES if "{call}" in route.template))
-async def test_what_is_no_call_is_unknown(
+async def test_invalid_or_missing_call_id_returns_404(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for call_id in ("1.1", "1", "%00", "1.1%0A", "9" * 5_000, "*", "%D9%A1.1"):
@@ -186,7 +184,7 @@ async def test_what_is_no_call_is_unknown(
 
 
 @mark_with_routes(ROUTES)
-async def test_a_parameter_that_nobody_knows_is_refused(
+async def test_unknown_query_parameter_is_refused(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for name in ("api_key", "tenant", "min_sequnce", "%00", "x" * 5_000, "attribute"):
@@ -196,7 +194,7 @@ async def test_a_parameter_that_nobody_knows_is_refused(
 
 
 @mark_with_routes(tuple(route for route in ROUTES if route.list_parameters("query")))
-async def test_a_parameter_given_twice_is_refused(
+async def test_repeated_query_parameter_is_refused(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for name in route.list_parameters("query"):
@@ -207,7 +205,7 @@ async def test_a_parameter_given_twice_is_refused(
 
 
 @mark_with_routes(tuple(route for route in ROUTES if route.list_parameters("query")))
-async def test_what_is_no_number_is_refused_by_its_parameter(
+async def test_invalid_integer_parameter_is_refused_by_name(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for name, schema in route.list_parameters("query").items():
@@ -217,7 +215,7 @@ async def test_what_is_no_number_is_refused_by_its_parameter(
 
 
 @mark_with_routes(BODY_ROUTES)
-async def test_a_body_that_no_reader_could_rely_on_is_refused(
+async def test_malformed_or_ambiguous_json_body_is_refused(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     headers = {"Content-Type": "application/json"}
@@ -229,7 +227,7 @@ async def test_a_body_that_no_reader_could_rely_on_is_refused(
 
 
 @mark_with_routes(tuple(route for route in ROUTES if route.form is None))
-async def test_what_is_sent_to_a_route_that_takes_nothing_is_refused_and_not_overlooked(
+async def test_body_of_a_route_without_fields_is_refused(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for body, field in ({"x": 1}, "x"), (["x"], "body"), (7, "body"):
@@ -238,7 +236,7 @@ async def test_what_is_sent_to_a_route_that_takes_nothing_is_refused_and_not_ove
 
 
 @mark_with_routes(ROUTES)
-async def test_a_body_is_small_plain_and_said_to_be_json(
+async def test_oversized_encoded_or_untyped_body_is_refused(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     path, kind = route.build_path(session=session), {"Content-Type": "application/json"}
@@ -255,7 +253,7 @@ async def test_a_body_is_small_plain_and_said_to_be_json(
 
 
 @mark_with_routes(BODY_ROUTES)
-async def test_nobody_but_the_operator_has_a_say_in_what_a_model_is_asked_by(
+async def test_requests_cannot_set_model_parameters(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     # What a window would be for another model is asked without asking that model
@@ -279,7 +277,7 @@ async def test_nobody_but_the_operator_has_a_say_in_what_a_model_is_asked_by(
 @mark_with_routes(
     tuple(route for route in ROUTES if "Idempotency-Key" in route.list_parameters("header"))
 )
-async def test_what_can_be_no_key_is_refused(
+async def test_invalid_idempotency_key_is_refused(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for key in NO_KEYS:
@@ -288,7 +286,7 @@ async def test_what_can_be_no_key_is_refused(
         assert_refused(answer, 400, "bad-key", "Idempotency-Key")
 
 
-async def test_every_command_takes_a_key() -> None:
+async def test_every_command_accepts_an_idempotency_key() -> None:
     commands = [route for route in ROUTES if route.method in {"POST", "PUT", "DELETE"}]
     without = [
         route for route in commands if "Idempotency-Key" not in route.list_parameters("header")
@@ -306,7 +304,7 @@ async def test_every_command_takes_a_key() -> None:
 
 
 @mark_with_routes(ROUTES)
-async def test_no_route_knows_another_method(
+async def test_unsupported_method_returns_405(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for method in ("OPTIONS", "TRACE", "BREW"):
@@ -318,7 +316,7 @@ async def test_no_route_knows_another_method(
 @mark_with_routes(
     tuple(route for route in ROUTES if str(route).endswith(("events", "stream", "POST")))
 )
-async def test_a_form_that_is_not_offered_is_refused(
+async def test_unsupported_response_format_is_refused_with_406(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for media_type in ("text/html", "application/json;q=0", ";;", "*/*;q=nonsense"):

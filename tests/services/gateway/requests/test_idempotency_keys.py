@@ -31,7 +31,7 @@ async def fetch_sequence(stand: RunningGateway, session: str) -> int:
     return int((await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"])
 
 
-async def test_a_turn_that_is_sent_again_is_taken_once(idle: RunningGateway) -> None:
+async def test_turn_retried_with_its_key_is_recorded_once(idle: RunningGateway) -> None:
     session = await idle.open_session()
     url = f"/v1/sessions/{session}/turns"
     first = await post_with_key(idle, url, {"text": "Hi", "inputs": {}}, "k-1")
@@ -41,7 +41,7 @@ async def test_a_turn_that_is_sent_again_is_taken_once(idle: RunningGateway) -> 
     assert await fetch_sequence(idle, session) == 2
 
 
-async def test_other_turns_in_between_change_nothing_about_it(idle: RunningGateway) -> None:
+async def test_retry_after_other_turns_gets_the_first_response(idle: RunningGateway) -> None:
     session = await idle.open_session()
     url = f"/v1/sessions/{session}/turns"
     first = await post_with_key(idle, url, {"text": "one"}, "k-1")
@@ -49,7 +49,7 @@ async def test_other_turns_in_between_change_nothing_about_it(idle: RunningGatew
     assert (await post_with_key(idle, url, {"text": "one"}, "k-1")).json() == first.json()
 
 
-async def test_another_body_under_the_same_key_is_refused(idle: RunningGateway) -> None:
+async def test_key_reused_with_another_body_is_refused(idle: RunningGateway) -> None:
     session = await idle.open_session()
     url = f"/v1/sessions/{session}/turns"
     await post_with_key(idle, url, {"text": "Hi"}, "k-1")
@@ -59,7 +59,7 @@ async def test_another_body_under_the_same_key_is_refused(idle: RunningGateway) 
     assert await fetch_sequence(idle, session) == 2
 
 
-async def test_another_route_under_the_same_key_is_refused(stand: RunningGateway) -> None:
+async def test_key_reused_on_another_route_is_refused(stand: RunningGateway) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Hi", "Hello.")
     url = f"/v1/sessions/{session}/turns/1/exclusion"
@@ -71,7 +71,7 @@ async def test_another_route_under_the_same_key_is_refused(stand: RunningGateway
     ] is True
 
 
-async def test_how_the_answer_is_wanted_is_no_part_of_the_request(stand: RunningGateway) -> None:
+async def test_wait_parameter_is_not_part_of_the_request_identity(stand: RunningGateway) -> None:
     session = await stand.open_session()
     url = f"/v1/sessions/{session}/turns"
     stand.model.scripts.append(["Filed."])
@@ -81,7 +81,9 @@ async def test_how_the_answer_is_wanted_is_no_part_of_the_request(stand: Running
     assert again.json()["turn"] == first.json()["turn"]
 
 
-async def test_a_session_opened_twice_under_one_key_is_one_session(idle: RunningGateway) -> None:
+async def test_opening_a_session_twice_with_one_key_creates_one_session(
+    idle: RunningGateway,
+) -> None:
     first = await post_with_key(idle, "/v1/sessions", CLERK, "k-1")
     again = await post_with_key(idle, "/v1/sessions", CLERK, "k-1")
     assert (again.status_code, again.json()) == (201, first.json())
@@ -91,7 +93,7 @@ async def test_a_session_opened_twice_under_one_key_is_one_session(idle: Running
     assert (answer.status_code, answer.json()["code"]) == (409, "key-reused")
 
 
-async def test_fifty_retries_at_once_open_one_session_and_take_one_turn(
+async def test_fifty_concurrent_retries_create_one_session_and_one_turn(
     idle: RunningGateway,
 ) -> None:
     async with idle.start_another_gateway() as other:
@@ -110,7 +112,7 @@ async def test_fifty_retries_at_once_open_one_session_and_take_one_turn(
     assert await fetch_sequence(idle, session) == 2
 
 
-async def test_a_retry_that_reaches_a_restarted_gateway_gets_the_first_answer(
+async def test_retry_to_a_restarted_gateway_gets_the_first_response(
     idle: RunningGateway,
 ) -> None:
     opened = await post_with_key(idle, "/v1/sessions", CLERK, "k-1")
@@ -123,7 +125,9 @@ async def test_a_retry_that_reaches_a_restarted_gateway_gets_the_first_answer(
         assert (await post_with_key(restarted, url, {"text": "Hi"}, "k-2")).json() == first.json()
 
 
-async def test_a_key_is_remembered_beyond_what_the_state_holds(stand: RunningGateway) -> None:
+async def test_key_is_found_in_read_models_after_the_state_dropped_it(
+    stand: RunningGateway,
+) -> None:
     session = await stand.open_session("interrupting")
     url = f"/v1/sessions/{session}/turns"
     first = await post_with_key(stand, url, {"text": "first"}, "first")
@@ -158,7 +162,7 @@ async def retry_until_known(stand: RunningGateway, url: str) -> httpx.Response:
         ("redactions", {"turn": 1, "reason": "wrong"}),
     ],
 )
-async def test_every_command_is_carried_out_once_under_its_key(
+async def test_every_command_is_executed_once_per_key(
     stand: RunningGateway, path: str, body: dict[str, object]
 ) -> None:
     session = await stand.open_session()
@@ -179,7 +183,7 @@ async def submit_unanswered_turn(stand: RunningGateway, session: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "tab\there", "žodis"])
-async def test_a_key_that_cannot_stand_for_a_request_is_refused(
+async def test_malformed_idempotency_key_is_refused_and_writes_no_events(
     idle: RunningGateway, key: str
 ) -> None:
     session = await idle.open_session()
@@ -190,7 +194,7 @@ async def test_a_key_that_cannot_stand_for_a_request_is_refused(
     assert await fetch_sequence(idle, session) == 1
 
 
-async def test_two_keys_are_refused(idle: RunningGateway) -> None:
+async def test_two_idempotency_keys_in_one_request_are_refused(idle: RunningGateway) -> None:
     session = await idle.open_session()
     headers = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
     url = f"/v1/sessions/{session}/turns"
@@ -198,7 +202,9 @@ async def test_two_keys_are_refused(idle: RunningGateway) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "bad-key")
 
 
-async def test_the_longest_key_is_taken(idle: RunningGateway) -> None:
+async def test_longest_allowed_idempotency_key_is_accepted_and_recorded(
+    idle: RunningGateway,
+) -> None:
     session = await idle.open_session()
     answer = await post_with_key(idle, f"/v1/sessions/{session}/turns", {"text": "Hi"}, "k" * 200)
     assert answer.status_code == 202
@@ -241,10 +247,10 @@ RECORDED_DIGESTS: Final[tuple[tuple[type[RequestModel], dict[str, JsonValue], st
 
 
 @pytest.mark.parametrize(("kind", "body", "recorded"), RECORDED_DIGESTS)
-def test_fields_that_were_added_later_leave_the_digest_of_a_request_as_recorded(
+def test_request_digest_is_unchanged_by_fields_added_later(
     kind: type[RequestModel], body: dict[str, JsonValue], recorded: str
 ) -> None:
-    identity = RequestIdentity("t", "POST /x", "k")
+    identity = RequestIdentity(tenant="t", route="POST /x", idempotency_key="k")
     key = identity.create_command_key(kind.model_validate(body))
     assert key is not None
     assert key.hash.startswith(f"sha256:{recorded}")

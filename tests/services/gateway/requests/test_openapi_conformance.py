@@ -73,7 +73,7 @@ async def places(stand: RunningGateway) -> Mapping[str, str]:
     return {"session": session, "turn": "1", "call": "1.1", "blueprint": "clerk"}
 
 
-async def test_a_header_is_described_as_the_one_text_that_it_is() -> None:
+async def test_header_parameters_are_described_as_optional_strings() -> None:
     headers = [route.list_parameters("header") for route in ROUTES]
     kinds = [
         each["type"] for header in headers for name in header for each in header[name]["anyOf"]
@@ -82,7 +82,7 @@ async def test_a_header_is_described_as_the_one_text_that_it_is() -> None:
 
 
 @pytest.mark.parametrize("route", DOCUMENTS, ids=str)
-async def test_what_comes_back_is_what_the_document_says(
+async def test_responses_of_every_route_match_the_openapi_document(
     stand: RunningGateway, places: Mapping[str, str], route: DocumentedRoute
 ) -> None:
     def answered(case: Asked) -> None:

@@ -99,12 +99,12 @@ def is_untyped(schema: Mapping[str, Any] | bool) -> bool:  # noqa: FBT001 - true
     return any(is_untyped(each) for each in inner)
 
 
-def test_only_what_an_author_decides_is_any_json() -> None:
+def test_only_author_defined_values_are_untyped_in_openapi() -> None:
     untyped = {place for place, schema in iterate_schemas() if is_untyped(schema)}
     assert untyped == {*ANY_JSON, "JsonValue"}
 
 
-def test_a_schema_that_leaves_something_open_is_noticed() -> None:
+def test_untyped_schemas_are_detected() -> None:
     number = {"type": "integer"}
     assert not is_untyped({"type": "object", "properties": {"a": number}})
     assert not is_untyped({"type": "object", "additionalProperties": number})
@@ -121,12 +121,12 @@ def test_a_schema_that_leaves_something_open_is_noticed() -> None:
     assert [each for each in untyped_schemas if not is_untyped(each)] == []
 
 
-def test_the_document_has_the_definitions_of_the_reference_of_events() -> None:
+def test_openapi_contains_the_published_event_definitions() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     definitions = build_event_definitions("#/components/schemas/")
     assert {name: schemas[name] for name in definitions} == definitions
 
 
-def test_every_reference_of_the_document_leads_to_a_component() -> None:
+def test_every_openapi_reference_resolves_to_a_component() -> None:
     names = re.findall(r'"\$ref": "#/components/schemas/([^"]+)"', json.dumps(DOCUMENT))
     assert set(names) <= set(DOCUMENT["components"]["schemas"])

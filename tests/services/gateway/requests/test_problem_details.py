@@ -32,7 +32,9 @@ from turnlog.services.http.problem_details import convert_error, create_error_re
         (ZeroDivisionError("secret"), 500, "bug"),
     ],
 )
-def test_every_kind_of_error_has_its_status(error: Exception, status: int, code: str) -> None:
+def test_every_error_class_has_its_status_code_and_fix(
+    error: Exception, status: int, code: str
+) -> None:
     problem = convert_error(error)
     assert (problem.status, problem.code, problem.type) == (
         status,
@@ -43,17 +45,17 @@ def test_every_kind_of_error_has_its_status(error: Exception, status: int, code:
     assert "secret" not in problem.model_dump_json()
 
 
-def test_a_conflict_says_where_the_session_is_now() -> None:
+def test_conflict_includes_the_current_sequence() -> None:
     assert convert_error(Conflict("s", 1, 5)).sequence == 5
 
 
 @pytest.mark.parametrize(("seconds", "header"), [(0.2, "1"), (1.0, "1"), (7.2, "8")])
-def test_who_may_try_again_is_told_when(seconds: float, header: str) -> None:
+def test_retryable_error_sets_retry_after(seconds: float, header: str) -> None:
     response = create_error_response(Unavailable("nats", "d", retry_after=seconds))
     assert response.headers["Retry-After"] == header
 
 
-def test_an_answer_holds_what_is_known_and_no_empty_fields() -> None:
+def test_problem_document_omits_empty_fields() -> None:
     problem: Mapping[str, object] = json.loads(
         bytes(create_error_response(Refused("bad-id", "d")).body)
     )
@@ -70,7 +72,7 @@ class BrokenLibrary(BlueprintFolders):
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_bug_is_answered_like_everything_else_and_gives_nothing_away(
+async def test_unexpected_exception_returns_a_500_problem_without_details(
     bare: RunningGateway,
 ) -> None:
     settings = bare.settings.model_copy(update={"http": "127.0.0.1:0"})

@@ -34,7 +34,7 @@ def get_lines(logs: list[Any], tenant: str) -> list[Line]:
     )
 
 
-async def test_a_request_is_logged_by_its_route_and_without_what_was_sent(
+async def test_request_log_names_the_route_and_contains_no_client_input(
     bare: RunningGateway,
 ) -> None:
     # A line is written when a request is over, which its client may know before; a gateway that has

@@ -112,25 +112,25 @@ def find_refused_header(method: str, headers: Headers) -> str | None:
 
 
 @pytest.mark.parametrize("host", OWN_NAMES)
-def test_loopback_and_the_configured_hosts_are_answered(host: str) -> None:
+def test_loopback_and_configured_hosts_are_accepted(host: str) -> None:
     for method in ("GET", "POST"):
         assert find_refused_header(method, build_headers(host)) is None
 
 
 @pytest.mark.parametrize("host", FOREIGN_NAMES)
-def test_every_other_host_is_refused_reads_included(host: str) -> None:
+def test_unknown_host_is_refused_for_every_method(host: str) -> None:
     for method in ("GET", "HEAD", "OPTIONS", "POST"):
         assert find_refused_header(method, build_headers(host)) == "Host"
 
 
-def test_a_request_without_a_host_or_with_two_is_refused() -> None:
+def test_missing_or_repeated_host_header_is_refused() -> None:
     host = (b"host", b"localhost")
     assert find_refused_header("GET", Headers(raw=[])) == "Host"
     assert find_refused_header("GET", Headers(raw=[host, host])) == "Host"
 
 
 @pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
-def test_a_page_of_another_origin_reads_but_commands_nothing(origin: str) -> None:
+def test_cross_origin_page_may_read_but_not_send_commands(origin: str) -> None:
     headers = build_headers("localhost:8700", origin=origin)
     assert find_refused_header("GET", headers) is None
     for method in ("POST", "PUT", "PATCH", "DELETE", "MADE-UP"):
@@ -138,7 +138,7 @@ def test_a_page_of_another_origin_reads_but_commands_nothing(origin: str) -> Non
 
 
 @pytest.mark.parametrize("site", FOREIGN_SITES)
-def test_the_site_of_a_page_is_refused_even_where_its_origin_is_ours(site: str) -> None:
+def test_cross_site_command_is_refused_despite_an_own_origin(site: str) -> None:
     headers = build_headers("localhost:8700", sec_fetch_site=site, origin="http://localhost:8700")
     assert find_refused_header("GET", headers) is None
     assert find_refused_header("POST", headers) == "Sec-Fetch-Site"
@@ -155,13 +155,13 @@ def test_the_site_of_a_page_is_refused_even_where_its_origin_is_ours(site: str) 
         ("TURNLOG.example", "https://turnlog.EXAMPLE"),
     ],
 )
-def test_the_page_of_the_gateway_may_send_commands(host: str, origin: str) -> None:
+def test_same_origin_page_may_send_commands(host: str, origin: str) -> None:
     for site in ("same-origin", "none"):
         headers = build_headers(host, origin=origin, sec_fetch_site=site)
         assert find_refused_header("POST", headers) is None
 
 
-def test_the_address_that_the_gateway_listens_on_is_one_of_its_hosts() -> None:
+def test_listening_address_is_one_of_the_own_hosts() -> None:
     for http, host in (("my-box:8700", "my-box"), ("[fd00::2]:0", "[fd00::2]")):
         assert list_own_hosts(GatewaySettings(http=http, hosts=("a.example",))) == {
             "a.example",
@@ -170,7 +170,7 @@ def test_the_address_that_the_gateway_listens_on_is_one_of_its_hosts() -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_foreign_host_gets_no_answer_of_any_route(bare: RunningGateway) -> None:
+async def test_unknown_host_is_refused_on_every_route(bare: RunningGateway) -> None:
     for route in ROUTES:
         answer = await bare.http.request(
             route.method, route.build_path(), headers={"Host": "attacker.example"}
@@ -183,7 +183,7 @@ async def test_a_foreign_host_gets_no_answer_of_any_route(bare: RunningGateway) 
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("route", COMMAND_ROUTES, ids=str)
-async def test_a_foreign_page_changes_nothing_by_any_route(
+async def test_cross_site_request_is_refused_on_every_command_route(
     bare: RunningGateway, route: DocumentedRoute
 ) -> None:
     session = await bare.open_session("assistant")
@@ -198,7 +198,7 @@ async def test_a_foreign_page_changes_nothing_by_any_route(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_configured_host_is_answered_and_its_page_sends_commands(
+async def test_configured_host_is_accepted_and_its_page_may_send_commands(
     bare: RunningGateway,
 ) -> None:
     headers = {"Host": "turnlog.example", "Origin": "https://turnlog.example"}
@@ -262,7 +262,7 @@ def is_own_name(host: str) -> bool:
 @given(host=SPELLINGS)
 @example(host="localhost\n")
 @example(host="localhost:8700\x00")
-def test_any_host_that_is_answered_is_one_of_ours_to_another_parser(host: str) -> None:
+def test_accepted_hosts_are_own_hosts_by_another_url_parser(host: str) -> None:
     if find_refused_header("GET", build_headers(host)) is None:
         read = find_browser_host(f"http://{host}/")
         assert read is not None
@@ -273,9 +273,7 @@ def test_any_host_that_is_answered_is_one_of_ours_to_another_parser(host: str) -
 @FUZZED
 @given(origin=SPELLINGS | SPELLINGS.map("http://{}".format), host=st.sampled_from(OWN_NAMES))
 @example(origin="http://localhost:8700\n", host="localhost:8700")
-def test_any_origin_that_may_command_is_that_of_the_host_to_another_parser(
-    origin: str, host: str
-) -> None:
+def test_accepted_origins_match_the_host_by_another_url_parser(origin: str, host: str) -> None:
     if find_refused_header("POST", build_headers(host, origin=origin)) is None:
         page = find_browser_host(origin)
         assert page is not None
@@ -285,7 +283,7 @@ def test_any_origin_that_may_command_is_that_of_the_host_to_another_parser(
 
 @pytest.mark.timeout(900)
 @pytest.mark.asyncio(loop_scope="module")
-async def test_any_host_and_origin_on_the_wire_are_answered_by_the_rule(
+async def test_gateway_applies_the_origin_check_to_any_host_and_origin_header(
     bare: RunningGateway,
 ) -> None:
     async with bare.start_another_gateway(hosts=tuple(OWN_HOSTS)) as stand:

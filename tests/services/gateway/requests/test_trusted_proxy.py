@@ -27,7 +27,7 @@ async def list_actors(gateway: RunningGateway, session: str) -> list[str]:
     return [each["actor"] for each in events]
 
 
-async def test_a_user_whom_a_trusted_proxy_names_is_the_actor_of_the_events(
+async def test_user_from_a_trusted_proxy_is_recorded_as_actor(
     bare: RunningGateway,
 ) -> None:
     async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
@@ -42,7 +42,7 @@ async def test_a_user_whom_a_trusted_proxy_names_is_the_actor_of_the_events(
         assert await list_actors(gateway, session) == ["user:ada", "user:Bo Li", "client"]
 
 
-async def test_a_turn_carries_the_user_whom_the_proxy_names_and_no_other(
+async def test_turn_with_a_user_other_than_the_proxy_user_is_refused(
     bare: RunningGateway,
 ) -> None:
     async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
@@ -60,14 +60,14 @@ async def test_a_turn_carries_the_user_whom_the_proxy_names_and_no_other(
         assert await list_users(gateway, session) == ["ada", "ada"]
 
 
-async def test_without_a_trusted_proxy_a_field_names_the_user(bare: RunningGateway) -> None:
+async def test_user_field_sets_the_user_without_a_trusted_proxy(bare: RunningGateway) -> None:
     session = (await open_clerk(bare, {})).json()["session"]
     for form in ({"user": "ada"}, {}):
         await bare.submit_turn(session, **form)
     assert await list_users(bare, session) == ["ada", None]
 
 
-async def test_overrides_are_those_of_the_user_whom_the_proxy_names(bare: RunningGateway) -> None:
+async def test_overrides_are_accessible_only_to_the_proxy_user(bare: RunningGateway) -> None:
     async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
         path, body = "/v1/overrides/uderia/master_system/", {"text": "Ada's own."}
         ada, bo = {HEADER: "ada"}, {HEADER: "bo"}
@@ -105,14 +105,16 @@ async def list_users(gateway: RunningGateway, session: str) -> list[str | None]:
 
 
 @pytest.mark.parametrize("path", ["/v1/sessions", "/v1/blueprints", "/readyz", "/"])
-async def test_a_user_is_refused_where_no_proxy_is_trusted(bare: RunningGateway, path: str) -> None:
+async def test_actor_header_is_refused_without_a_configured_proxy(
+    bare: RunningGateway, path: str
+) -> None:
     answer = await bare.http.get(path, headers={HEADER: "ada"})
     assert (answer.status_code, answer.json()["code"]) == (400, "actor-not-configured")
     assert answer.json()["field"] == HEADER
     assert "TURNLOG_ACTOR_PROXIES" in answer.json()["fix"]
 
 
-async def test_a_user_is_refused_from_an_address_that_is_not_trusted(bare: RunningGateway) -> None:
+async def test_actor_header_is_refused_from_an_untrusted_address(bare: RunningGateway) -> None:
     trusted = (ip_network("10.0.0.7/32"), ip_network("fd00::/8"))
     async with bare.start_another_gateway(actor_proxies=trusted) as gateway:
         # The address is that of the connection, whatever the request says of itself.
@@ -124,7 +126,7 @@ async def test_a_user_is_refused_from_an_address_that_is_not_trusted(bare: Runni
         assert (await open_clerk(gateway, {})).status_code == 201
 
 
-async def test_what_a_proxy_says_of_other_addresses_does_not_make_it_another(
+async def test_forwarded_for_header_does_not_change_the_proxy_address(
     bare: RunningGateway,
 ) -> None:
     async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
@@ -142,7 +144,7 @@ async def test_what_a_proxy_says_of_other_addresses_does_not_make_it_another(
         [(HEADER, "ada"), (HEADER, "bo")],
     ],
 )
-async def test_a_name_that_cannot_be_recorded_is_refused(
+async def test_invalid_actor_name_is_refused(
     bare: RunningGateway, headers: list[tuple[str, str | bytes]]
 ) -> None:
     async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
@@ -151,7 +153,7 @@ async def test_a_name_that_cannot_be_recorded_is_refused(
         assert answer.json()["field"] == HEADER
 
 
-async def test_the_header_has_the_name_that_is_configured(bare: RunningGateway) -> None:
+async def test_actor_header_name_is_configurable(bare: RunningGateway) -> None:
     async with bare.start_another_gateway(
         actor_proxies=LOOPBACK, actor_header="X-Remote-User"
     ) as gateway:
@@ -165,7 +167,7 @@ async def test_an_actor_in_the_body_is_an_unknown_field(bare: RunningGateway) ->
     assert (answer.status_code, answer.json()["field"]) == (422, "actor")
 
 
-async def test_an_address_is_trusted_by_its_network() -> None:
+async def test_trusted_proxy_is_matched_by_network() -> None:
     trusted = (ip_network("10.0.0.0/24"), ip_network("fd00::/8"))
     assert is_trusted_sender("10.0.0.200", trusted)
     assert is_trusted_sender("::ffff:10.0.0.200", trusted)

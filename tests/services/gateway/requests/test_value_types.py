@@ -113,7 +113,7 @@ OPENINGS = {
 
 @pytest.mark.parametrize("path", ["/v1/sessions", "/v1/assemble"])
 @pytest.mark.parametrize("case", OPENINGS)
-async def test_attributes_are_refused_by_name_with_the_values_there_are(
+async def test_invalid_attributes_are_refused_with_the_allowed_values(
     service: CourierService, path: str, case: str
 ) -> None:
     attributes, *expected = OPENINGS[case]
@@ -134,7 +134,7 @@ INPUTS = [
 
 
 @pytest.mark.parametrize(("inputs", "field", "fix"), INPUTS, ids=[each[1] for each in INPUTS])
-async def test_inputs_are_refused_alike_in_a_turn_a_preview_and_a_prompt_without_a_session(
+async def test_invalid_inputs_are_refused_alike_in_turn_window_and_assemble_requests(
     service: CourierService, inputs: dict[str, object], field: str, fix: str
 ) -> None:
     session = await service.open_session(order="LT-12")
@@ -151,7 +151,7 @@ async def test_inputs_are_refused_alike_in_a_turn_a_preview_and_a_prompt_without
     assert facts["sequence"] == 1
 
 
-async def test_a_running_session_keeps_the_values_that_its_own_version_allows(
+async def test_open_session_keeps_the_allowed_values_of_its_pinned_version(
     service: CourierService,
 ) -> None:
     session = await service.open_session(size="large")
@@ -175,7 +175,7 @@ async def test_a_running_session_keeps_the_values_that_its_own_version_allows(
         service.write_blueprint()
 
 
-async def test_the_schema_of_a_blueprint_shows_what_its_values_may_be(
+async def test_blueprint_route_returns_the_schemas_of_attributes_and_inputs(
     service: CourierService,
 ) -> None:
     found = await service.gateway.fetch_json("/v1/blueprints/courier")

@@ -27,7 +27,7 @@ class ReceivedEvent:
         return value
 
 
-@dataclass
+@dataclass(kw_only=True)
 class StreamingResponse:
     """A response whose body is being read."""
 
@@ -116,13 +116,17 @@ async def open_stream(
             pairs = (header.partition(":") for header in headers)
             named = {name.lower(): value.strip() for name, _, value in pairs}
             yield StreamingResponse(
-                int(status.split()[1]), named, reader, writer, is_of_turn="/turns" in path
+                status=int(status.split()[1]),
+                headers=named,
+                reader=reader,
+                writer=writer,
+                is_of_turn="/turns" in path,
             )
         finally:
             writer.transport.abort()
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ResumingWatcher:
     """A client that reconnects with the last event id until the stream ends."""
 

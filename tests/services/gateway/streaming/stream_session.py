@@ -78,7 +78,7 @@ UNKNOWN_USAGE = AttemptUsage(
 )
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class StreamedSession:
     """One session on any log."""
 
@@ -94,9 +94,17 @@ class StreamedSession:
     def build_command_handler(self) -> CommandHandler:
         """Make the sessions of one more process."""
         snapshots = CheckedSnapshotStore(self.log, self.snapshots)
-        texts = TextReader(self.log, self.blobs)
+        texts = TextReader(log=self.log, blobs=self.blobs)
         older = EmptyCommandIndex()
-        return CommandHandler(self.log, snapshots, texts, older, self.clock, create_id, "/test")
+        return CommandHandler(
+            log=self.log,
+            snapshots=snapshots,
+            texts=texts,
+            older_commands=older,
+            clock=self.clock,
+            create_id=create_id,
+            source="/test",
+        )
 
     def build_dependencies(
         self, keep_alive: float = 15.0, reader_seconds: float = 20.0
@@ -107,7 +115,9 @@ class StreamedSession:
         )
         blueprints = BlueprintStore(self.blobs)
         library = MemoryLog(kind=LIBRARY_HISTORY)
-        parts = LibraryParts(library, self.blobs, self.clock, create_id, "/test")
+        parts = LibraryParts(
+            log=library, blobs=self.blobs, clock=self.clock, create_id=create_id, source="/test"
+        )
         segment_service = SegmentService(parts)
         sessions = self.build_command_handler()
         use_case_parts = UseCaseParts(
@@ -134,7 +144,9 @@ class StreamedSession:
     async def open_session(self) -> None:
         small = build_small_blueprint()
         ref = await BlueprintStore(self.blobs).store_blueprint(self.tenant, small)
-        await self.send_command(OpenSession(ref, "one", compute_history_reach(small)))
+        await self.send_command(
+            OpenSession(blueprint=ref, profile="one", reach=compute_history_reach(small))
+        )
 
     async def send_command(self, command: object) -> None:
         """Carry out a command, as yet another process."""
@@ -142,7 +154,7 @@ class StreamedSession:
 
     async def submit_turn(self, text: str = "Hi") -> None:
         """Submit a turn; it is queued while another turn is open."""
-        await self.send_command(SubmitTurn(text, QUEUE_POLICY))
+        await self.send_command(SubmitTurn(text=text, policies=QUEUE_POLICY))
 
     async def claim_turn(self, turn: int = 1) -> AttemptRef:
         """Take a turn for a worker, with the next attempt."""
@@ -166,7 +178,9 @@ class StreamedSession:
     async def complete_turn(self, attempt: AttemptRef) -> str:
         """Record what was said as the reply."""
         text = self.partial_replies.get(attempt.turn, "")
-        await self.send_command(CompleteTurn(attempt, text, "stop", UNKNOWN_USAGE))
+        await self.send_command(
+            CompleteTurn(attempt=attempt, text=text, finish="stop", spent=UNKNOWN_USAGE)
+        )
         return text
 
     async def fail_turn(self, attempt: AttemptRef, code: str = "server_error") -> None:
@@ -174,7 +188,14 @@ class StreamedSession:
         fault = AttemptFault(code=code, detail="it broke", retryable=True)
         partial = self.partial_replies.get(attempt.turn, "")
         await self.send_command(
-            EndAttempt(attempt, "failed", UNKNOWN_USAGE, "fail", fault, partial)
+            EndAttempt(
+                attempt=attempt,
+                outcome="failed",
+                spent=UNKNOWN_USAGE,
+                then="fail",
+                fault=fault,
+                partial=partial,
+            )
         )
 
     async def cancel_turn(self, turn: int = 1) -> None:
@@ -206,7 +227,9 @@ async def open_streamed_session(
         yield stage
         return
     async with open_client(nats_url, StreamOptions()) as on:
-        stage = StreamedSession(on.log, on.blobs, on.snapshots, on.tokens, tenant)
+        stage = StreamedSession(
+            log=on.log, blobs=on.blobs, snapshots=on.snapshots, tokens=on.tokens, tenant=tenant
+        )
         await stage.open_session()
         yield stage
 

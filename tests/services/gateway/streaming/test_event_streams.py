@@ -59,7 +59,7 @@ async def list_stored_events(stage: StreamedSession) -> list[str]:
     return [event.stored.decode() for event in events]
 
 
-async def test_the_past_comes_first_then_what_happens(stage: StreamedSession) -> None:
+async def test_stream_sends_stored_events_before_live_ones(stage: StreamedSession) -> None:
     await run_conversation(stage, 1)
     async with (
         serve_app(build_stream_gateway(stage.build_dependencies())) as port,
@@ -79,7 +79,7 @@ async def test_the_past_comes_first_then_what_happens(stage: StreamedSession) ->
     assert live.json["data"]["text"] == {"text": "And now?"}
 
 
-async def test_what_is_sent_are_the_stored_bytes(stage: StreamedSession) -> None:
+async def test_stream_sends_the_stored_bytes_of_events(stage: StreamedSession) -> None:
     await run_conversation(stage, 1)
     async with (
         serve_app(build_stream_gateway(stage.build_dependencies())) as port,
@@ -91,7 +91,7 @@ async def test_what_is_sent_are_the_stored_bytes(stage: StreamedSession) -> None
 
 
 @pytest.mark.parametrize("path", [SESSION, ALL])
-async def test_a_filter_leaves_out_what_was_not_asked_for(
+async def test_stream_filter_sends_only_the_requested_event_types(
     stage: StreamedSession, path: str
 ) -> None:
     await run_conversation(stage, 2)
@@ -105,7 +105,7 @@ async def test_a_filter_leaves_out_what_was_not_asked_for(
 
 
 @pytest.mark.parametrize("path", [SESSION, ALL])
-async def test_last_event_id_goes_before_what_the_address_says(
+async def test_last_event_id_overrides_the_after_parameter(
     stage: StreamedSession, path: str
 ) -> None:
     await run_conversation(stage, 1)
@@ -120,7 +120,7 @@ async def test_last_event_id_goes_before_what_the_address_says(
 
 @pytest.mark.parametrize("path", [SESSION, ALL])
 @pytest.mark.parametrize("seed", range(3))
-async def test_over_random_disconnects_no_event_is_missed_and_none_comes_twice(
+async def test_no_event_is_lost_or_repeated_over_random_disconnects(
     stage: StreamedSession, path: str, seed: int
 ) -> None:
     cuts = random.Random(seed)  # noqa: S311 -- to be repeated
@@ -140,7 +140,7 @@ async def test_over_random_disconnects_no_event_is_missed_and_none_comes_twice(
 
 @pytest.mark.parametrize("path", [SESSION, ALL])
 @pytest.mark.parametrize("last_id", ["nonsense", "-1", "01", "1.1.5", "99999999"])
-async def test_an_id_that_no_event_has_is_refused(
+async def test_invalid_last_event_id_is_refused(
     stage: StreamedSession, path: str, last_id: str
 ) -> None:
     async with (
@@ -150,12 +150,16 @@ async def test_an_id_that_no_event_has_is_refused(
         assert answer.status == 400
 
 
-async def test_the_place_of_another_tenants_event_is_refused(stage: StreamedSession) -> None:
+async def test_event_id_of_another_tenant_is_refused(stage: StreamedSession) -> None:
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
         async with open_stream(port, ALL) as answer:
             (opened,) = await take_events(answer, 1)
         stranger = StreamedSession(
-            stage.log, stage.blobs, stage.snapshots, stage.tokens, "stranger"
+            log=stage.log,
+            blobs=stage.blobs,
+            snapshots=stage.snapshots,
+            tokens=stage.tokens,
+            tenant="stranger",
         )
         async with (
             serve_app(build_stream_gateway(stranger.build_dependencies())) as other_port,
@@ -164,7 +168,7 @@ async def test_the_place_of_another_tenants_event_is_refused(stage: StreamedSess
             assert answer.status == 400
 
 
-async def test_a_session_that_is_not_there_has_no_events(stage: StreamedSession) -> None:
+async def test_event_stream_of_a_missing_session_returns_404(stage: StreamedSession) -> None:
     async with (
         serve_app(build_stream_gateway(stage.build_dependencies())) as port,
         open_stream(port, "/v1/sessions/none/events") as answer,
@@ -172,9 +176,14 @@ async def test_a_session_that_is_not_there_has_no_events(stage: StreamedSession)
         assert answer.status == 404
 
 
-async def test_events_of_all_sessions_come_in_one_stream(stage: StreamedSession) -> None:
+async def test_events_of_all_sessions_are_sent_in_one_stream(stage: StreamedSession) -> None:
     second = StreamedSession(
-        stage.log, stage.blobs, stage.snapshots, stage.tokens, stage.tenant, session="second"
+        log=stage.log,
+        blobs=stage.blobs,
+        snapshots=stage.snapshots,
+        tokens=stage.tokens,
+        tenant=stage.tenant,
+        session="second",
     )
     async with (
         serve_app(build_stream_gateway(stage.build_dependencies())) as port,

@@ -51,7 +51,9 @@ async def read_events(stand: RunningGateway, path: str, count: int) -> list[Rece
     raise AssertionError("a stream of stored events ends with its reader")
 
 
-async def test_events_in_streams_pages_and_lines_are_as_published(stand: RunningGateway) -> None:
+async def test_events_in_streams_pages_and_ndjson_match_the_published_schema(
+    stand: RunningGateway,
+) -> None:
     session, last = await record_session(stand)
     for path, page_name in (
         (f"/v1/sessions/{session}/events", "SessionEventPage"),
@@ -69,7 +71,7 @@ async def test_events_in_streams_pages_and_lines_are_as_published(stand: Running
             assert list_schema_faults("EventStreamEvent", sent) == []
 
 
-async def test_an_event_whose_text_is_withheld_is_as_published(stand: RunningGateway) -> None:
+async def test_redacted_event_matches_the_published_schema(stand: RunningGateway) -> None:
     session, _ = await record_session(stand)
     page = await stand.fetch_json(f"/v1/sessions/{session}/events")
     withheld = [each for each in page["events"] if "withheldby" in each]
@@ -77,7 +79,7 @@ async def test_an_event_whose_text_is_withheld_is_as_published(stand: RunningGat
     assert [fault for each in withheld for fault in list_event_faults(each)] == []
 
 
-def test_the_strict_form_refuses_what_the_reference_does_not_list() -> None:
+def test_strict_validator_rejects_fields_and_events_missing_in_the_reference() -> None:
     unreadable = {"id": "7", "event": "unreadable", "data": {"subject": "s", "detail": "lost"}}
     assert build_strict_validator("EventStreamEvent").is_valid(unreadable)
     for changed in (

@@ -70,7 +70,7 @@ async def run_long_session(stage: StreamedSession) -> None:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("path", ["/v1/sessions/s/events", "/v1/events"])
-async def test_a_reader_of_events_who_stops_is_cut_and_comes_back_without_a_gap(
+async def test_stalled_event_reader_is_disconnected_and_resumes_without_a_gap(
     stage: StreamedSession, path: str
 ) -> None:
     await run_long_session(stage)
@@ -96,7 +96,7 @@ async def take_events(events: AsyncIterator[ReceivedEvent], count: int) -> list[
 
 
 @pytest.mark.promise("P8", "P14")
-async def test_a_reader_of_a_reply_who_stops_gets_it_whole_when_they_come_back(
+async def test_stalled_turn_reader_is_disconnected_and_gets_the_whole_reply_later(
     stage: StreamedSession,
 ) -> None:
     await stage.submit_turn()
@@ -104,7 +104,7 @@ async def test_a_reader_of_a_reply_who_stops_gets_it_whole_when_they_come_back(
     app = CountingApp(build_stream_gateway(stage.build_dependencies(reader_seconds=0.3)))
     path = "/v1/sessions/s/turns/1/stream"
     async with serve_app(app, narrow=True) as port:
-        watcher = ResumingWatcher(port, path)
+        watcher = ResumingWatcher(port=port, path=path)
         async with open_stream(port, path, receive_buffer=NARROW_BUFFER_BYTES) as stuck:
             for number in range(16):
                 await stage.publish_text(attempt, f"{number:x}" * 50_000)

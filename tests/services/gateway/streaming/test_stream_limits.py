@@ -56,7 +56,7 @@ def build_app(source: FrameSource, patience: float = 20.0) -> Starlette:
     return Starlette(routes=[Route("/stream", stream)])
 
 
-async def test_a_reader_who_does_not_read_is_cut_and_can_tell() -> None:
+async def test_stalled_reader_is_disconnected_without_a_final_chunk() -> None:
     source = FrameSource()
     async with (
         serve_app(build_app(source, patience=0.2)) as port,
@@ -71,7 +71,7 @@ async def test_a_reader_who_does_not_read_is_cut_and_can_tell() -> None:
         assert answer.is_unfinished
 
 
-async def test_a_reader_who_does_not_read_holds_up_the_source_instead_of_filling_memory() -> None:
+async def test_stalled_reader_slows_the_source_instead_of_filling_memory() -> None:
     source = FrameSource()
     async with serve_app(build_app(source, patience=0.5)) as port, open_stream(port, "/stream"):
         await source.left.wait()
@@ -79,7 +79,7 @@ async def test_a_reader_who_does_not_read_holds_up_the_source_instead_of_filling
     assert source.given * len(LARGE) < MAX_PENDING_BYTES + 8 * 1024 * 1024
 
 
-async def test_a_slow_reader_does_not_hold_up_others() -> None:
+async def test_slow_reader_does_not_delay_other_readers() -> None:
     source, quick = FrameSource(), FrameSource(count=300)
     async with (
         serve_app(build_app(source)) as port,
@@ -91,7 +91,7 @@ async def test_a_slow_reader_does_not_hold_up_others() -> None:
         assert not source.left.is_set()
 
 
-async def test_a_reader_who_goes_away_is_noticed_while_nothing_is_sent() -> None:
+async def test_disconnected_reader_is_detected_while_the_stream_is_idle() -> None:
     left = asyncio.Event()
 
     async def silent() -> AsyncGenerator[bytes]:
@@ -112,7 +112,7 @@ async def test_a_reader_who_goes_away_is_noticed_while_nothing_is_sent() -> None
         await left.wait()
 
 
-async def test_a_source_that_overlooks_a_cancellation_ends_with_its_reader_all_the_same() -> None:
+async def test_source_that_swallows_a_cancellation_still_ends_with_its_reader() -> None:
     # As whatever waits for NATS does now and then on Python 3.11
     left = asyncio.Event()
 
@@ -140,7 +140,7 @@ async def test_a_source_that_overlooks_a_cancellation_ends_with_its_reader_all_t
         await left.wait()
 
 
-async def test_frames_that_wait_are_sent_in_one_write() -> None:
+async def test_pending_frames_are_sent_in_few_writes() -> None:
     async def burst() -> AsyncGenerator[bytes]:
         for number in range(1000):
             yield encode_frame("small", b"x", str(number))
@@ -157,7 +157,7 @@ async def test_frames_that_wait_are_sent_in_one_write() -> None:
         assert len(sizes) < 10
 
 
-async def test_a_source_that_breaks_ends_the_stream_behind_what_it_gave() -> None:
+async def test_failing_source_ends_the_stream_after_its_frames() -> None:
     source = FrameSource(count=3, error=Unavailable("nats", "gone"))
     async with serve_app(build_app(source)) as port, open_stream(port, "/stream") as answer:
         assert [event.id for event in await answer.read_all()] == ["1", "2", "3"]

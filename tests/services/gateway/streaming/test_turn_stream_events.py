@@ -40,7 +40,10 @@ TURN = 3
 
 def record_events(events: Sequence[KnownEvent]) -> list[RecordedEvent]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    drafts = [EventDraft(event, f"id-{n}", at, "/test", "tester") for n, event in enumerate(events)]
+    drafts = [
+        EventDraft(event=event, id=f"id-{n}", at=at, source="/test", actor="tester")
+        for n, event in enumerate(events)
+    ]
     batch = encode_batch("t", "s", None, drafts)
     return [decode_event(message.payload, message.sequence) for message in batch.messages]
 
@@ -176,15 +179,15 @@ def draw_turn(draw: st.DrawFn) -> PublishedTurn:
 def resume_stream(
     story: PublishedTurn, known: int, client: JoinClient
 ) -> tuple[TurnCursor, ReplyRecord] | None:
-    record = apply_log_events(ReplyRecord(TURN), story.log[:known])
+    record = apply_log_events(ReplyRecord(turn=TURN), story.log[:known])
     at = resume_cursor(
-        parse_turn_cursor(client.last_id, TURN) if client.last_id else TurnCursor(TURN), record
+        parse_turn_cursor(client.last_id, TURN) if client.last_id else TurnCursor(turn=TURN), record
     )
     return None if at is None else (at, record)
 
 
 @given(draw_turn(), st.data())
-def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
+def test_client_ends_with_the_recorded_reply_for_any_interleaving(
     story: PublishedTurn, data: st.DataObject
 ) -> None:
     client, known, cuts = JoinClient(), 1, data.draw(st.integers(0, 4))
@@ -234,10 +237,8 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
 
 
 @given(pieces, st.data())
-def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
-    said_pieces: list[str], data: st.DataObject
-) -> None:
-    at, shown_texts = TurnCursor(TURN), list[str]()
+def test_tokens_are_shown_once_and_in_order(said_pieces: list[str], data: st.DataObject) -> None:
+    at, shown_texts = TurnCursor(turn=TURN), list[str]()
     events = build_token_events(1, said_pieces)
     for event in data.draw(st.sampled_from([events, events * 2, [*events[:2], *events]])):
         at, stream_events = advance_by_token(at, event)
@@ -247,22 +248,23 @@ def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
     assert shown_texts == said_pieces
 
 
-def test_a_watcher_from_the_middle_gets_the_rest_of_a_token_that_was_cut() -> None:
+def test_watcher_resuming_inside_a_token_gets_the_rest_of_it() -> None:
     _, stream_events = advance_by_token(
-        TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=1, text="ello")
+        TurnCursor(turn=TURN, attempt=1, offset=3),
+        Token(call="3.1", attempt=1, offset=1, text="ello"),
     )
     assert [(parse_data(each), str(each.cursor)) for each in stream_events] == [
         ({"text": "lo"}, "3.1.5")
     ]
 
 
-def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
+def test_token_after_a_gap_is_buffered_until_the_missing_text_arrives() -> None:
     at, stream_events = advance_by_token(
-        TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=5, text="!")
+        TurnCursor(turn=TURN, attempt=1, offset=3), Token(call="3.1", attempt=1, offset=5, text="!")
     )
     assert stream_events == ()
     record = apply_log_events(
-        ReplyRecord(TURN), record_events([build_started(1), build_completed("Hello!")])
+        ReplyRecord(turn=TURN), record_events([build_started(1), build_completed("Hello!")])
     )
     _, stream_events = advance_by_record(at, record)
     assert [parse_data(each) for each in stream_events] == [
@@ -271,39 +273,42 @@ def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
     ]
 
 
-def test_a_new_attempt_resets_once_whoever_tells_of_it_first() -> None:
-    at = TurnCursor(TURN, 1, 5)
+def test_new_attempt_resets_once_from_either_log_or_token_stream() -> None:
+    at = TurnCursor(turn=TURN, attempt=1, offset=5)
     record = apply_log_events(
-        ReplyRecord(TURN), record_events([build_started(1), build_lost(1), build_started(2)])
+        ReplyRecord(turn=TURN), record_events([build_started(1), build_lost(1), build_started(2)])
     )
     after_log, by_log = advance_by_record(at, record)
     after_tokens, by_tokens = advance_by_token(at, AttemptReset(call="3.1", attempt=2))
     assert by_log == by_tokens
-    assert after_log == after_tokens == TurnCursor(TURN, 2, 0)
+    assert after_log == after_tokens == TurnCursor(turn=TURN, attempt=2, offset=0)
     assert [str(each.cursor) for each in by_log] == ["3.2.0"]
     assert advance_by_token(after_log, AttemptReset(call="3.1", attempt=2))[1] == ()
     assert advance_by_record(after_tokens, record)[1] == ()
 
 
-def test_tokens_of_an_attempt_that_was_given_up_are_not_shown() -> None:
+def test_tokens_of_an_abandoned_attempt_are_not_shown() -> None:
     late = Token(call="3.1", attempt=1, offset=0, text="late")
-    assert advance_by_token(TurnCursor(TURN, 2, 0), late) == (TurnCursor(TURN, 2, 0), ())
+    assert advance_by_token(TurnCursor(turn=TURN, attempt=2, offset=0), late) == (
+        TurnCursor(turn=TURN, attempt=2, offset=0),
+        (),
+    )
 
 
 def test_other_turns_do_not_end_this_one() -> None:
     other = TurnCompleted(turn=2, call="2.1", text=PlainText(text="Other"), finish="stop")
     assert (
-        apply_log_events(ReplyRecord(TURN), record_events([build_started(1), other])).end_event
+        apply_log_events(ReplyRecord(turn=TURN), record_events([build_started(1), other])).end_event
         is None
     )
 
 
-def test_after_a_redaction_nothing_else_is_shown() -> None:
+def test_redacted_turn_shows_only_its_redaction() -> None:
     record = apply_log_events(
-        ReplyRecord(TURN),
+        ReplyRecord(turn=TURN),
         record_events([build_started(1), build_completed("a secret"), build_redacted()]),
     )
-    at = resume_cursor(TurnCursor(TURN, 1, 4), record)
+    at = resume_cursor(TurnCursor(turn=TURN, attempt=1, offset=4), record)
     assert at is not None
     _, stream_events = advance_by_record(at, record)
     assert [(each.name, parse_data(each)) for each in stream_events] == [
@@ -311,9 +316,9 @@ def test_after_a_redaction_nothing_else_is_shown() -> None:
     ]
 
 
-def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
+def test_client_that_saw_the_reply_gets_a_later_redaction_once() -> None:
     record = apply_log_events(
-        ReplyRecord(TURN),
+        ReplyRecord(turn=TURN),
         record_events([build_started(1), build_completed("a secret"), build_redacted()]),
     )
     at = resume_cursor(parse_turn_cursor("3.1.8.done", TURN), record)
@@ -323,11 +328,11 @@ def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
     assert resume_cursor(at, record) is None
 
 
-def test_more_than_the_reply_was_shown_and_so_it_begins_anew() -> None:
+def test_client_ahead_of_the_recorded_reply_is_reset() -> None:
     record = apply_log_events(
-        ReplyRecord(TURN), record_events([build_started(1), build_completed("short")])
+        ReplyRecord(turn=TURN), record_events([build_started(1), build_completed("short")])
     )
-    _, stream_events = advance_by_record(TurnCursor(TURN, 1, 99), record)
+    _, stream_events = advance_by_record(TurnCursor(turn=TURN, attempt=1, offset=99), record)
     assert [each.name for each in stream_events] == ["attempt-reset", "token", "done"]
 
 
@@ -338,7 +343,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-def test_garbage_and_the_cursor_of_another_turn_are_refused(garbage: str) -> None:
+def test_malformed_cursor_and_cursor_of_another_turn_are_refused(garbage: str) -> None:
     with pytest.raises(Refused, match="bad-cursor"):
         parse_turn_cursor(garbage, TURN)
 
@@ -346,34 +351,36 @@ def test_garbage_and_the_cursor_of_another_turn_are_refused(garbage: str) -> Non
 @pytest.mark.parametrize("future", ["3.2.0", "3.1.6", "3.1.5.failed", "3.1.5.redact"])
 def test_a_cursor_ahead_of_the_record_is_refused(future: str) -> None:
     record = apply_log_events(
-        ReplyRecord(TURN), record_events([build_started(1), build_completed("Hello")])
+        ReplyRecord(turn=TURN), record_events([build_started(1), build_completed("Hello")])
     )
     with pytest.raises(Refused, match="bad-cursor"):
         resume_cursor(parse_turn_cursor(future, TURN), record)
 
 
-def test_a_cursor_ahead_of_what_is_being_said_is_told_from_one_whose_tokens_are_lost() -> None:
+def test_cursor_ahead_of_live_tokens_differs_from_cursor_of_lost_tokens() -> None:
     tokens = build_token_events(1, ["Hel", "lo"])
-    assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 5).position, tokens)
-    assert is_ahead_of_tokens(TurnCursor(TURN, 1, 6).position, tokens)
-    assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 6).position, [])
-    assert not is_ahead_of_tokens(TurnCursor(TURN, 2, 6).position, tokens)
+    assert not is_ahead_of_tokens(TurnCursor(turn=TURN, attempt=1, offset=5).position, tokens)
+    assert is_ahead_of_tokens(TurnCursor(turn=TURN, attempt=1, offset=6).position, tokens)
+    assert not is_ahead_of_tokens(TurnCursor(turn=TURN, attempt=1, offset=6).position, [])
+    assert not is_ahead_of_tokens(TurnCursor(turn=TURN, attempt=2, offset=6).position, tokens)
 
 
 @given(st.integers(1, 10**9 - 1), st.integers(1, 10**9 - 1), st.integers(0, 10**9 - 1))
-def test_a_cursor_reads_as_it_is_spelt(turn: int, attempt: int, offset: int) -> None:
+def test_cursor_survives_a_format_and_parse_round_trip(
+    turn: int, attempt: int, offset: int
+) -> None:
     assume(turn)
-    at = TurnCursor(turn, attempt, offset, "done")
+    at = TurnCursor(turn=turn, attempt=attempt, offset=offset, end="done")
     assert parse_turn_cursor(str(at), turn) == at
 
 
-def test_whoever_comes_late_to_a_failed_turn_is_told_piece_by_piece_what_it_had_said() -> None:
+def test_late_watcher_of_a_failed_turn_gets_its_partial_text_in_pieces() -> None:
     text = "One more word. " * 100
     failed = TurnFailed(turn=TURN, code="late", detail="too late", retryable=True)
     record = apply_log_events(
-        ReplyRecord(TURN), record_events([build_started(1), build_lost(1, text), failed])
+        ReplyRecord(turn=TURN), record_events([build_started(1), build_lost(1, text), failed])
     )
-    _, stream_events = advance_by_record(TurnCursor(TURN), record)
+    _, stream_events = advance_by_record(TurnCursor(turn=TURN), record)
     pieces = [str(parse_data(each)["text"]) for each in stream_events if each.name == "token"]
     assert "".join(pieces) == text
     assert max(map(len, pieces)) == MAX_TOKEN_TEXT

@@ -57,7 +57,7 @@ async def test_tokens_received_equal_the_recorded_reply_over_random_disconnects(
         asyncio.TaskGroup() as tasks,
     ):
         saying = tasks.create_task(publish_attempts(stage, script))
-        watcher = ResumingWatcher(one, STREAM)
+        watcher = ResumingWatcher(port=one, path=STREAM)
         while watcher.end_event is None:
             # Another gateway each time, as after a restart: none remembers a watcher
             watcher.port = cuts.choice([one, other])
@@ -68,7 +68,7 @@ async def test_tokens_received_equal_the_recorded_reply_over_random_disconnects(
 
 async def watch_first_events(port: int, count: int) -> ResumingWatcher:
     """Watch turn 1 until `count` events have arrived."""
-    watcher = ResumingWatcher(port, STREAM)
+    watcher = ResumingWatcher(port=port, path=STREAM)
     async with open_stream(port, STREAM) as answer:
         async for event in answer.iterate_events():
             watcher.apply_event(event)
@@ -77,7 +77,7 @@ async def watch_first_events(port: int, count: int) -> ResumingWatcher:
     raise AssertionError(f"the stream ended after {watcher.names}")
 
 
-async def test_a_turn_that_is_answered_already_is_told_whole(stage: StreamedSession) -> None:
+async def test_stream_of_a_completed_turn_sends_the_whole_reply(stage: StreamedSession) -> None:
     await stage.submit_turn()
     attempt = await stage.claim_turn()
     await stage.publish_text(attempt, "All of it.")
@@ -96,7 +96,7 @@ async def test_a_turn_that_is_answered_already_is_told_whole(stage: StreamedSess
     ]
 
 
-async def test_whoever_is_cut_off_all_the_time_gets_on_with_every_connection(
+async def test_watcher_makes_progress_with_every_short_connection(
     stage: StreamedSession,
 ) -> None:
     await stage.submit_turn()
@@ -104,7 +104,7 @@ async def test_whoever_is_cut_off_all_the_time_gets_on_with_every_connection(
     await stage.publish_text(attempt, "Said in one piece, for once. " * 100)
     reply = await stage.complete_turn(attempt)
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, STREAM)
+        watcher = ResumingWatcher(port=port, path=STREAM)
         while watcher.end_event is None:
             before = watcher.last_id
             await watcher.watch_connection(1_000)
@@ -112,7 +112,7 @@ async def test_whoever_is_cut_off_all_the_time_gets_on_with_every_connection(
     assert watcher.text == reply
 
 
-async def test_each_token_is_sent_as_it_is_said(stage: StreamedSession) -> None:
+async def test_each_token_is_sent_as_it_is_published(stage: StreamedSession) -> None:
     await stage.submit_turn()
     async with (
         serve_app(build_stream_gateway(stage.build_dependencies())) as port,
@@ -127,12 +127,12 @@ async def test_each_token_is_sent_as_it_is_said(stage: StreamedSession) -> None:
         assert (await anext(events)).name == "done"
 
 
-async def test_a_watcher_of_a_turn_that_waits_waits_with_it(stage: StreamedSession) -> None:
+async def test_watcher_of_a_queued_turn_gets_its_reply_when_it_runs(stage: StreamedSession) -> None:
     await stage.submit_turn()
     await stage.submit_turn("And then?")
     path = "/v1/sessions/s/turns/2/stream"
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, path)
+        watcher = ResumingWatcher(port=port, path=path)
         watching = asyncio.create_task(watcher.watch_connection())
         before = await stage.claim_turn(1)
         await stage.publish_text(before, "First.")
@@ -144,7 +144,7 @@ async def test_a_watcher_of_a_turn_that_waits_waits_with_it(stage: StreamedSessi
     assert watcher.text == "Second."
 
 
-async def test_an_attempt_that_is_given_up_is_announced_and_its_text_is_void(
+async def test_superseded_attempt_sends_a_reset_and_its_late_tokens_are_ignored(
     stage: StreamedSession,
 ) -> None:
     await stage.submit_turn()
@@ -163,7 +163,7 @@ async def test_an_attempt_that_is_given_up_is_announced_and_its_text_is_void(
     assert watcher.text == "A whole answer."
 
 
-async def test_what_tokens_no_longer_hold_is_told_from_the_record(stage: StreamedSession) -> None:
+async def test_lost_tokens_are_filled_in_from_the_log(stage: StreamedSession) -> None:
     await stage.submit_turn()
     attempt = await stage.claim_turn()
     await stage.publish_text(attempt, "What was ")
@@ -188,14 +188,16 @@ FORGED = {
 
 
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
-async def test_forged_tokens_are_void_at_the_end(stage: StreamedSession, forged: Token) -> None:
+async def test_forged_tokens_are_replaced_by_the_recorded_reply(
+    stage: StreamedSession, forged: Token
+) -> None:
     watcher = await watch_turn_with_forged_token(stage, forged, stage.complete_turn)
     assert watcher.text == "The log tells."
     assert watcher.names[-3:] == ["attempt-reset", "token", "done"]
 
 
 @pytest.mark.parametrize("end", ["completed", "completed before", "failed"])
-async def test_a_token_that_was_forged_before_a_reconnect_is_void_at_the_end(
+async def test_token_forged_before_a_reconnect_is_replaced_by_the_recorded_reply(
     stage: StreamedSession, end: str
 ) -> None:
     await stage.submit_turn()
@@ -219,7 +221,7 @@ async def test_a_token_that_was_forged_before_a_reconnect_is_void_at_the_end(
 
 
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
-async def test_forged_tokens_are_void_after_a_failure(
+async def test_forged_tokens_are_replaced_by_the_recorded_text_after_a_failure(
     stage: StreamedSession, forged: Token
 ) -> None:
     watcher = await watch_turn_with_forged_token(stage, forged, stage.fail_turn)
@@ -233,7 +235,7 @@ async def watch_turn_with_forged_token(
     """Answer turn 1 while somebody else publishes a token in the middle of the reply."""
     await stage.submit_turn()
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, STREAM)
+        watcher = ResumingWatcher(port=port, path=STREAM)
         async with open_stream(port, STREAM) as answer:
             attempt = await stage.claim_turn()
             await stage.publish_text(attempt, "The ")
@@ -247,10 +249,10 @@ async def watch_turn_with_forged_token(
     return watcher
 
 
-async def test_a_failure_says_why_and_what_had_been_said(stage: StreamedSession) -> None:
+async def test_failed_turn_sends_its_code_and_partial_text(stage: StreamedSession) -> None:
     await stage.submit_turn()
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, STREAM)
+        watcher = ResumingWatcher(port=port, path=STREAM)
         watching = asyncio.create_task(watcher.watch_connection())
         attempt = await stage.claim_turn()
         await stage.publish_text(attempt, "half")
@@ -275,14 +277,14 @@ async def test_a_cancelled_turn_ends_the_stream(stage: StreamedSession) -> None:
     assert watcher.end_event.json == {"reason": "cancelled"}
 
 
-async def test_a_reply_that_was_withheld_is_never_told_again(stage: StreamedSession) -> None:
+async def test_redacted_reply_is_not_sent_again(stage: StreamedSession) -> None:
     await stage.submit_turn()
     attempt = await stage.claim_turn()
     await stage.publish_text(attempt, "a secret")
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
         early = await watch_first_events(port, 1)
         await stage.complete_turn(attempt)
-        late = ResumingWatcher(port, STREAM)
+        late = ResumingWatcher(port=port, path=STREAM)
         await late.watch_connection()
         await stage.redact_reply()
         await early.watch_connection()
@@ -295,9 +297,7 @@ async def test_a_reply_that_was_withheld_is_never_told_again(stage: StreamedSess
 
 
 @pytest.mark.parametrize("end", ["done", "redact", "failed", "cancelled"])
-async def test_whoever_has_had_the_end_is_told_to_stay_away(
-    stage: StreamedSession, end: str
-) -> None:
+async def test_watcher_that_received_the_end_gets_204(stage: StreamedSession, end: str) -> None:
     await stage.submit_turn()
     attempt = await stage.claim_turn()
     match end:
@@ -310,7 +310,7 @@ async def test_whoever_has_had_the_end_is_told_to_stay_away(
     if end == "redact":
         await stage.redact_reply()
     async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
-        watcher = ResumingWatcher(port, STREAM)
+        watcher = ResumingWatcher(port=port, path=STREAM)
         await watcher.watch_connection()
         assert watcher.end_event is not None
         assert watcher.end_event.name == end
@@ -320,7 +320,7 @@ async def test_whoever_has_had_the_end_is_told_to_stay_away(
 
 @pytest.mark.parametrize("last_id", ["nonsense", "2.1.3", "1.2.0", "1.1.4", "1.1.3.done"])
 @pytest.mark.parametrize("settled", [False, True])
-async def test_a_cursor_that_no_stream_sent_is_refused(
+async def test_cursor_that_was_never_issued_is_refused(
     stage: StreamedSession, last_id: str, *, settled: bool
 ) -> None:
     await stage.submit_turn()
@@ -339,7 +339,9 @@ async def test_a_cursor_that_no_stream_sent_is_refused(
 @pytest.mark.parametrize(
     "path", ["/v1/sessions/none/turns/1/stream", "/v1/sessions/s/turns/7/stream"]
 )
-async def test_there_is_no_stream_of_what_is_not_there(stage: StreamedSession, path: str) -> None:
+async def test_stream_of_a_missing_session_or_turn_returns_404(
+    stage: StreamedSession, path: str
+) -> None:
     async with (
         serve_app(build_stream_gateway(stage.build_dependencies())) as port,
         open_stream(port, path) as answer,
@@ -347,7 +349,7 @@ async def test_there_is_no_stream_of_what_is_not_there(stage: StreamedSession, p
         assert answer.status == 404
 
 
-async def test_signs_of_life_are_sent_while_nothing_is_said(stage: StreamedSession) -> None:
+async def test_keep_alive_comments_are_sent_while_no_tokens_arrive(stage: StreamedSession) -> None:
     await stage.submit_turn()
     desk = stage.build_dependencies(keep_alive=0.02)
     async with serve_app(build_stream_gateway(desk)) as port, open_stream(port, STREAM) as answer:
@@ -355,14 +357,14 @@ async def test_signs_of_life_are_sent_while_nothing_is_said(stage: StreamedSessi
             answer.parse_chunk(await answer.read_chunk())
 
 
-async def test_a_gateway_that_ends_lets_its_watchers_go_and_they_go_on_elsewhere(
+async def test_watchers_of_a_stopping_gateway_resume_on_another_one(
     stage: StreamedSession,
 ) -> None:
     await stage.submit_turn()
     attempt = await stage.claim_turn()
     await stage.publish_text(attempt, "Wait")
     ending = stage.build_dependencies()
-    watcher = ResumingWatcher(0, STREAM)
+    watcher = ResumingWatcher(port=0, path=STREAM)
     async with (
         serve_app(build_stream_gateway(ending)) as port,
         serve_app(build_stream_gateway(stage.build_dependencies())) as other,

@@ -66,7 +66,7 @@ class PublishAccepted:
 
 @dataclass(frozen=True, slots=True)
 class PublishContested:
-    """The batch is not stored now: its place is taken, by itself or by another batch."""
+    """The publish stored nothing: the sequence is taken, by this batch or by another one."""
 
     detail: str
 
@@ -130,7 +130,13 @@ async def _send_batch(connection: NatsConnection, batch: EventBatch) -> PublishA
     *others, (last, commit) = zip(batch.messages, _build_headers(batch), strict=True)
     for message, headers in others:
         await connection.nc.publish(message.subject, message.payload, headers=headers)
-    return await request_json(connection, last.subject, PublishAck, last.payload, commit)
+    return await request_json(
+        connection=connection,
+        subject=last.subject,
+        reply_type=PublishAck,
+        payload=last.payload,
+        headers=commit,
+    )
 
 
 def _build_headers(batch: EventBatch) -> Iterator[dict[str, str]]:

@@ -45,7 +45,7 @@ DIRECT_GET_SUBJECT: Final = "$JS.API.DIRECT.GET"
 LEADER_GET_SUBJECT: Final = "$JS.API.STREAM.MSG.GET"
 
 DIRECT_SECONDS: Final = 1.0
-"""Seconds without an answer after which a replica counts as gone."""
+"""Seconds without an answer after which a replica counts as unavailable."""
 
 BATCH_TRIES: Final = (DIRECT_SECONDS, 1.5, 2.5)
 """Seconds of silence after which each try of a batch ends; a slow scan needs the later ones."""
@@ -217,7 +217,7 @@ async def get_messages(
     return {message.stream_sequence: message for message in messages}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _BatchReplies:
     """Collected replies; done after `remaining` status messages, or messages of any kind."""
 

@@ -81,7 +81,7 @@ class SessionPosition:
         """Return the position after an event; how it moves in an open reply is up to the join."""
         match event.event:
             case TurnSubmitted(turn=turn) | TurnReleased(turn=turn):
-                return SessionPosition(event.sequence, ReplyPosition(turn))
+                return SessionPosition(event.sequence, ReplyPosition(turn=turn))
             case _ if is_end_of_turn(event.event, self.reply.turn):
                 return SessionPosition(event.sequence)
             case _:
@@ -112,7 +112,7 @@ class CursorCodec:
         if cursor is None:
             return SessionPosition()
         sequence, turn, attempt, offset = self._parse_numbers(cursor, 4)
-        return SessionPosition(sequence, ReplyPosition(turn, attempt, offset))
+        return SessionPosition(sequence, ReplyPosition(turn=turn, attempt=attempt, offset=offset))
 
     def _parse_numbers(self, cursor: str, count: int) -> list[int]:
         scope, *parts = cursor.split(".")
@@ -170,7 +170,14 @@ async def stream_session(
             is_live = upto is not None and (position.sequence >= upto or turn == resumed_turn)
             if turn and is_live:
                 async with aclosing(
-                    _stream_open_turn(events, wake, tokens, tenant, session, position)
+                    _stream_open_turn(
+                        events=events,
+                        wake=wake,
+                        tokens=tokens,
+                        tenant=tenant,
+                        session=session,
+                        position=position,
+                    )
                 ) as items:
                     async for item in items:
                         position, _ = item
@@ -372,5 +379,12 @@ async def _open_session_stream(
     upto = head.sequence if head else 0
     if after is not None and start.sequence > upto:
         raise build_cursor_refusal("future-cursor", after, "is ahead of the session")
-    items = stream_session(on.log, on.tokens, tenant, session, start, upto if tokens else None)
+    items = stream_session(
+        log=on.log,
+        tokens=on.tokens,
+        tenant=tenant,
+        session=session,
+        position=start,
+        upto=upto if tokens else None,
+    )
     return start, items, cursors

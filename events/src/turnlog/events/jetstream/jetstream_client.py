@@ -113,7 +113,13 @@ class JetStreamBlobStore:
         """Store a message under a subject, unless it holds one."""
         first = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"}
         try:
-            await request_json(self.connection, subject, PublishAck, data, first)
+            await request_json(
+                connection=self.connection,
+                subject=subject,
+                reply_type=PublishAck,
+                payload=data,
+                headers=first,
+            )
         except JsApiError as denied:
             if denied.code != BLOB_EXISTS_CODE:
                 raise
@@ -202,7 +208,7 @@ class JetStreamSnapshotStore:
         return found.payload if found else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JetStreamLog:
     """The log of all tenants' histories of one kind: sessions, or libraries."""
 
@@ -233,7 +239,11 @@ class JetStreamLog:
         own = {message.payload: message.record_at for message in batch.messages}
         with self.feed.expect_messages(own):
             outcome = await batch_append.append_batch(
-                self.connection, stream, batch, self.patience, self.append_guard
+                connection=self.connection,
+                stream=stream,
+                batch=batch,
+                patience=self.patience,
+                guard=self.append_guard,
             )
         if isinstance(outcome, BatchAppended | BatchAlreadyStored):
             key = batch.subjects.removesuffix(".>")
@@ -265,7 +275,11 @@ class JetStreamLog:
         """See `EventLog.read_range`."""
         subjects = self.kind.build_filter(tenant, session)
         return await session_reads.read_range(
-            self.connection, self.kind.find_stream(tenant), subjects, after, upto
+            connection=self.connection,
+            stream=self.kind.find_stream(tenant),
+            subjects=subjects,
+            after=after,
+            upto=upto,
         )
 
     async def read_next_events(
@@ -274,7 +288,11 @@ class JetStreamLog:
         """See `EventLog.read_next_events`."""
         subjects = self.kind.build_filter(tenant, session)
         return await session_reads.read_next_events(
-            self.connection, self.kind.find_stream(tenant), subjects, after, count
+            connection=self.connection,
+            stream=self.kind.find_stream(tenant),
+            subjects=subjects,
+            after=after,
+            count=count,
         )
 
     async def find_event(
@@ -283,7 +301,11 @@ class JetStreamLog:
         """See `EventLog.find_event`."""
         subjects = self.kind.build_filter(tenant, session)
         return await session_reads.find_event(
-            self.connection, self.kind.find_stream(tenant), subjects, sequence, upto
+            connection=self.connection,
+            stream=self.kind.find_stream(tenant),
+            subjects=subjects,
+            sequence=sequence,
+            upto=upto,
         )
 
     async def read_events_by_leaf(
@@ -360,7 +382,12 @@ class JetStreamLog:
         """See `EventLog.open_session_watch`."""
         subjects = self.kind.build_filter(tenant, session)
         return open_session_watch(
-            self.connection, self.kind.find_stream(tenant), self.feed, subjects, after, wake
+            connection=self.connection,
+            stream=self.kind.find_stream(tenant),
+            feed=self.feed,
+            subjects=subjects,
+            after=after,
+            wake=wake,
         )
 
     async def watch_session(
@@ -378,10 +405,10 @@ class JetStreamLog:
 
 def build_event_feed(subjects: str) -> LiveFeed[RecordedEvent]:
     """Return a feed of events, whose watchers watch one history each."""
-    return LiveFeed(subjects, _HISTORY_SUBJECT_WORDS, decode_event)
+    return LiveFeed(subjects=subjects, key_words=_HISTORY_SUBJECT_WORDS, decode=decode_event)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JetStreamClient:
     """The logs and stores of a process, on one connection."""
 
@@ -403,12 +430,14 @@ def build_client(
     events = build_event_feed(SESSION_HISTORY.build_filter(tenant, session))
     library = build_event_feed(LIBRARY_HISTORY.build_filter(tenant))
     return JetStreamClient(
-        connection,
-        JetStreamLog(connection, feed=events),
-        JetStreamLog(connection, kind=LIBRARY_HISTORY, feed=library),
-        JetStreamBlobStore(connection),
-        JetStreamSnapshotStore(connection),
-        JetStreamTokenStream(connection, build_token_feed(build_token_filter(tenant, session))),
+        connection=connection,
+        log=JetStreamLog(connection=connection, feed=events),
+        library=JetStreamLog(connection=connection, kind=LIBRARY_HISTORY, feed=library),
+        blobs=JetStreamBlobStore(connection),
+        snapshots=JetStreamSnapshotStore(connection),
+        tokens=JetStreamTokenStream(
+            connection, build_token_feed(build_token_filter(tenant, session))
+        ),
     )
 
 

@@ -58,7 +58,7 @@ async def request_json(
     return reply_type.model_validate(answer)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInfo:
     """Information about a stream."""
 
@@ -157,13 +157,13 @@ async def fetch_stream_info(
         )
     state = info.state
     return StreamInfo(
-        info.created,
-        state.first_seq,
-        state.last_seq,
-        state.messages,
-        info.ts,
-        state.bytes,
-        info.config.max_bytes,
-        sum((state.subjects or {}).values()),
-        state.num_subjects,
+        created=info.created,
+        first_sequence=state.first_seq,
+        last_sequence=state.last_seq,
+        message_count=state.messages,
+        server_time=info.ts,
+        byte_count=state.bytes,
+        max_bytes=info.config.max_bytes,
+        subject_count=sum((state.subjects or {}).values()),
+        distinct_subjects=state.num_subjects,
     )

@@ -53,9 +53,9 @@ CHECK_SECONDS: Final = 3.0
 ItemT = TypeVar("ItemT")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class LiveMessage(Generic[ItemT]):
-    """A message as the stream stored it, and what it says, once that was decoded."""
+    """A message as the stream stored it, with its decoded form once it was decoded."""
 
     key: str
     stream_sequence: int
@@ -99,7 +99,7 @@ class LiveQueue(Generic[ItemT]):
         self.wake.set()
 
     def take_message(self) -> LiveMessage[ItemT] | None:
-        """Return the next message, or None if none is there."""
+        """Return the next message, or None if the queue is empty."""
         if not self.messages:
             return None
         message = self.messages.popleft()
@@ -107,7 +107,7 @@ class LiveQueue(Generic[ItemT]):
         return message
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class LiveFeed(Generic[ItemT]):
     """The messages under `subjects` as they are republished."""
 
@@ -115,12 +115,12 @@ class LiveFeed(Generic[ItemT]):
     key_words: int
     """How many words of a subject select its watchers."""
     decode: Callable[[bytes, int], ItemT]
-    """Returns what stored bytes at a stream sequence say; may raise `Corrupt`."""
+    """Decodes the stored bytes at a stream sequence; may raise `Corrupt`."""
     is_open: bool = False
     _expected: dict[bytes, Callable[[int], ItemT]] = field(
         default_factory=dict[bytes, Callable[[int], ItemT]]
     )
-    """What this process is about to store: from the bytes to what they say at a stream sequence."""
+    """Messages that this process is about to store: bytes to a decoder for a stream sequence."""
     _queues: dict[str, list[LiveQueue[ItemT]]] = field(
         default_factory=dict[str, "list[LiveQueue[ItemT]]"]
     )
@@ -175,13 +175,13 @@ class LiveFeed(Generic[ItemT]):
                 del self._queues[key]
 
     def decode_message(self, message: LiveMessage[ItemT]) -> ItemT:
-        """Return what a message says; it is decoded once."""
+        """Return the decoded form of a message; it is decoded once."""
         if message.item is None:
             message.item = self.decode(message.stored, message.stream_sequence)
         return message.item
 
     def decode_stored(self, stored: bytes, stream_sequence: int) -> ItemT:
-        """Return what stored bytes say, decoded once if the feed has them."""
+        """Return the decoded form of stored bytes; they are decoded once if the feed has them."""
         message = self._recent.get(stream_sequence)
         if message is None or message.stored != stored:
             return self.decode(stored, stream_sequence)
@@ -201,7 +201,7 @@ class LiveFeed(Generic[ItemT]):
                 self._expected.pop(stored, None)
 
     def add_frame(self, frame: RawFrame) -> None:
-        """Hand a message of the subscription to its watchers."""
+        """Pass a message of the subscription to its watchers."""
         sequence = _find_number(frame.headers, b"\r\nNats-Sequence: ")
         if sequence is None:
             return  # It does not come from the stream.
@@ -212,15 +212,27 @@ class LiveFeed(Generic[ItemT]):
             key = ".".join(words[1 : self.key_words + 1])
             make = self._expected.get(frame.payload)
             item = make(sequence) if make else None
-            self._add_message(LiveMessage(key, sequence, previous, frame.payload, item))
+            self._add_message(
+                LiveMessage(
+                    key=key,
+                    stream_sequence=sequence,
+                    previous=previous,
+                    stored=frame.payload,
+                    item=item,
+                )
+            )
 
     def add_decoded(self, key: str, stream_sequence: int, stored: bytes, item: ItemT) -> None:
-        """Hand a message that this process stored to its watchers, with what it says."""
+        """Pass a message that this process stored to its watchers, with its decoded form."""
         if not self.is_open:
             return
         known = self._recent.get(stream_sequence)
         if known is None or known.stored != stored:
-            self._add_message(LiveMessage(key, stream_sequence, 0, stored, item))
+            self._add_message(
+                LiveMessage(
+                    key=key, stream_sequence=stream_sequence, previous=0, stored=stored, item=item
+                )
+            )
         else:
             known.item = known.item or item
 
@@ -262,7 +274,7 @@ def _find_number(headers: bytes, name: bytes) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class JetStreamSessionWatch:
     """The events of a session that its reader has not taken yet."""
 
@@ -334,16 +346,28 @@ class JetStreamSessionWatch:
     async def _read_unseen(self, newest: RecordedEvent) -> list[RecordedEvent]:
         connection, stream, subjects = self.connection, self.stream, self.subjects
         if isinstance(self.seen, RecordedEvent):
-            return await read_range(connection, stream, subjects, self.seen.head, newest)
+            return await read_range(
+                connection=connection,
+                stream=stream,
+                subjects=subjects,
+                after=self.seen.head,
+                upto=newest,
+            )
         missing = newest.sequence - self.seen
         if missing <= 0:
             return []
         if missing <= SHORT_RANGE:
             return await walk_back(connection, stream, newest, missing)
         if self.seen == 0:
-            return await read_range(connection, stream, subjects, None, newest)
-        known = await find_event(connection, stream, subjects, self.seen, newest)
-        return await read_range(connection, stream, subjects, known.head, newest)
+            return await read_range(
+                connection=connection, stream=stream, subjects=subjects, after=None, upto=newest
+            )
+        known = await find_event(
+            connection=connection, stream=stream, subjects=subjects, sequence=self.seen, upto=newest
+        )
+        return await read_range(
+            connection=connection, stream=stream, subjects=subjects, after=known.head, upto=newest
+        )
 
 
 @asynccontextmanager
@@ -360,7 +384,14 @@ async def open_session_watch(
     kept = find_kept_events(feed, key, after) if await feed.open_on(connection) else None
     with feed.open_queue(key, wake, kept or ()) as queue:
         queue.has_missed = kept is None
-        yield JetStreamSessionWatch(connection, stream, subjects, feed, queue, after)
+        yield JetStreamSessionWatch(
+            connection=connection,
+            stream=stream,
+            subjects=subjects,
+            feed=feed,
+            queue=queue,
+            seen=after,
+        )
 
 
 def find_kept_events(

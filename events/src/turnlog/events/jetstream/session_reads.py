@@ -64,7 +64,11 @@ async def _describe_lost_end(connection: NatsConnection, stream: str, subjects: 
     last, page = 0, [1]
     while page:
         messages = await get_consecutive_messages(
-            connection, stream, subjects, last + 1, EVENT_PAGE_SIZE
+            connection=connection,
+            stream=stream,
+            subjects=subjects,
+            start=last + 1,
+            count=EVENT_PAGE_SIZE,
         )
         page = [each.stream_sequence for each in messages]
         last = page[-1] if page else last
@@ -108,7 +112,14 @@ async def read_range(
     if count <= SHORT_RANGE:
         events = await walk_back(connection, stream, upto, count)
     else:
-        events = await _scan_range(connection, stream, subjects, after, upto, count)
+        events = await _scan_range(
+            connection=connection,
+            stream=stream,
+            subjects=subjects,
+            after=after,
+            upto=upto,
+            count=count,
+        )
     if not is_next_event(events[0], after):
         raise Corrupt(_describe_event(events[0]), "does not continue the event before it")
     return events
@@ -135,7 +146,12 @@ async def _scan_range(
     upto: RecordedEvent,
     count: int,
 ) -> list[RecordedEvent]:
-    events = [*await _fetch_forward(connection, stream, subjects, after, count - 1), upto]
+    events = [
+        *await _fetch_forward(
+            connection=connection, stream=stream, subjects=subjects, after=after, count=count - 1
+        ),
+        upto,
+    ]
     if len(events) == count and all(_is_linked(*pair) for pair in pairwise(events)):
         return events
     return await walk_back(connection, stream, upto, count)
@@ -145,7 +161,9 @@ async def read_next_events(
     connection: NatsConnection, stream: str, subjects: str, after: ChainHead | None, count: int
 ) -> list[RecordedEvent]:
     """Return up to `count` events after `after`; raises `Corrupt` if the chain is broken."""
-    events = await _fetch_forward(connection, stream, subjects, after, count)
+    events = await _fetch_forward(
+        connection=connection, stream=stream, subjects=subjects, after=after, count=count
+    )
     if events and not is_next_event(events[0], after):
         raise Corrupt(_describe_event(events[0]), "does not continue the event before it")
     for pair in pairwise(events):
@@ -159,7 +177,7 @@ async def read_events_by_subject(
     """Return the events under a subject up to `upto`, and whether that is all of them.
 
     The server passes over a message that it cannot read, and still counts it. Which subject a
-    message had that it no longer counts is not known, so then it cannot be said either.
+    message had that it no longer counts is not known, so then the answer is not certain.
     """
     info = await fetch_stream_info(connection, stream, subject)
     if info.subject_count == 0:
@@ -180,7 +198,13 @@ async def read_raw_events_by_subject(
     events: list[RawEvent] = []
     start = after + 1
     while True:
-        page = await get_consecutive_messages(connection, stream, subjects, start, EVENT_PAGE_SIZE)
+        page = await get_consecutive_messages(
+            connection=connection,
+            stream=stream,
+            subjects=subjects,
+            start=start,
+            count=EVENT_PAGE_SIZE,
+        )
         if not page:
             more = await get_next_message(connection, stream, subjects, start, leader=True)
             if more is None:
@@ -197,7 +221,9 @@ async def _fetch_forward(
     events: list[RecordedEvent] = []
     while len(events) < count:
         page_size = min(EVENT_PAGE_SIZE, count - len(events))
-        page = await get_consecutive_messages(connection, stream, subjects, start, page_size)
+        page = await get_consecutive_messages(
+            connection=connection, stream=stream, subjects=subjects, start=start, count=page_size
+        )
         if not page:
             break
         events += map(_decode_message, page)

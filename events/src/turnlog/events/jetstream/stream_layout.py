@@ -33,14 +33,14 @@ class FollowerState:
     """How many operations it is behind."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLayout:
     """How a stream is stored."""
 
     replicas: int
     compression: str
     leader: str
-    """Name of the server that leads it; empty where nobody does, and on a server without others."""
+    """Name of the server that leads it; empty without a leader, and on a single server."""
     followers: tuple[FollowerState, ...]
     uncompressed_since: datetime | None
     """When its compression was turned off; None if it never was on."""
@@ -83,11 +83,11 @@ async def fetch_stream_layout(connection: NatsConnection, stream: str) -> Stream
         for each in info.cluster.replicas
     )
     return StreamLayout(
-        info.config.num_replicas,
-        info.config.compression,
-        info.cluster.leader,
-        tuple(followers),
-        datetime.fromisoformat(since) if since else None,
+        replicas=info.config.num_replicas,
+        compression=info.config.compression,
+        leader=info.cluster.leader,
+        followers=tuple(followers),
+        uncompressed_since=datetime.fromisoformat(since) if since else None,
     )
 
 

@@ -79,7 +79,7 @@ async def stream_deliveries(
     With `headers_only` they come without their payloads. Raises `Unavailable` at the first problem;
     see the module.
     """
-    inflow = _DeliveryBuffer(connection.nc)
+    inflow = _DeliveryBuffer(nc=connection.nc)
     inbox = connection.nc.new_inbox()
     try:
         with connection.watch_reconnects(inflow.mark_ended):
@@ -117,7 +117,7 @@ def _build_consumer_config(subjects: str, inbox: str, after: int) -> dict[str, J
     }
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _DeliveryBuffer:
     nc: Client
     delivered: int = 0

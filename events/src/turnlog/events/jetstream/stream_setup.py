@@ -280,7 +280,7 @@ async def _update_earlier_stream(
         raise
     if "compression" in changes:
         _log.warning(
-            "compression-turned-off: stream %s; restart the nats-servers in good order, one after"
+            "compression-disabled: stream %s; restart the nats-servers in good order, one after"
             " the other: until then they compress on, and a power loss can destroy it",
             config["name"],
         )

@@ -48,7 +48,7 @@ def decode_token_event(stored: bytes, stream_sequence: int) -> tuple[TokenEvent,
 
 def build_token_feed(subjects: str = ALL_TOKEN_SUBJECTS) -> LiveFeed[tuple[TokenEvent, ...]]:
     """Return a feed of token events, whose watchers watch one turn each."""
-    return LiveFeed(subjects, _TOKEN_SUBJECT_WORDS, decode_token_event)
+    return LiveFeed(subjects=subjects, key_words=_TOKEN_SUBJECT_WORDS, decode=decode_token_event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,12 @@ class JetStreamTokenStream:
         was_open = await self.feed.open_on(self.connection)
         with self.feed.open_queue(subject, wake) as queue:
             queue.has_missed = not (was_open and is_new)
-            yield JetStreamTurnWatch(self.connection, subject, self.feed, queue)
+            yield JetStreamTurnWatch(
+                connection=self.connection, subject=subject, feed=self.feed, queue=queue
+            )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class JetStreamTurnWatch:
     """The token events of a turn that their reader has not taken yet."""
 
@@ -169,7 +171,11 @@ async def _read_stored(
     found: list[StoredMessage] = []
     with suppress(RequestNotSent):
         while page := await get_consecutive_messages(
-            connection, TOKENS_STREAM, subject, behind + 1, TOKEN_PAGE_SIZE
+            connection=connection,
+            stream=TOKENS_STREAM,
+            subjects=subject,
+            start=behind + 1,
+            count=TOKEN_PAGE_SIZE,
         ):
             found += page
             behind = page[-1].stream_sequence

@@ -62,7 +62,7 @@ class MemoryWatch(Generic[StoredT, ItemT]):
         return self.read_item(current[self.taken - 1])
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MemoryLog:
     """All histories of a kind in one list; an event's stream sequence is its index plus one."""
 

@@ -103,7 +103,7 @@ class EventLog(Protocol):
     async def find_last_position(self, tenant: str, leaf: str) -> int:
         """Return the stream sequence of a tenant's last event with this leaf; 0 if there is none.
 
-        The leader says so, so an acknowledged event counts.
+        The leader answers, so an acknowledged event counts.
         """
         ...
 
@@ -209,7 +209,7 @@ class BlobStore(Protocol):
         ...
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
-        """Return the bytes, whatever was stored under the same digest later.
+        """Return the bytes as first stored, even if others were stored under the digest later.
 
         Raises `AlteredBlob` if other bytes are there, and `Corrupt` if there are none.
         """

@@ -34,7 +34,9 @@ def make_draft(
 ) -> EventDraft:
     """Return a draft of an event; `number` determines its id and time."""
     at = FIRST_EVENT_TIME + timedelta(seconds=number - 1)
-    return EventDraft(event, make_id(number), at, "/turnlog/test", actor, command=command)
+    return EventDraft(
+        event=event, id=make_id(number), at=at, source="/turnlog/test", actor=actor, command=command
+    )
 
 
 def make_drafts(events: Sequence[KnownEvent], first: int = 1) -> list[EventDraft]:

@@ -34,7 +34,7 @@ MAX_VALUE_CHARACTERS: Final = 1_000
 """Maximum characters of a tag, of an attribute's name and of its value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntryInput:
     """An entry as an author submits it."""
 

@@ -1,7 +1,7 @@
-"""The port of the knowledge search: what is asked of an index, and what it finds.
+"""The port of the knowledge search: the query to an index, and its hits.
 
-The index is a projection of the tenant's knowledge and of the votes on it. Whoever searches says up
-to where the index must have read the log, so that a search after an acknowledged edit finds it.
+The index is a projection of the tenant's knowledge and of the votes on it. A query
+states up to where the index must have read the log, so that it finds every acknowledged edit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class IndexPositions:
     """Stream sequence of the sessions' log up to which votes are counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
     """A search in collections of one tenant."""
 
@@ -47,7 +47,7 @@ class SearchRequest:
     """How far the index must have come."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeHit:
     """An entry that a search found."""
 

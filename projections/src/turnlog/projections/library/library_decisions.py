@@ -62,7 +62,8 @@ def decide_import(
 ) -> tuple[LibraryEvent, ...]:
     """Decide an import; raise `Refused` naming `segments.<row>.<field>`."""
     deciding = _ImportDecision(
-        library, max((*library.segments, *(row.id or 0 for row in rows)), default=0)
+        library=library,
+        last_number=max((*library.segments, *(row.id or 0 for row in rows)), default=0),
     )
     for number, row in enumerate(rows):
         _check_row(number, row)
@@ -86,7 +87,7 @@ def _build_refusal(number: int, name: str, what: str, fix: str, code: str = "inv
     return Refused(code, what, field=f"segments.{number}.{name}", fix=fix)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _ImportDecision:
     library: SegmentLibrary
     last_number: int
@@ -120,7 +121,7 @@ class _ImportDecision:
         if (segment.scope, segment.ref, segment.locale) != (row.scope, row.ref, row.locale):
             what = f"segment {segment.id} is of {'/'.join(filter(None, _get_placement(segment)))}"
             fix = "use another number, or none"
-            raise _build_refusal(number, "id", what, fix, "segment-taken")
+            raise _build_refusal(number=number, name="id", what=what, fix=fix, code="segment-taken")
         if (segment.id, row.variant) in self.active_by_variant:
             what = f"variant {row.variant} of segment {segment.id} is in an earlier row too"
             raise _build_refusal(number, "id", what, "remove one of the two rows")

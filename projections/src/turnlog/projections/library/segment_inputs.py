@@ -33,7 +33,7 @@ DEFAULT_VARIANT: Final = "a"
 """The variant of a segment that has only one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentInput:
     """A segment, or one variant of it, as an author submits it."""
 
@@ -140,7 +140,7 @@ class AddSegment:
     segment: SegmentInput
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EditSegment:
     """Change the text of a segment, or switch it on or off; a None field stays as it is."""
 

@@ -52,7 +52,7 @@ class SegmentVersion:
     stamp: EventStamp
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LibrarySegment:
     """A segment with all its versions."""
 
@@ -109,7 +109,7 @@ class LibraryCommandRecord:
     result: LibraryCommandResult = LibraryCommandResult()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLibrary:
     """The state of a tenant's segment library."""
 
@@ -146,7 +146,13 @@ def fold(events: Iterable[RecordedEvent], library: SegmentLibrary) -> SegmentLib
         _record_command(commands, event, recorded)
     for place, added in placed.items():
         places[place] = tuple(sorted((*places.get(place, ()), *added)))
-    return SegmentLibrary(library.tenant, head, segments, places, commands)
+    return SegmentLibrary(
+        tenant=library.tenant,
+        head=head,
+        segments=segments,
+        numbers_by_placement=places,
+        commands_by_key=commands,
+    )
 
 
 def _apply_event(
@@ -193,7 +199,14 @@ def create_segment(new: NewSegment, stamp: EventStamp = UNRECORDED_STAMP) -> Lib
     """Return a new segment with its first version."""
     first = SegmentVersion(new.version, new.variant, new.text, stamp)
     off = frozenset[str]() if new.active else frozenset({new.variant})
-    return LibrarySegment(new.id, new.scope, new.ref, new.locale, (first,), off)
+    return LibrarySegment(
+        id=new.id,
+        scope=new.scope,
+        ref=new.ref,
+        locale=new.locale,
+        versions=(first,),
+        inactive_variants=off,
+    )
 
 
 def append_version(

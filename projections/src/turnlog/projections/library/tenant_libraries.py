@@ -63,7 +63,7 @@ class TenantLibraries:
         return tuple(self._build_change(each, self._get_library(each).segments) for each in tenants)
 
     def _get_library(self, tenant: str) -> SegmentLibrary:
-        return self.libraries.get(tenant) or SegmentLibrary(tenant)
+        return self.libraries.get(tenant) or SegmentLibrary(tenant=tenant)
 
     def _apply_run(self, tenant: str, run: Sequence[RecordedEvent]) -> LibraryChange:
         self.libraries[tenant] = fold(run, self._get_library(tenant))

@@ -47,7 +47,7 @@ class OverrideCommandRecord:
     """What it set; None if it removed something."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantOverrides:
     """The overrides of all users of a tenant."""
 
@@ -91,7 +91,7 @@ def decide_override(
 ) -> OverrideSet | None:
     """Return the event that sets an override, or None if the text is the same.
 
-    Raises `Refused` if the user has as many as may be.
+    Raises `Refused` if the user has the maximum number of overrides.
     """
     digest, found = compute_digest(text), before.find_override(user, blueprint, place)
     if found is not None and found.override.digest == digest:
@@ -147,7 +147,9 @@ def fold_overrides(events: Iterable[RecordedEvent], before: TenantOverrides) -> 
         key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
         if key is not None and digest is not None:
             commands[key] = OverrideCommandRecord(digest, made)
-    return TenantOverrides(before.tenant, head, stored, versions, commands)
+    return TenantOverrides(
+        tenant=before.tenant, head=head, stored=stored, versions=versions, commands_by_key=commands
+    )
 
 
 def _get_path(place: OverridePlace) -> str:

@@ -157,7 +157,7 @@ class PlannedPrompt:
 
     @property
     def unfitted_prompt(self) -> UnfittedPrompt | None:
-        """What is to be fitted; None if the call has no budget."""
+        """The plan to be fitted; None if the call has no budget."""
         return UnfittedPrompt(self.plan, self.fitting) if self.fitting else None
 
 
@@ -177,7 +177,11 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
     beside = (*offers, *(output.list_parts(counting) if output else ()))
     fitting = (
         BudgetContext(
-            budget, counting, call.inputs, _sum_by_component(beside), material.registered_steps
+            budget=budget,
+            counting=counting,
+            inputs=call.inputs,
+            beside=_sum_by_component(beside),
+            registered=material.registered_steps,
         )
         if budget
         else None
@@ -253,7 +257,9 @@ def _plan_slot(sources: LayerSources, slot: MessageSlot) -> _UnfilledMessage | S
     match slot:
         case HistoryMessageSlot(history=view):
             state, call = sources.state, sources.call
-            window = build_history_window(sources.material, state, call.at, call.kind, view)
+            window = build_history_window(
+                material=sources.material, state=state, at=call.at, kind=call.kind, name=view
+            )
             return window.select_turns(state)
         case SystemMessageSlot(system=layers, form=form):
             return _plan_message(sources, "system", layers, form)
@@ -282,10 +288,18 @@ def _fill_slot(
     counting: TokenCounter,
 ) -> PlannedSlot:
     if isinstance(slot, SelectedTurns):
-        return render_history(slot, unfilled.state, texts, counting, unfilled.call.assembler)
+        return render_history(
+            selected=slot,
+            state=unfilled.state,
+            texts=texts,
+            counting=counting,
+            assembler=unfilled.call.assembler,
+        )
     specs = unfilled.material.blueprint.layers
     blocks = tuple(layer.fill(texts, f"layer {name}") for name, layer in slot.layers)
     files = {name for name, _ in slot.layers if isinstance(specs.get(name), PinnedLayer)}
     return PlannedMessage(
-        slot.role, slot.form, include_layers(blocks, files, specs) if files else blocks
+        role=slot.role,
+        form=slot.form,
+        blocks=include_layers(blocks, files, specs) if files else blocks,
     )

@@ -39,7 +39,7 @@ def choose_assembler(recorded: int) -> int:
     return recorded if recorded in SUPPORTED_ASSEMBLERS else ASSEMBLER_VERSION
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptCall:
     """A call to be assembled."""
 

@@ -48,7 +48,11 @@ class HypotheticalTurn:
 
 def open_hypothetical_session(tenant: str, command: OpenSession, at: datetime) -> SessionState:
     """Open a hypothetical session; raises `Refused` if it could not be opened."""
-    state = fold(_decide_unrecorded(tenant, HYPOTHETICAL_SESSION, None, command, at))
+    state = fold(
+        _decide_unrecorded(
+            tenant=tenant, session=HYPOTHETICAL_SESSION, state=None, command=command, at=at
+        )
+    )
     if state is None:
         raise Corrupt("opening", "it led to no event")
     return state
@@ -59,7 +63,9 @@ def build_hypothetical_turn(
 ) -> HypotheticalTurn:
     """Open a hypothetical turn; raises `Refused` if the session would refuse it."""
     alone = replace(state, open=None, waiting=())
-    events = _decide_unrecorded(state.tenant, state.session, alone, command, at)
+    events = _decide_unrecorded(
+        tenant=state.tenant, session=state.session, state=alone, command=command, at=at
+    )
     inputs, texts = dict[str, JsonValue](), dict[TextRef, str]()
     for recorded in events:
         event = recorded.event
@@ -75,7 +81,9 @@ def _decide_unrecorded(
 ) -> list[RecordedEvent]:
     """Return the events that a command would lead to, as they would be read from the log."""
     drafts = [
-        codec.EventDraft(event, f"supposed-{number}", at, "supposed", "supposed")
+        codec.EventDraft(
+            event=event, id=f"supposed-{number}", at=at, source="supposed", actor="supposed"
+        )
         for number, event in enumerate(decide(state, command, at))
     ]
     batch = codec.encode_batch(tenant, session, state.head if state else None, drafts)

@@ -25,7 +25,7 @@ class LoweredItem:
     """The highest tier that is included."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerReport:
     """How one layer is included in a prompt, or why it is not."""
 

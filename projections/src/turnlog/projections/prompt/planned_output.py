@@ -93,13 +93,17 @@ class PlannedOutput:
                 blocks = (*slot.blocks, self._build_block(slot.form))
                 return (*plan[:place], replace(slot, blocks=blocks), *plan[place + 1 :])
         form = DEFAULT_MESSAGE_FORMAT
-        return (PlannedMessage("system", form, (self._build_block(form),)), *plan)
+        return (PlannedMessage(role="system", form=form, blocks=(self._build_block(form),)), *plan)
 
     def _build_block(self, form: MessageFormat) -> LayerBlock:
         text = f"{SCHEMA_INSTRUCTION}\n{self.schema_text}"
-        piece = LayerPiece(BlueprintTextSource(text=text), text, rule=self.request.because)
+        piece = LayerPiece(
+            source=BlueprintTextSource(text=text), full_text=text, rule=self.request.because
+        )
         pieces = (include_text(piece, text, form),)
-        return LayerBlock(OUTPUT_LAYER, OUTPUT_COMPONENT, keep=True, form=form, pieces=pieces)
+        return LayerBlock(
+            layer=OUTPUT_LAYER, component=OUTPUT_COMPONENT, keep=True, form=form, pieces=pieces
+        )
 
 
 def plan_output(kind: str, spec: CallSpec, request: OutputRequest | None) -> PlannedOutput | None:

@@ -20,7 +20,7 @@ from turnlog.projections.prompt.sources.delimiters import format_closing, format
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedToolCall:
     """A tool call in an assistant's message."""
 
@@ -44,7 +44,7 @@ class PlannedToolCall:
         return f"{self.tool} {self.arguments}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMessage:
     """One message made of layers; it is omitted if no layer has a text.
 

@@ -101,7 +101,14 @@ def _build_layer_parts(
 ) -> Iterator[PromptPart]:
     tokens = counting.count_shares([text for _, text in placed_texts])
     included_parts = {
-        id(placed.piece): _build_included_part(slot, placed, place, len(text), share, counting)
+        id(placed.piece): _build_included_part(
+            slot=slot,
+            placed=placed,
+            place=place,
+            characters=len(text),
+            tokens=share,
+            counting=counting,
+        )
         for (placed, text), share in zip(placed_texts, tokens, strict=True)
     }
     for block in slot.blocks:

@@ -53,12 +53,16 @@ def _plan_calls_message(tool_round: ToolRound) -> DeferredPart[PlannedMessage]:
 
     def build(texts: Sequence[str]) -> PlannedMessage:
         pieces = tuple(
-            include_text(LayerPiece(_build_source(ref), text), text, DEFAULT_MESSAGE_FORMAT)
+            include_text(
+                LayerPiece(source=_build_source(ref), full_text=text), text, DEFAULT_MESSAGE_FORMAT
+            )
             for ref, text in zip(said_refs, texts[: len(said_refs)], strict=True)
         )
         calls = map(_build_tool_call, tools, texts[len(said_refs) :])
         block = _build_block(TOOL_CALLS_LAYER, pieces)
-        return PlannedMessage("assistant", DEFAULT_MESSAGE_FORMAT, (block,), tuple(calls))
+        return PlannedMessage(
+            role="assistant", form=DEFAULT_MESSAGE_FORMAT, blocks=(block,), tool_calls=tuple(calls)
+        )
 
     return DeferredPart((*said_refs, *(use.asked for use in tools)), build)
 
@@ -66,11 +70,11 @@ def _plan_calls_message(tool_round: ToolRound) -> DeferredPart[PlannedMessage]:
 def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
     is_object = parse_tool_arguments(written) is not None
     return PlannedToolCall(
-        _build_source(use.asked),
-        use.id,
-        use.tool,
-        written if is_object else "",
-        None if is_object else TextTruncation(of=len(written), to=0),
+        source=_build_source(use.asked),
+        id=use.id,
+        tool=use.tool,
+        arguments=written if is_object else "",
+        cut=None if is_object else TextTruncation(of=len(written), to=0),
     )
 
 
@@ -86,7 +90,9 @@ def _plan_result_message(use: ToolUse, result: ToolResultRef) -> DeferredPart[Pl
         pairs = zip(shorter, others, strict=True)
         shorter_pieces = (_build_result_piece(use, ref, other, arguments) for ref, other in pairs)
         block = _build_block(TOOL_RESULTS_LAYER, (replace(piece, shorter=tuple(shorter_pieces)),))
-        return PlannedMessage("tool", DEFAULT_MESSAGE_FORMAT, (block,), tool_call_id=use.id)
+        return PlannedMessage(
+            role="tool", form=DEFAULT_MESSAGE_FORMAT, blocks=(block,), tool_call_id=use.id
+        )
 
     return DeferredPart((use.asked, said, *shorter), build)
 
@@ -95,7 +101,7 @@ def _build_result_piece(use: ToolUse, ref: TextRef, text: str, arguments: str) -
     """Return a result without the line that repeats its call, which is another message."""
     start = find_result_start(use.tool, arguments, text)
     excerpt = TextExcerpt(begin=start, end=len(text)) if start else None
-    return LayerPiece(_build_source(ref), text[start:], excerpt=excerpt)
+    return LayerPiece(source=_build_source(ref), full_text=text[start:], excerpt=excerpt)
 
 
 def _build_source(ref: TextRef) -> EventTextSource:
@@ -104,4 +110,4 @@ def _build_source(ref: TextRef) -> EventTextSource:
 
 def _build_block(layer: str, pieces: tuple[LayerPiece, ...]) -> LayerBlock:
     form = DEFAULT_MESSAGE_FORMAT
-    return LayerBlock(layer, ROUNDS_COMPONENT, keep=True, form=form, pieces=pieces)
+    return LayerBlock(layer=layer, component=ROUNDS_COMPONENT, keep=True, form=form, pieces=pieces)

@@ -70,7 +70,7 @@ def read_balance(events: Sequence[RecordedEvent]) -> UserBalance:
     return UserBalance(recorded.head, event.balance)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitUse:
     """One limit of a user, and how much of it is left."""
 
@@ -148,7 +148,7 @@ def list_limit_uses(limits: QuotaLimits, balance: QuotaBalance, at: datetime) ->
         ("requests_per_day", limits.requests_per_day, in_day, 0, next_day),
     )
     return [
-        LimitUse(name, limit, used, reserved, resets)
+        LimitUse(name=name, limit=limit, used=used, reserved=reserved, resets_at=resets)
         for name, limit, used, reserved, resets in rows
         if limit is not None
     ]
@@ -161,11 +161,11 @@ def find_refusal(limits: QuotaLimits, balance: QuotaBalance, at: datetime) -> Qu
     a small quota could otherwise ask nothing at all.
     """
     unsettled = LimitUse(
-        "unsettled_turns",
-        MAX_UNSETTLED_TURNS,
-        0,
-        len(balance.reservations),
-        at.astimezone(UTC) + OPEN_TURN_DELAY,
+        name="unsettled_turns",
+        limit=MAX_UNSETTLED_TURNS,
+        used=0,
+        reserved=len(balance.reservations),
+        resets_at=at.astimezone(UTC) + OPEN_TURN_DELAY,
     )
     uses = (unsettled, *list_limit_uses(limits, balance, at))
     refusals = (QuotaExceeded(use, at) for use in uses if use.left == 0)
@@ -228,7 +228,7 @@ def settle_turn(
 
 
 def release_turn(balance: QuotaBalance, user: str, reservation: str) -> QuotaEvent | None:
-    """Return the event that takes a reservation back, its request included; None if it is gone."""
+    """Return the event that releases a reservation with its request; None if there is none."""
     found = next((each for each in balance.reservations if each.id == reservation), None)
     if found is None:
         return None

@@ -12,7 +12,7 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.model.quota_events import QuotaEdited, QuotaLimits
 
 UNLIMITED: Final = QuotaLimits()
-"""The limits of a user who has none."""
+"""The limits of a user without a quota."""
 
 
 @dataclass(frozen=True, slots=True)

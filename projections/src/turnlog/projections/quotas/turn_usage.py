@@ -18,7 +18,7 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class TurnUse:
-    """What became of a turn that had reserved something."""
+    """The state and the usage of a turn with a quota reservation."""
 
     is_submitted: bool
     """Whether the turn is in the log under its reservation."""
@@ -30,7 +30,7 @@ class TurnUse:
 
 
 def collect_turn_use(events: Iterable[RecordedEvent], turn: int, reservation: str) -> TurnUse:
-    """Return what became of a turn, from the events after its reservation.
+    """Return the state and the usage of a turn, from the events after its reservation.
 
     A later report of an attempt replaces an earlier one, as its worker knows more than another.
     """

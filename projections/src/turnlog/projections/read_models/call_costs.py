@@ -36,7 +36,7 @@ class PricedAttempt(Protocol):
 
     @property
     def micro_dollars(self) -> int | None:
-        """Millionths of a dollar; None if nobody counted its tokens."""
+        """Millionths of a dollar; None if its tokens are unknown."""
         ...
 
     @property

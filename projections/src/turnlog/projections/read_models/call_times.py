@@ -42,7 +42,7 @@ class TimedAttempt(Protocol):
 
     @property
     def total_ms(self) -> int | None:
-        """Milliseconds from the request to its end; None if nobody measured them."""
+        """Milliseconds from the request to its end; None if they were not measured."""
         ...
 
 

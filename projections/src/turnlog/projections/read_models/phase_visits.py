@@ -17,7 +17,7 @@ from turnlog.events.model.session_events import ProfileSwitched
 from turnlog.events.model.turn_events import TurnQueued, TurnReleased, TurnSubmitted, find_turn_end
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseVisit:
     """One visit of a session to a phase."""
 

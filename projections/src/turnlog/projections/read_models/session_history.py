@@ -51,12 +51,12 @@ class TurnDisplay:
     """The display form of a turn, HTML for example, which no window contains."""
 
     text: Content | None = None
-    """The display form of what the user said."""
+    """The display form of the user's text."""
     reply: Content | None = None
 
 
 # No slots: windows ask for the messages of a turn once per prompt, so they are cached properties.
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistoryTurn:
     """One turn as people read it."""
 
@@ -197,7 +197,13 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
 def _start_turn(
     recorded: RecordedEvent, event: TurnSubmitted | TurnQueued, status: Literal["open", "queued"]
 ) -> HistoryTurn:
-    turn = HistoryTurn(event.turn, status, event.text, recorded.envelope.time, recorded.sequence)
+    turn = HistoryTurn(
+        turn=event.turn,
+        status=status,
+        text=event.text,
+        submitted_at=recorded.envelope.time,
+        sequence=recorded.sequence,
+    )
     turn = turn if event.remembered else replace(turn, remembered=False)
     if isinstance(event, TurnSubmitted) and event.role != "user":
         return replace(turn, role=event.role)

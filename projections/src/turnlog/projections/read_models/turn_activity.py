@@ -35,7 +35,7 @@ class TurnPlanStep:
     """Whether the previous turn's result was reused and no call was made."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnApproval:
     """The approval that a tool needs before it runs, and what was decided."""
 
@@ -48,7 +48,7 @@ class TurnApproval:
     reason: str = ""
     """The reason that was given."""
     by: str | None = None
-    """Who decided; None where the deadline did."""
+    """The person who decided; None if the deadline passed first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class TurnChild:
     turn: int
     """Number of the turn in it."""
     outcome: ChildOutcome | None = None
-    """What came of it; None while the coordinator waits."""
+    """Its outcome; None while the coordinator waits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnToolUse:
     """A tool that a model requested, and its outcome."""
 
@@ -129,7 +129,7 @@ def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
             done = found.get(turn, NO_ACTIVITY)
             found[turn] = replace(done, uses=(*done.uses, _start_tool_use(called)))
         case ApprovalRequested(turn=turn) as asked if turn in found:
-            approval = TurnApproval(asked.approval, asked.deadline)
+            approval = TurnApproval(approval=asked.approval, deadline=asked.deadline)
             found[turn] = _replace_tool_use(found[turn], asked, partial(_set_approval, approval))
         case ApprovalDecided(turn=turn) as decided if turn in found:
             by = None if decided.cause == "deadline" else recorded.envelope.actor

@@ -38,7 +38,7 @@ the waiting between them. `waiting`: before an attempt. `approval`: for a person
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnSpan:
     """A stretch of a turn's time."""
 
@@ -74,7 +74,7 @@ class TurnSpans:
     spans: tuple[TurnSpan, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _SpannedAttempt:
     """An attempt with its events."""
 
@@ -91,9 +91,9 @@ class _SpannedAttempt:
         return find_attempt_end(self.ended.event) if self.ended else None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _TurnEvents:
-    """The events of a turn, as far as they tell of its time."""
+    """The events of a turn that determine its spans."""
 
     submitted: RecordedEvent
     opened: RecordedEvent
@@ -102,7 +102,7 @@ class _TurnEvents:
     requested: dict[tuple[str, str], TurnSpan] = field(
         default_factory=dict[tuple[str, str], TurnSpan]
     )
-    """The approvals that nobody has decided, by call and id of the tool request."""
+    """The undecided approvals, by call and id of the tool request."""
     steps: dict[tuple[str, str], int | None] = field(
         default_factory=dict[tuple[str, str], int | None]
     )
@@ -128,7 +128,7 @@ def collect_turn_spans(events: Iterable[RecordedEvent], turn: int) -> TurnSpans 
             continue
         if isinstance(recorded.event, TurnSubmitted | TurnQueued):
             queued = isinstance(recorded.event, TurnQueued)
-            found = _TurnEvents(recorded, recorded, queued)
+            found = _TurnEvents(submitted=recorded, opened=recorded, queued=queued)
             found.resting_points.append(_read_time(recorded))
         elif found is not None:
             _apply_event(found, recorded)
@@ -162,7 +162,9 @@ def _apply_event(found: _TurnEvents, recorded: RecordedEvent) -> None:
             found.opened = recorded
             found.resting_points.append(_read_time(recorded))
         case AttemptStarted(call=call, attempt=number):
-            found.attempts[number] = _SpannedAttempt(recorded, number, call, at)
+            found.attempts[number] = _SpannedAttempt(
+                started=recorded, number=number, call=call, started_at=at
+            )
         case ToolCalled(call=call, id=id_, step=step):
             found.steps[call, id_] = step
         case ToolStarted(call=call, id=id_):
@@ -172,7 +174,14 @@ def _apply_event(found: _TurnEvents, recorded: RecordedEvent) -> None:
             found.resting_points.append(_read_time(recorded))
         case ApprovalRequested(call=call, id=id_) as asked:
             offset, name = _count_offset(found, recorded), str(asked.approval)
-            span = TurnSpan("approval", recorded.sequence, offset, None, call, name)
+            span = TurnSpan(
+                kind="approval",
+                sequence=recorded.sequence,
+                offset_ms=offset,
+                length_ms=None,
+                call=call,
+                name=name,
+            )
             found.requested[call, id_] = span
         case ApprovalDecided() as decided if (decided.call, decided.id) in found.requested:
             span = found.requested.pop((decided.call, decided.id))
@@ -196,13 +205,13 @@ def _build_tool_span(
     found.started.pop(key, None)
     length = returned.milliseconds
     return TurnSpan(
-        "tool",
-        recorded.sequence,
-        max(0, _count_offset(found, recorded) - (length or 0)),
-        length,
-        returned.call,
-        returned.tool,
-        returned.outcome,
+        kind="tool",
+        sequence=recorded.sequence,
+        offset_ms=max(0, _count_offset(found, recorded) - (length or 0)),
+        length_ms=length,
+        call=returned.call,
+        name=returned.tool,
+        outcome=returned.outcome,
         step=found.steps.get(key),
     )
 
@@ -227,12 +236,12 @@ def _iterate_unfinished_spans(found: _TurnEvents) -> Iterator[TurnSpan]:
         if isinstance(recorded.event, ToolStarted):
             event = recorded.event
             yield TurnSpan(
-                "tool",
-                recorded.sequence,
-                _count_offset(found, recorded),
-                None,
-                event.call,
-                event.tool,
+                kind="tool",
+                sequence=recorded.sequence,
+                offset_ms=_count_offset(found, recorded),
+                length_ms=None,
+                call=event.call,
+                name=event.tool,
                 step=found.steps.get((event.call, event.id)),
             )
 
@@ -244,15 +253,24 @@ def _iterate_claim_spans(found: _TurnEvents) -> Iterator[TurnSpan]:
         is_released = found.opened is not found.submitted
         until = found.opened if is_released else found.end
         length = None if until is None else _count_offset(found, until)
-        yield TurnSpan("queued", (until or found.submitted).sequence, 0, length)
+        yield TurnSpan(
+            kind="queued",
+            sequence=(until or found.submitted).sequence,
+            offset_ms=0,
+            length_ms=length,
+        )
         if not is_released:
             return
     first = next(iter(found.attempts.values()), None)
     if first is None and found.end is None:
-        yield TurnSpan("unclaimed", found.opened.sequence, opened, None)
+        yield TurnSpan(
+            kind="unclaimed", sequence=found.opened.sequence, offset_ms=opened, length_ms=None
+        )
     elif first is not None:
         length = max(0, _count_offset(found, first.started) - opened)
-        yield TurnSpan("unclaimed", first.started.sequence, opened, length)
+        yield TurnSpan(
+            kind="unclaimed", sequence=first.started.sequence, offset_ms=opened, length_ms=length
+        )
 
 
 def _iterate_call_spans(
@@ -265,7 +283,14 @@ def _iterate_call_spans(
     outcome = last.end.outcome if last.end else None
     offset = _count_offset(found, attempts[0].started) if first_request is None else first_request
     sequence = (last.ended or last.started).sequence
-    yield TurnSpan("call", sequence, offset, times.total_ms, call, outcome=outcome)
+    yield TurnSpan(
+        kind="call",
+        sequence=sequence,
+        offset_ms=offset,
+        length_ms=times.total_ms,
+        call=call,
+        outcome=outcome,
+    )
     for attempt, waited in zip(attempts, compute_waiting_times(attempts), strict=True):
         request = _count_request(found, attempt)
         end = attempt.end
@@ -273,16 +298,22 @@ def _iterate_call_spans(
         recorded = attempt.ended or attempt.started
         if waited and recorded is attempt.ended:
             until = _count_offset(found, recorded) - (attempt.total_ms or 0)
-            yield TurnSpan("waiting", recorded.sequence, max(0, until - waited), waited, call)
+            yield TurnSpan(
+                kind="waiting",
+                sequence=recorded.sequence,
+                offset_ms=max(0, until - waited),
+                length_ms=waited,
+                call=call,
+            )
         yield TurnSpan(
-            "attempt",
-            recorded.sequence,
-            claimed if request is None else request,
-            attempt.total_ms,
-            call,
-            str(attempt.number),
-            end.outcome if end else None,
-            end.fault.code if end and end.fault else None,
+            kind="attempt",
+            sequence=recorded.sequence,
+            offset_ms=claimed if request is None else request,
+            length_ms=attempt.total_ms,
+            call=call,
+            name=str(attempt.number),
+            outcome=end.outcome if end else None,
+            fault=end.fault.code if end and end.fault else None,
         )
 
 
@@ -298,11 +329,17 @@ def _iterate_preparation(
     length = _count_milliseconds(begun, at)
     offset = _count_milliseconds(found.begun, begun)
     if length:
-        yield TurnSpan("preparing", first.started.sequence, offset, length, call)
+        yield TurnSpan(
+            kind="preparing",
+            sequence=first.started.sequence,
+            offset_ms=offset,
+            length_ms=length,
+            call=call,
+        )
 
 
 def _count_request(found: _TurnEvents, attempt: _SpannedAttempt) -> int | None:
-    """Return the offset of the request of an attempt; None if nobody measured it."""
+    """Return the offset of the request of an attempt; None if it was not measured."""
     if attempt.ended is None or attempt.total_ms is None:
         return None
     return max(0, _count_offset(found, attempt.ended) - attempt.total_ms)

@@ -94,7 +94,7 @@ class BeginSummary:
     begun: SummaryBegun
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSummary:
     """Record the answer of the summary call; the turn continues."""
 
@@ -148,7 +148,7 @@ class GiveFeedback:
     comment: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCall:
     """Record a call's answer after which the turn continues with another call."""
 
@@ -229,7 +229,7 @@ class ReturnTool:
 ToolCommand = SnapshotTools | RequestSchemas | DecideApproval | StartTool | ReturnTool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitChildTurn:
     """Submit the turn in a child session that its parent requested."""
 
@@ -255,9 +255,9 @@ class WithdrawChildTurn:
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettleChild:
-    """Record in the parent what came of a child's turn."""
+    """Record the outcome of a child's turn in the parent."""
 
     session: str
     """Id of the child session."""
@@ -273,7 +273,7 @@ class SettleChild:
 ChildCommand = SubmitChildTurn | WithdrawChildTurn | SettleChild
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSession:
     """Open a session with a blueprint."""
 
@@ -300,7 +300,7 @@ class ForkSession:
     """The opening event of the origin, with the origin set."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitTurn:
     """Submit a turn; without a text, retry a debrief."""
 
@@ -313,7 +313,7 @@ class SubmitTurn:
     remembered: bool = True
     """Whether later prompts may include this turn."""
     role: TurnRole = "user"
-    """`system` records a text of the application, which nobody replies to."""
+    """`system` records a text of the application, which gets no reply."""
     user: str | None = None
     """Who asked."""
     bound: TurnBound | None = None
@@ -329,7 +329,7 @@ class CancelTurn:
     turn: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MoveBlueprint:
     """Move the session to another version of its blueprint, with the versions it pins."""
 
@@ -391,10 +391,10 @@ class ClaimTurn:
     worker: str
     policies: Policies
     partial: str = ""
-    """What is still known of the tokens that the lost attempt had published."""
+    """The text of the tokens of the lost attempt that are still stored."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResolveTurn:
     """Record the resolver's answer for the turn."""
 
@@ -410,7 +410,7 @@ class ResolveTurn:
     meta: JsonObject = field(default_factory=dict[str, JsonValue])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FallBack:
     """Answer the turn without a model."""
 
@@ -437,7 +437,7 @@ class SnapshotPrompts:
     """How the files of other providers differ."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FixContext:
     """Record the prompt of a call."""
 
@@ -460,7 +460,7 @@ class WithheldAnswer:
     blob: Digest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteTurn:
     """Record the final answer, and complete the turn with it."""
 
@@ -484,9 +484,9 @@ class CompleteTurn:
     """Whether the text is JSON that matches the schema of its call."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
-    """End an attempt that gave no answer; `then` says how the turn goes on.
+    """End an attempt without an answer; `then` decides how the turn continues.
 
     `retry` starts the next attempt in the same batch, `fail` fails the turn, and `release` leaves
     the turn to the next claim.

@@ -221,7 +221,9 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
                 build_optional_text_ref(recorded, "text", event.text),
                 build_optional_text_ref(recorded, "work", event.work),
             )
-            settled = settle_turn(state, event.turn, "completed", reply, work)
+            settled = settle_turn(
+                state=state, turn=event.turn, status="completed", reply=reply, work=work
+            )
             about = event.reference
             return _update_reference(settled, recorded, event.turn, about) if about else settled
         case SessionOpened() | TurnDisplayed() | FeedbackGiven() | ChildEnded() | UnknownEvent():
@@ -284,7 +286,9 @@ def _update_reference(
     about: InheritableReference | ReferenceUpdated,
 ) -> SessionState:
     at = recorded.envelope.time
-    reference = LastReference(turn, about.identifiers, about.intent, about.entity, at)
+    reference = LastReference(
+        turn=turn, identifiers=about.identifiers, intent=about.intent, entity=about.entity, at=at
+    )
     return replace(state, reference=reference)
 
 

@@ -1,6 +1,6 @@
 """The turn that is being answered, and the situations that it is in.
 
-Two things say where an open turn stands. Its lease says whether an attempt runs, and its call
+Two fields show the progress of an open turn. Its lease says whether an attempt runs, and its call
 whether the prompt of the next request to a model is recorded. A turn whose tools wait for a person
 or for child sessions waits with them, and no attempt begins until they are settled:
 `find_situation` returns which of all these holds.
@@ -180,7 +180,7 @@ class TurnPlan:
     """None before the first tactic call is answered."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResolution:
     """The answer of the resolver for the open turn."""
 
@@ -196,7 +196,7 @@ class TurnResolution:
     """Reference to the answer that is used when no model answers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievedEntry:
     """An entry of the knowledge that the open turn took."""
 
@@ -212,7 +212,7 @@ class RetrievedEntry:
     confidence: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRetrieval:
     """A retrieval that the open turn has made."""
 
@@ -238,7 +238,7 @@ FIRST_CALL: Final = UnpromptedCall(1, after_attempt=0)
 UNCLAIMED: Final = UnclaimedTurn()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenTurn:
     """The turn that is being answered."""
 

@@ -64,7 +64,7 @@ def resolve_references(
     for name, rule in spec.inherit.items():
         if name in own:
             continue
-        reasons.append(_find_reason(spec, name, rule, last, stated))
+        reasons.append(_find_reason(spec=spec, name=name, rule=rule, last=last, stated=stated))
         if reasons[-1] == "inherited" and last is not None:
             found[name] = last.identifiers[name]
     used = "inherited" in reasons

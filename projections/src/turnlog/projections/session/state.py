@@ -46,7 +46,7 @@ MAX_IDEMPOTENCY_RECORDS: Final = 64
 SettledStatus = Literal["completed", "failed", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettledTurnRef:
     """A settled turn; the standard `replace` changes it, since `frozen_copies` derives nothing."""
 
@@ -80,7 +80,7 @@ class SettledTurnRef:
         object.__setattr__(self, "characters", size if is_shown else 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SettledTurnRun:
     """Consecutive older settled turns that share status, marks, phase and role."""
 
@@ -93,7 +93,7 @@ class SettledTurnRun:
     role: TurnRole = "user"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LastReference:
     """What the latest answered turn was about; later turns may inherit from it."""
 
@@ -163,7 +163,7 @@ class ToolDisclosure:
     why: DisclosureReason
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionState:
     """The state of a session after its `head`."""
 
@@ -213,7 +213,7 @@ class SessionState:
     waiting: tuple[TurnSubmission, ...] = ()
     """Turns that are queued behind the open one."""
     submitted: int = 0
-    """Number of turns so far, whatever became of them."""
+    """Number of turns so far, with any outcome."""
     called: dict[str, int] = field(default_factory=dict[str, int])
     """Kind of call to the stream position of the latest prompt of that kind."""
     completed: int = 0

@@ -12,7 +12,7 @@ from turnlog.events.content import Content, Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextRef:
     """A reference to one text in the log."""
 
@@ -55,22 +55,22 @@ def build_optional_text_ref(
 def build_text_ref(recorded: RecordedEvent, field: str, content: Content) -> TextRef:
     """Return the reference to content that is present."""
     return TextRef(
-        recorded.sequence,
-        recorded.stream_sequence,
-        field,
-        content.digest,
-        content.characters,
-        recorded.envelope.time,
+        sequence=recorded.sequence,
+        place=recorded.stream_sequence,
+        field=field,
+        digest=content.digest,
+        characters=content.characters,
+        at=recorded.envelope.time,
     )
 
 
 def build_literal_text_ref(recorded: RecordedEvent, field: str, text: str) -> TextRef:
     """Return the reference to a field that is a text itself."""
     return TextRef(
-        recorded.sequence,
-        recorded.stream_sequence,
-        field,
-        compute_digest(text),
-        len(text),
-        recorded.envelope.time,
+        sequence=recorded.sequence,
+        place=recorded.stream_sequence,
+        field=field,
+        digest=compute_digest(text),
+        characters=len(text),
+        at=recorded.envelope.time,
     )

@@ -1,6 +1,6 @@
 """The tool calls of a turn: each is requested, perhaps approved, carried out, and returns once.
 
-A tool use says where it stands by the type of its progress. One that has not returned is pending:
+The type of its progress shows how far a tool use is. One that has not returned is pending:
 it waits for a person, for a child session, or for the attempt that runs it.
 """
 
@@ -58,7 +58,7 @@ class PriorToolResults:
 
 @dataclass(frozen=True, slots=True)
 class UndecidedApproval:
-    """An approval that nobody has decided yet; the tool does not run before."""
+    """An approval that is not decided yet; until then the tool does not run."""
 
     number: int
     """Its number within the turn, from 1."""
@@ -94,7 +94,7 @@ class StartedTool:
 
 @dataclass(frozen=True, slots=True)
 class ChildTurnRef:
-    """The turn of a child session that a tool call of the open turn stands for."""
+    """The turn of a child session that a tool call of the open turn requests."""
 
     session: str
     """Id of the child session."""
@@ -114,7 +114,7 @@ _FAILED_OUTCOMES: Final = frozenset[ToolOutcome]({"failed", "refused"})
 
 @dataclass(frozen=True, slots=True)
 class ReturnedTool:
-    """A tool that has returned, in whatever way."""
+    """A tool that has returned, with any outcome."""
 
     outcome: ToolOutcome
     result: ToolResultRef | None
@@ -129,7 +129,7 @@ class ReturnedTool:
 ToolProgress = RequestedTool | StartedTool | ChildTurnRef | ReturnedTool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolUse:
     """A tool call that the open turn requested."""
 

@@ -21,7 +21,7 @@ MAX_SUMMARIES_PER_VIEW: Final = 8
 TurnRanges = tuple[TurnRange, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySummary:
     """A summary in force."""
 
@@ -43,7 +43,7 @@ class HistorySummary:
         return self.said.sequence
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PendingSummary:
     """A summary that the open turn is waiting for."""
 

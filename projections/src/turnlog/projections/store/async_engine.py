@@ -1,7 +1,7 @@
 """SQLAlchemy's asynchronous engine and connection, imported without its ORM.
 
 `sqlalchemy.ext.asyncio` imports the ORM for sessions of objects. Statements here are those of
-SQLAlchemy Core, and the ORM is 6 MB of a gateway and 10 % of the processor time of its imports
+SQLAlchemy Core, and the ORM is 6 MB of a gateway and up to 5 % of the time of its imports
 (`python -m benchmarks.library_patches`). Whoever imports the whole package later gets it, with the
 same engine and connection.
 """

@@ -43,7 +43,7 @@ _MAX_LEFT_OUT: Final = 64
 """Maximum number of excluded tools that are recorded with a reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOffer:
     """A tool or a prompt as its server describes it."""
 

@@ -136,7 +136,7 @@ class EditSegmentRequest(SegmentPropertiesRequest):
     def create_command(self, segment: int) -> EditSegment:
         """Return the command for the library."""
         values = self.merge_metadata()
-        return EditSegment(segment, seen=values.pop("version"), **values)
+        return EditSegment(id=segment, seen=values.pop("version"), **values)
 
 
 class SegmentChangeResult(ResponseModel):

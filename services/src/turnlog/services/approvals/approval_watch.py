@@ -1,7 +1,7 @@
-"""The tools of a turn that wait for a person, also those in the child sessions that it asked.
+"""The tools of a turn that wait for a person, also those of its child sessions.
 
-A coordinator's own log does not say what its children wait for. So whoever watches its turn watches
-the turns of its children too, as long as it waits for them, and theirs.
+A coordinator's own log does not record what its children wait for. So a watch of its turn also
+watches the pending turns of its children, and of their children.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _filter_undecided(
     return tuple(GuardedTool(session, turn, use) for use in uses if is_undecided(use))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ApprovalWatch:
     """A watch of a session's events, with the tools of one of its turns that need approval."""
 
@@ -90,7 +90,7 @@ class ApprovalWatch:
     def apply_event(
         self, session: str, turn: int, activity: ActivityByTurn, recorded: RecordedEvent
     ) -> None:
-        """Note what an event of the turn, or of a child's, says of approvals and of children."""
+        """Apply an event of the turn, or of a child's turn, to the approvals and the children."""
         update_activity(activity, recorded)
         match recorded.event:
             case ApprovalRequested() | ApprovalDecided() as event if event.turn == turn:
@@ -149,7 +149,7 @@ async def open_approval_watch(
     wake: asyncio.Event,
     past: Sequence[RecordedEvent] = (),
 ) -> AsyncGenerator[Watch[RecordedEvent | GuardedTool]]:
-    """Watch a turn of a session, `key`, whose events so far are `past`; `log` goes on with it."""
+    """Watch a turn of the session `key`: `past` has its events so far, `log` the later ones."""
     tenant, session = key
     watch = ApprovalWatch(
         command_handler=command_handler,

@@ -35,7 +35,7 @@ MAX_LOAD_ROUNDS: Final = 12
 """How often an answer may ask for more events before it gets the whole session."""
 
 EVENTS_AFTER_CALL: Final = 24
-"""Events after a call that are loaded at first, for what came of it."""
+"""Number of events after a call that are loaded first, to find its effects."""
 
 EvidenceBySession = Mapping[str, PartialLog]
 """The loaded events and states of each session that an answer is about."""
@@ -76,7 +76,7 @@ class ExplainService:
             log.read_events_at(self.tenant, [state.head.stream_sequence]), *leaves
         )
         lasting = sorted((each for found in rare for each in found), key=_get_sequence)
-        known = PartialLog(session, lasting, (), state.head.sequence)
+        known = PartialLog(session=session, events=lasting, stretches=(), end=state.head.sequence)
         return known.add_events(end).add_state(state)
 
     async def load_turn_evidence(self, session: str, turn: int) -> PartialLog:

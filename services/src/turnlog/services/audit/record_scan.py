@@ -1,8 +1,8 @@
 """Scans of the record's streams that go on after a hole, and the findings about whole streams.
 
 A reader of a stream ends at a hole. An audit must also see what comes after it, so it notes the
-hole and reads on. Findings of this module concern a stream, not a session: a lost message does not
-tell whose it was.
+hole and reads on. Findings of this module concern a stream, not a session: a lost message does
+not name its session.
 """
 
 from __future__ import annotations

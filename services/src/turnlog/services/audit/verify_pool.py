@@ -76,7 +76,15 @@ class ThreadVerifier:
     ) -> VerificationReport:
         events, unread = await run_in_thread(lambda: decode_events(stored))
         blobs = await fetch_blobs(collect_blob_digests(events))
-        return await run_in_thread(lambda: verify_session(events, blobs, self.means, noted, unread))
+        return await run_in_thread(
+            lambda: verify_session(
+                events=events,
+                blobs=blobs,
+                context=self.means,
+                witnessed_head=noted,
+                undecodable=unread,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

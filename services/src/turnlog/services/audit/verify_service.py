@@ -110,7 +110,7 @@ class VerifyOutcome:
 VerifyStep = VerifyProgress | LocatedFinding | VerifyOutcome
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyService:
     """Verifies one tenant's records; one instance for each run. It writes nothing."""
 
@@ -166,7 +166,13 @@ class VerifyService:
         """Verify a child session; one that is not there has no events."""
         with suppress(Refused):
             return await self.verify_session(session, None)
-        return VerificationReport(None, 0, NO_REPRODUCTIONS, SessionTotals(0), ())
+        return VerificationReport(
+            head=None,
+            events=0,
+            prompts=NO_REPRODUCTIONS,
+            totals=SessionTotals(sequence=0),
+            findings=(),
+        )
 
     async def _load_events(
         self, session: str, noted: WitnessedHead | None
@@ -192,7 +198,7 @@ class VerifyService:
         return {**found, **{name: text for name, text in altered.items() if text is not None}}
 
     async def _read_altered_blob(self, digest: Digest) -> str | None:
-        """Return the bytes that are there instead of a blob, or None if there are none."""
+        """Return the bytes that are stored under the digest instead of the blob, or None."""
         try:
             await self.command_handler.texts.blobs.get_blob(self.tenant, digest)
         except AlteredBlob as altered:
@@ -251,7 +257,7 @@ class VerifyService:
     async def _verify_in_two_passes(
         self, witness: AuditCheckpoint | None, verifier: SessionVerifier
     ) -> AsyncGenerator[VerifyStep]:
-        tally = VerificationTally(witness is not None)
+        tally = VerificationTally(witnessed=witness is not None)
         reported = set[tuple[ChainKey | None, AuditFinding]]()
         chains = ChainVerifier(witness.list_session_heads() if witness else {})
         library_chains = ChainVerifier(witness.list_library_heads() if witness else {})
@@ -368,7 +374,7 @@ class VerifyService:
                 ):
                     key, (finding,) = (
                         (self.tenant, session),
-                        compare_totals(SessionTotals(0), SessionTotals(sequence)),
+                        compare_totals(SessionTotals(sequence=0), SessionTotals(sequence=sequence)),
                     )
                     yield LocatedFinding("sessions", key, finding)
             after = max(known, default=None)
@@ -436,12 +442,12 @@ class _FamilyComparison:
     waiting: dict[ChainKey, list[tuple[ChainKey, tuple[ChildClaim, ...]]]] = field(
         default_factory=dict[ChainKey, list[tuple[ChainKey, tuple[ChildClaim, ...]]]]
     )
-    """What parents recorded of each child that is to come."""
+    """What parents recorded of each child that is not verified yet."""
 
     def add_report(
         self, key: ChainKey, report: VerificationReport
     ) -> Sequence[tuple[ChainKey, AuditFinding]]:
-        """Return what differs between this session and its parents, or children that are gone."""
+        """Return findings about this session and its parents, and about missing children."""
         tenant, session = key
         found = list[tuple[ChainKey, AuditFinding]]()
         for parent, claims in self.waiting.pop(key, ()):

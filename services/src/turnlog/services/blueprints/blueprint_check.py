@@ -146,7 +146,7 @@ def _check_cartridges(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintF
             yield from faulty.faults
         except TurnlogError as error:
             fix = error.fix if isinstance(error, Refused) else "make it smaller"
-            yield BlueprintFault(file, 1, "", str(error), fix)
+            yield BlueprintFault(file=file, line=1, path="", what=str(error), fix=fix)
 
 
 def _check_memory_policy(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintFault]:
@@ -160,7 +160,13 @@ def _check_memory_policy(folder: Path, blueprint: Blueprint) -> Iterator[Bluepri
             read_data_file(DiskFolder(folder), spec.file, "policies.memory"), file
         )
     except Refused as refused:
-        yield BlueprintFault(file, 1, "", refused.detail, "add it, or the session has no memory")
+        yield BlueprintFault(
+            file=file,
+            line=1,
+            path="",
+            what=refused.detail,
+            fix="add it, or the session has no memory",
+        )
 
 
 def _check_plugins(blueprint: Blueprint) -> Iterator[BlueprintFinding]:

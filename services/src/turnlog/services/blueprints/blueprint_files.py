@@ -101,10 +101,18 @@ class BlueprintFiles:
             written = self.files.read_text(BLUEPRINT_FILE, "blueprint")
         except Refused as refused:
             what = refused.detail.removeprefix(f"{BLUEPRINT_FILE}: ")
-            raise FaultyBlueprint([BlueprintFault(file, 1, "", what, refused.fix)]) from None
+            raise FaultyBlueprint(
+                [BlueprintFault(file=file, line=1, path="", what=what, fix=refused.fix)]
+            ) from None
         if written is None:
             fix = f"put a {BLUEPRINT_FILE} there"
-            raise FaultyBlueprint([BlueprintFault(file, 1, "", "No such file or directory", fix)])
+            raise FaultyBlueprint(
+                [
+                    BlueprintFault(
+                        file=file, line=1, path="", what="No such file or directory", fix=fix
+                    )
+                ]
+            )
         return written
 
     def read_cartridge(self, blueprint: Blueprint, attributes: AttributeValues) -> Cartridge | None:
@@ -146,7 +154,9 @@ class BlueprintFiles:
         values = add_provider(attributes, provider)
         chain = blueprint.prompts.search
         found = {
-            name: read_layer_file(self.files, name, layer, chain, values)
+            name: read_layer_file(
+                files=self.files, name=name, layer=layer, chain=chain, values=values
+            )
             for name, layer in layers.items()
         }
         return {name: text for name, text in found.items() if text is not None}
@@ -160,7 +170,9 @@ class BlueprintFiles:
         for name, layer in list_prompt_layers(blueprint).items():
             slots = _find_path_slots(blueprint, layer)
             if layer.keep == "always" and slots and PROVIDER_SLOT not in slots:
-                read_layer_file(self.files, name, layer, chain, attributes)
+                read_layer_file(
+                    files=self.files, name=name, layer=layer, chain=chain, values=attributes
+                )
 
     def list_providers(
         self, blueprint: Blueprint, layers: Mapping[str, FileLayer], attributes: AttributeValues
@@ -232,7 +244,7 @@ def _check_layer_file(
         return
     name = str(path[1])
     try:
-        found = read_layer_file(files, name, layer, chain, {})
+        found = read_layer_file(files=files, name=name, layer=layer, chain=chain, values={})
     except Refused as refused:
         yield BlueprintFinding(path, refused.detail, refused.fix)
     else:

@@ -89,7 +89,7 @@ _OWN_PRICES: Final = TypeAdapter(dict[Annotated[str, Field(min_length=1)], OwnPr
 
 
 FREE_PROVIDERS: Final = ("scripted/",)
-"""Beginnings of the names of models that nobody is paid for."""
+"""Prefixes of the names of free models."""
 
 NO_TABLE: Final = "none"
 """The table of a cost that follows from no table."""

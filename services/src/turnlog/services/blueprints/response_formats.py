@@ -35,14 +35,14 @@ _IMITATING_PROVIDERS: Final = frozenset({"bedrock", "bedrock_converse", "databri
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormatTable:
-    """What is known of models, by the names that litellm uses."""
+    """Which models take `response_format`, by the names that litellm uses."""
 
     version: str
     """The release of litellm: `litellm 1.106.2`."""
     takers: frozenset[str]
     """Models that take the parameter, with their provider: `openai/gpt-5-mini`."""
     own: Mapping[str, bool]
-    """What the setting says."""
+    """The values of the setting `response_format`."""
 
     def choose_request(self, spec: CallSpec, model: str) -> OutputRequest | None:
         """Return how a new call asks for the form of its answer; None if it asks for none."""

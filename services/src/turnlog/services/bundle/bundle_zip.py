@@ -80,7 +80,7 @@ def iterate_bundle_files(listed: BundleManifest) -> Iterator[tuple[str, bytes]]:
 
 @dataclass(slots=True)
 class ExportedEvents:
-    """What the manifest says about the events that were sent."""
+    """The manifest's figures of the exported events."""
 
     event_count: int = 0
     last_stored: bytes = b""
@@ -98,7 +98,7 @@ class ExportedEvents:
         self.children |= {each.session: None for each in events if isinstance(each, ChildRequested)}
 
     def describe_session(self, session: str) -> BundledSession:
-        """Return what the manifest says about the session."""
+        """Return the manifest's entry of the session."""
         return BundledSession(
             session=session,
             events=self.event_count,

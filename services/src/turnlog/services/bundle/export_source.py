@@ -21,7 +21,7 @@ from turnlog.services.sessions.paged_events import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSource:
     """A session to export, and where to read it."""
 

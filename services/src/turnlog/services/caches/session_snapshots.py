@@ -1,7 +1,7 @@
 """Snapshots of session states, each checked against the log before it is used.
 
-A snapshot is believed only with a keyed digest of a process that has the same key: whoever else can
-write to the store could put in a state that the log never led to. It also records the log it was
+A snapshot is believed only with a keyed digest of a process that has the same key: any other
+writer of the store could put in a state that the log never led to. It also records the log it was
 folded from, its last event and the version of the fold. One that does not match is discarded, and
 the session is folded from an earlier state or from its first event; a mismatch with the log is also
 logged as an error.

@@ -46,7 +46,7 @@ class _CachedState:
     """Sequence of the latest snapshot."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class StateCache:
     """Folds the states of sessions, and keeps the latest ones."""
 

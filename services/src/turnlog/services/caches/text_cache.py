@@ -81,7 +81,7 @@ async def read_event(
     return recorded.event
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TextReader:
     """Fetches the texts that assembling a prompt needs."""
 

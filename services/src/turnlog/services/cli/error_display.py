@@ -40,7 +40,7 @@ COMMAND_FIXES: Final = {
 """Fixes that name a command, by error code; they replace the fix that a service sends."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayedError:
     """An error with everything that is shown about it."""
 
@@ -59,32 +59,58 @@ def describe_error(error: TurnlogError | OSError) -> DisplayedError:
             place = str(error.filename or "the operating system")
             fix = "`turnlog doctor` looks at what a service needs here"
             return DisplayedError(
-                place, error.strerror or type(error).__name__, fix, ExitCode.ERROR
+                subject=place,
+                detail=error.strerror or type(error).__name__,
+                fix=fix,
+                exit_code=ExitCode.ERROR,
             )
         case Refused():
             return _describe_refusal(error)
         case Conflict(actual=actual):
             now = "it moved on" if actual is None else f"it is at sequence {actual} now"
             return DisplayedError(
-                f"session {error.session}", now, "read it again", ExitCode.CONFLICT
+                subject=f"session {error.session}",
+                detail=now,
+                fix="read it again",
+                exit_code=ExitCode.CONFLICT,
             )
         case Unavailable(retry_after=seconds):
             fix = f"try again in {seconds:g} s; `turnlog doctor` says what is missing"
-            return DisplayedError(f"{error.what} is unavailable", error.detail, fix, ExitCode.ERROR)
+            return DisplayedError(
+                subject=f"{error.what} is unavailable",
+                detail=error.detail,
+                fix=fix,
+                exit_code=ExitCode.ERROR,
+            )
         case LaterRelease():
             fix = "run the release that wrote it, or a later one; its data stays as it is"
-            return DisplayedError(error.where, error.detail, fix, ExitCode.ERROR)
+            return DisplayedError(
+                subject=error.where, detail=error.detail, fix=fix, exit_code=ExitCode.ERROR
+            )
         case Corrupt():
             fix = "`turnlog verify` names the first bad event; keep the data as it is"
-            return DisplayedError(error.where, error.detail, fix, ExitCode.VERIFICATION_FAILED)
+            return DisplayedError(
+                subject=error.where,
+                detail=error.detail,
+                fix=fix,
+                exit_code=ExitCode.VERIFICATION_FAILED,
+            )
         case _:
-            return DisplayedError("error", str(error), "", ExitCode.ERROR)
+            return DisplayedError(
+                subject="error", detail=str(error), fix="", exit_code=ExitCode.ERROR
+            )
 
 
 def _describe_refusal(error: Refused) -> DisplayedError:
     fix = COMMAND_FIXES.get(error.code) or error.fix or ""
     exit_code = get_error_code(error.code).get_exit_code()
-    return DisplayedError(error.code, error.detail, fix, exit_code, error.field or "")
+    return DisplayedError(
+        subject=error.code,
+        detail=error.detail,
+        fix=fix,
+        exit_code=exit_code,
+        field=error.field or "",
+    )
 
 
 def print_error(error: DisplayedError, console: Console) -> None:

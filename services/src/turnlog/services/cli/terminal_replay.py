@@ -67,7 +67,7 @@ SceneSpeaker = Literal["you", "reply", "note", "prompt"]
 """The text of a `prompt` scene is the id of its call; the player fetches the prompt."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayScene:
     """Something that appeared on the screen."""
 
@@ -110,11 +110,11 @@ def build_scenes(
             since = (at - shown_at).total_seconds() if shown_at else 0.0
             shown_at = at
             yield ReplayScene(
-                line.speaker,
-                line.text,
-                max(0.0, since - line.duration_seconds),
-                line.duration_seconds,
-                line.turn,
+                speaker=line.speaker,
+                text=line.text,
+                pause_seconds=max(0.0, since - line.duration_seconds),
+                duration_seconds=line.duration_seconds,
+                turn=line.turn,
             )
 
 

@@ -118,7 +118,7 @@ class HistoryStates(Protocol[State, Record_co]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _CommandRequest(Generic[State]):
     tenant: str
     history: str
@@ -127,7 +127,7 @@ class _CommandRequest(Generic[State]):
     command: codec.CommandRef | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IdempotentCommandHandler(Generic[State, Record]):
     """Handles commands and loads states for all histories of one kind."""
 
@@ -236,7 +236,7 @@ class IdempotentCommandHandler(Generic[State, Record]):
         `Conflict` when others keep appending first.
         """
         request: _CommandRequest[State] = _CommandRequest(
-            tenant, history, decide, metadata, command
+            tenant=tenant, history=history, decide=decide, metadata=metadata, command=command
         )
         async with _get_lock(self._write_locks, tenant, history):
             state = expected_state or self.states.get_presumed_state(tenant, history)
@@ -301,7 +301,13 @@ class IdempotentCommandHandler(Generic[State, Record]):
         """Append events after a state; return None when another process appended first."""
         drafts = [self._build_draft(event, request) for event in events]
         head = state.head if state is not None else None
-        batch = codec.encode_batch(request.tenant, request.history, head, drafts, self.kind)
+        batch = codec.encode_batch(
+            tenant=request.tenant,
+            session=request.history,
+            after=head,
+            drafts=drafts,
+            kind=self.kind,
+        )
         return await self.append_batch(state, batch)
 
     async def append_batch(

@@ -39,7 +39,7 @@ TEXT_WRITE_BATCH: Final = 64
 """Texts stored concurrently."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryParts:
     """What the histories of the library are read and written with."""
 
@@ -77,7 +77,7 @@ class TenantStates(Generic[State, Record]):
         return self.cached.get(tenant)
 
     def get_presumed_state(self, tenant: str, history: str) -> State | None:
-        """Return the cached state, or None; nobody else is expected to append."""
+        """Return the cached state, or None; other processes are not expected to append."""
         return self.get_state(tenant, history)
 
     async def load_base_state(self, tenant: str, history: str) -> State:
@@ -114,7 +114,7 @@ class TenantOutcome(Generic[State, Record_co]):
     """The record of the first run, when the same command was carried out before."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TenantHistory(Generic[State, Record]):
     """One family of events of all tenants, for one process: its commands and its states."""
 

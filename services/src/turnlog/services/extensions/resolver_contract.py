@@ -40,7 +40,7 @@ class ResolverRequest:
 
     text: str
     identifiers: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """What is known of the turn's subject besides its text."""
+    """Known identifiers of the turn's subject, besides its text."""
     history: tuple[Mapping[str, JsonValue], ...] = ()
     """Earlier messages that the resolver may see: role, content, created_at and meta."""
 

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know of the turn that it runs for."""
+    """The facts about its turn that a tool receives."""
 
     session: str
     turn: int

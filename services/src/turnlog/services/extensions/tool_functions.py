@@ -26,21 +26,21 @@ from turnlog.services.platform.concurrency import run_in_thread
 
 
 class ToolError(Exception):
-    """Raised by a tool to tell the model why it failed; other exceptions are told by their type."""
+    """Raised by a tool so that the model reads its message, and not only its type."""
 
 
 class ArgumentsRefused(Exception):
     """The arguments are not those that a tool takes; it was not called."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolFunction:
     """A function that models call."""
 
     run: Callable[..., object]
     """The function; it gets the arguments by name."""
     description: str = ""
-    """What models are told of it; its docstring if empty."""
+    """The description that models read; if empty, the function's docstring."""
     parameters: Mapping[str, JsonValue] | None = None
     """JSON Schema of the arguments; derived from the signature if None."""
     read_only: bool = False
@@ -67,7 +67,7 @@ class ToolFunction:
         return self.run if self.parameters is not None else validate_call(self.run)
 
     async def call(self, arguments: Mapping[str, JsonValue]) -> object:
-        """Call the function; raises `ArgumentsRefused`, and whatever the function raises."""
+        """Call the function; raises `ArgumentsRefused`, and any exception of the function."""
         await check_arguments(arguments, self.schema)
         work = cast("Callable[[], Any]", partial(self._checked_function, **arguments))
         try:
@@ -85,7 +85,7 @@ def describe_function(registered: object, name: str) -> ToolFunction:
     """Return what an entry point registers as a tool; raise `Refused` if models cannot call it."""
     tool = registered if isinstance(registered, ToolFunction) else None
     if tool is None and callable(registered):
-        tool = ToolFunction(registered)
+        tool = ToolFunction(run=registered)
     if tool is None:
         raise _refuse_tool(name, "it is no function", "register a function or a `ToolFunction`")
     try:

@@ -143,7 +143,7 @@ def load_tools_file(file: Path) -> ToolsFile:
 
 
 def load_configured_servers(file: Path | None) -> ConfiguredServers | None:
-    """Return what blueprints get of a tools file; None if an installation has none."""
+    """Return the servers that a tools file offers to blueprints; None if there is no tools file."""
     return load_tools_file(file).servers if file else None
 
 
@@ -153,11 +153,13 @@ def _read_text(file: Path) -> str:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         what, fix = error.strerror or type(error).__name__, "name a file that can be read"
-        raise FaultyToolsFile([BlueprintFault(str(file), 1, "", what, fix)]) from None
+        raise FaultyToolsFile(
+            [BlueprintFault(file=str(file), line=1, path="", what=what, fix=fix)]
+        ) from None
     except UnicodeDecodeError as error:
         what = f"byte {error.start} is not UTF-8"
         raise FaultyToolsFile(
-            [BlueprintFault(str(file), 1, "", what, "save it as UTF-8")]
+            [BlueprintFault(file=str(file), line=1, path="", what=what, fix="save it as UTF-8")]
         ) from None
     return text.replace("\t", "  ") if text.lstrip().startswith("{") else text
 

@@ -60,7 +60,12 @@ async def run_gateway(
         store = open_store(settings.database_url.get_secret_value())
         try:
             await _prepare_read_models(settings, store)
-            guard = LogGuard(parts.log, parts.library, RowPositions(store), settings.tenant)
+            guard = LogGuard(
+                log=parts.log,
+                library=parts.library,
+                positions=RowPositions(store),
+                tenant=settings.tenant,
+            )
             record = RecordWatch(parts.connection)
             guarded = _guard_appends(parts, store, guard, record)
             checks = {} if shared_checks is None else shared_checks

@@ -33,7 +33,7 @@ IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 _KEY_PATTERN: Final = re.compile(r"[!-~]([ -~]{0,198}[!-~])?")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestIdentity:
     """The identity of a request, from which the caller of a use case follows."""
 

@@ -74,7 +74,7 @@ class SseResponse(StreamingResponse):
         self.shutdown_event = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send frames until they end, the gateway shuts down, or the client is gone or too slow."""
+        """Send frames until they end, the gateway stops, or the client is disconnected or slow."""
         del scope
         outflow = _SendBuffer()
         async with run_tasks(
@@ -87,7 +87,7 @@ class SseResponse(StreamingResponse):
             except TimeoutError:
                 # An ASGI server closes the connection when the application returns with an
                 # unfinished response.
-                _log.warning("slow-reader-cut", patience=self.timeouts.write_timeout)
+                _log.warning("slow-reader-disconnected", patience=self.timeouts.write_timeout)
         for task in tasks:
             if not task.cancelled():
                 task.result()
@@ -124,7 +124,7 @@ class _SendBuffer:
                         self.space_ready.clear()
                         await self.space_ready.wait()
         except TurnlogError as error:
-            _log.warning("stream-broken", error=str(error))
+            _log.warning("stream-failed", error=str(error))
         finally:
             self.close()
 

@@ -78,7 +78,7 @@ class PositionSource(Protocol):
     """Where a process gets the positions of the read models."""
 
     async def read_positions(self, *, patient: bool) -> FoldedPositions | None:
-        """Return the positions, or None if nobody can tell; `patient` waits for who may start."""
+        """Return the positions, or None if no process reports them; `patient` waits for a start."""
         ...
 
 
@@ -120,7 +120,7 @@ class PeerPositions:
             failures += 1
             await wait_backoff(failures)
         if patient:
-            _log.warning("log-not-compared", detail="no gateway or projector answers")
+            _log.warning("log-comparison-skipped", detail="no gateway or projector answers")
         return None
 
 

@@ -8,7 +8,7 @@ this one.
 
 A log can only go back when its server is restarted, so an append waits for a check on each new
 connection. Checks in the background find what else may change: the database became reachable, or
-the read models were rebuilt. Positions that nobody can tell forbid nothing.
+the read models were rebuilt. Without known positions nothing is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FIND_TIMEOUT: Final = 2 * CONFIRM_SECONDS
 _log = structlog.get_logger("turnlog.integrity")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class LogGuard:
     """Compares the log with the positions of the read models, and refuses appends if it differs."""
 
@@ -76,7 +76,7 @@ class LogGuard:
         if fault is not None and self._fault is None:
             _log.error("log-rolled-back", detail=fault.detail)
         if fault is None and self._fault is not None:
-            _log.info("log-whole-again", detail=self._fault.detail)
+            _log.info("log-recovered", detail=self._fault.detail)
         self._fault, self._checked_connection = fault, count
 
     async def _find_fault(self, positions: FoldedPositions) -> LogRolledBack | None:
@@ -105,5 +105,5 @@ class LogGuard:
                 async with self._lock:
                     await self._check_log()
             except Unavailable as error:
-                _log.warning("log-not-checked", detail=error.detail)
+                _log.warning("log-check-failed", detail=error.detail)
             await asyncio.sleep(CHECK_INTERVAL)

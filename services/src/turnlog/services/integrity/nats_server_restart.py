@@ -48,7 +48,7 @@ async def restart_when_stuck(server: NatsServer, data_dir: Path) -> None:
         reason = await run_in_thread(look)
         silent_looks = silent_looks + 1 if reason == SILENT_REASON else 0
         if reason is not None and silent_looks in {0, MAX_SILENT_LOOKS}:
-            _log.warning("nats-server-restarts", reason=reason)
+            _log.warning("nats-server-restarting", reason=reason)
             if silent_looks:
                 await server.restart_without_snapshots(reason)
             else:

@@ -2,7 +2,7 @@
 
 Every sequence of a stream from 1 to the last must have its message. The counts of the server show
 what it knows to be missing. A message that was altered on disk it does not miss: that is found by
-reading, which the projector does for all roles and notes (`scrub_notes`), or by whoever meets the
+reading, which the projector does for all roles and notes (`scrub_notes`), or by a reader at the
 hole. Each round asks the server again for what was found missing, so a stream that was restored is
 whole again without a restart, and no round costs more on a longer log.
 
@@ -38,7 +38,7 @@ ROUND_SECONDS: Final = 5.0
 """Seconds between two rounds."""
 
 MAX_CHECKED_HOLES: Final = 20
-"""Holes of a stream that a round asks the server about; the first ones stand for all."""
+"""Maximum number of holes of a stream that one round checks, beginning with the first."""
 
 NAMED_SESSIONS: Final = 5
 """Stopped sessions that are named."""

@@ -1,9 +1,9 @@
-"""When a log counts as rolled back: once its leader has said so for a while.
+"""When a log counts as rolled back: once its leader has reported it for a while.
 
 A server that has lost the others answers as leader for up to twenty seconds, and what was stored
 meanwhile elsewhere is missing there; reads of the stream's information refuse such a leader. What
 another leader says in the next seconds settles the rest. A log whose end still moves is not at its
-end yet, so its time begins anew.
+end yet, so its time starts again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from turnlog.events.errors import LogRolledBack
 
 CONFIRM_SECONDS: Final = 5.0
-"""Seconds for which the leader must say the same."""
+"""Seconds for which the leader must report the same."""
 
 LOOK_SECONDS: Final = 0.2
 """Seconds between two looks at the leader."""
@@ -27,9 +27,9 @@ FindRollback = Callable[[], Awaitable[LogRolledBack | None]]
 async def confirm_rollback(
     find_rollback: FindRollback, seconds: float = CONFIRM_SECONDS
 ) -> LogRolledBack | None:
-    """Return what is found if it stays the same for so many seconds, or None if it passes.
+    """Return a rollback that is found unchanged for this many seconds; None if it disappears.
 
-    Raises `Unavailable` while no leader can say.
+    Raises `Unavailable` while no leader answers.
     """
     clock = asyncio.get_running_loop()
     found, since = await find_rollback(), clock.time()

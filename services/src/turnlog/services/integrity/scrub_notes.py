@@ -1,8 +1,8 @@
 """What reading each stream of the record from end to end has found, kept for every role.
 
 One process reads: the projector. Its notes lie beside the snapshots, so that gateways and workers
-see them, and the next projector goes on where the last one stopped. A note is never believed, it
-says where to look: whoever reads it asks the server whether the messages are there.
+see them, and the next projector goes on where the last one stopped. A note is not proof, it
+shows where to look: its reader asks the server whether the messages exist.
 
 One damaged snapshot drops all of them, and the notes with them. A process remembers what it has
 read or saved, so that no session that is stopped goes on meanwhile, and the projector saves its
@@ -33,15 +33,15 @@ class RecordHole:
     first: int
     last: int
     sessions: tuple[SessionKey, ...] = ()
-    """Whose events were there, as far as later events tell."""
+    """The sessions of the missing events, as far as later events show."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScrubNote:
     """How far a stream was read, and what was missing."""
 
     created: str
-    """When the stream was created; a note about another stream says nothing."""
+    """When the stream was created; a note about another stream is ignored."""
     server_run: str
     """Differs after each start of the server."""
     began: datetime

@@ -2,8 +2,8 @@
 
 The limits of the streams are compared with what they hold. The server's own limit is known to the
 server alone, so a few bytes are written to the snapshot of a session that is never opened; they
-replace those of the last check. A stream that could not write to its disk answers nobody until the
-server is restarted; only the monitoring address tells of it. The log has space as long as one of
+replace those of the last check. A stream that could not write to its disk answers no request until
+the server is restarted; only the monitoring page reports it. The log has space as long as one of
 its servers is well, since a cluster goes on without the others.
 """
 
@@ -61,8 +61,8 @@ class SpaceCheck:
 def create_space_check(
     connection: NatsConnection, tenant: str, monitors: Sequence[str]
 ) -> RecentCheck:
-    """Return the check for readiness, which may be asked for often."""
-    return RecentCheck("log", SpaceCheck(connection, tenant, monitors).check_space)
+    """Return the check for readiness, which may run often."""
+    return RecentCheck(component="log", check=SpaceCheck(connection, tenant, monitors).check_space)
 
 
 def _check_stream_limit(stream: str, info: StreamInfo) -> None:

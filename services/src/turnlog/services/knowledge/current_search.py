@@ -15,7 +15,7 @@ from turnlog.projections.knowledge.search_port import (
 )
 
 UNKNOWN_COLLECTION: Final = "unknown-collection"
-"""The code of a search in a collection that nobody has made."""
+"""The code of a search in a collection that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,11 +72,11 @@ class CheckedEmbedder:
 
     @property
     def version(self) -> EmbedderVersion:
-        """What an index says of the embedder that it is built with."""
+        """The version of the embedder, as an index records it."""
         return EmbedderVersion(self.name, self.setting)
 
     def find_version(self, wanted: EmbedderVersion) -> CheckedEmbedder | None:
-        """Return the embedder of an index; None if there is none of that version any more."""
+        """Return the embedder of an index; None if that version is no longer available."""
         if wanted.name == self.name:
             return self
         former = self._former.setdefault(

@@ -38,7 +38,7 @@ INDEX_VERSION: Final = f"bm25-vectors-{KNOWLEDGE_VERSION}"
 _SEARCH_MODULE: Final = "turnlog.projections.store.knowledge.index_search"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class IndexedKnowledge:
     """A `KnowledgeSearch` on the database of this process."""
 

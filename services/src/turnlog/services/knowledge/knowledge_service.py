@@ -42,7 +42,9 @@ class KnowledgeService:
         states = TenantStates[KnowledgeState, KnowledgeCommandRecord](
             KnowledgeState, fold_knowledge
         )
-        self._history = TenantHistory(self.parts, KNOWLEDGE_FAMILY, KnowledgeState, states)
+        self._history = TenantHistory(
+            parts=self.parts, family=KNOWLEDGE_FAMILY, create=KnowledgeState, states=states
+        )
 
     async def load_state(self, tenant: str) -> KnowledgeState:
         """Return the state of a tenant; see `TenantHistory.load_state`."""

@@ -208,12 +208,12 @@ def _build_hit_view(hit: KnowledgeHit) -> HitView:
 
 def _build_entry_input(entry: str, request: PutEntryRequest) -> EntryInput:
     return EntryInput(
-        entry,
-        request.text,
-        request.kind,
-        request.title,
-        request.source,
-        tuple(request.tags),
-        request.attributes,
-        request.efficiency,
+        id=entry,
+        text=request.text,
+        kind=request.kind,
+        title=request.title,
+        source=request.source,
+        tags=tuple(request.tags),
+        attributes=request.attributes,
+        efficiency=request.efficiency,
     )

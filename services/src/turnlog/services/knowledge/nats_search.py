@@ -29,13 +29,13 @@ SEARCH_SUBJECT: Final = "turnlog.knowledge-search"
 """Where projectors answer searches."""
 
 SEARCH_PATIENCE: Final = 75.0
-"""Seconds until a search is given up; the embedder and the index have less, and say more."""
+"""Seconds until a search times out; embedder and index time out earlier, with better errors."""
 
 _RESPONSE_BYTES: Final = 1_000_000
 """Maximum bytes of a response; a server takes 1 MiB unless it is configured otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFailure:
     """Why a search failed."""
 
@@ -103,7 +103,7 @@ async def answer_searches(
         except ValidationError:
             detail = "a role of another release asked"
             return _RESPONSE.dump_json(
-                SearchResponse(failure=SearchFailure("knowledge-index", detail))
+                SearchResponse(failure=SearchFailure(what="knowledge-index", detail=detail))
             )
         return await build_response(search, request)
 
@@ -112,16 +112,16 @@ async def answer_searches(
 
 
 async def build_response(search: KnowledgeSearch, request: SearchRequest) -> bytes:
-    """Return the response to a search, whatever becomes of it."""
+    """Return the response to a search, also if it fails."""
     try:
         result = await search.search(request)
     except Refused as error:
         failure = SearchFailure(
-            error.code, error.detail, is_refused=True, field=error.field, fix=error.fix
+            what=error.code, detail=error.detail, is_refused=True, field=error.field, fix=error.fix
         )
         return _RESPONSE.dump_json(SearchResponse(failure=failure))
     except Unavailable as error:
-        failure = SearchFailure(error.what, error.detail)
+        failure = SearchFailure(what=error.what, detail=error.detail)
         return _RESPONSE.dump_json(SearchResponse(failure=failure))
     while True:
         response = _RESPONSE.dump_json(SearchResponse(result))

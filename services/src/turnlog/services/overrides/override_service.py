@@ -79,7 +79,9 @@ class OverrideService:
         """
 
         def decide(state: TenantOverrides) -> Sequence[LibraryEvent]:
-            event = decide_override(state, user, blueprint, place, text)
+            event = decide_override(
+                before=state, user=user, blueprint=blueprint, place=place, text=text
+            )
             return () if event is None else (event,)
 
         outcome = await self._history.handle(

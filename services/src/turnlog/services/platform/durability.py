@@ -20,7 +20,7 @@ from turnlog.services.platform.nats_monitor import ServerFacts, fetch_servers
 from turnlog.services.platform.process_health import RecentCheck
 
 RECHECK_SECONDS: Final = 10.0
-"""Seconds for which what the servers said counts."""
+"""Seconds for which the answers of the servers are reused."""
 
 SYNC_FIX: Final = (
     "write `sync_interval: always` into the `jetstream` block of its configuration,"
@@ -43,21 +43,23 @@ class Durability:
     _reported: str | None = None
 
     def __post_init__(self) -> None:
-        self._recent = RecentCheck("durability", self._query_servers, RECHECK_SECONDS)
+        self._recent = RecentCheck(
+            component="durability", check=self._query_servers, seconds=RECHECK_SECONDS
+        )
 
     async def require_promised(self) -> None:
-        """Raise `Refused` if a server gives less than is promised, `Unavailable` if one is silent.
+        """Raise `Refused` if a server guarantees too little, `Unavailable` if one does not answer.
 
-        The servers are asked at most every few seconds.
+        The servers are queried at most every few seconds.
         """
         await self._recent.require_healthy()
 
     async def refuse_less(self) -> None:
-        """Ask the servers now; raise `Refused` if one gives less. Who is silent is logged."""
+        """Query the servers; raise `Refused` if one guarantees too little, log missing answers."""
         try:
             await self.require_promised()
         except Unavailable as silent:
-            _log.warning("durability-not-checked", detail=silent.detail)
+            _log.warning("durability-check-failed", detail=silent.detail)
 
     async def _query_servers(self) -> None:
         self.checked = False

@@ -1,9 +1,9 @@
 """Imports of libraries without what they import for features that a service does not use.
 
 nats-py imports aiohttp, if it is installed, for connections through WebSockets and nothing else:
-7 MB of a gateway's 108, and 7 % of the processor time of its imports. structlog imports rich for
-tracebacks in colour, which a log has none of: 3 MB and 8 %. httpx imports a command line of its
-own, with pygments and the progress bars of rich: 9 % of each of our commands, and 3 MB.
+8 MB of a gateway's 106, and 5 % of the processor time of its imports. structlog imports rich for
+tracebacks in colour, which a log has none of: 4 MB, and up to 6 %. httpx imports a command line of
+its own, with pygments and the progress bars of rich: 9 % of each of our commands, 3 MB of a worker.
 `python -m benchmarks.library_patches` takes the figures.
 """
 

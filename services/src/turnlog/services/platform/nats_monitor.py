@@ -1,7 +1,7 @@
-"""The monitoring pages of nats-servers, which say what no request over NATS tells.
+"""The monitoring pages of nats-servers, whose facts no request over NATS returns.
 
-Each server of a cluster has pages of its own. One that does not answer, or whose JetStream does not
-run because it starts or leaves, tells nothing: what is asked here never depends on a single server.
+Each server of a cluster has its own pages. A server that does not answer, or whose JetStream does
+not run because the server starts or stops, adds nothing: no query depends on a single server.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a nats-server says of itself."""
+    """The facts about a nats-server on its monitoring page."""
 
     name: str
     """Its name, or its monitoring address if it has none."""
     version: str
     started: datetime | None
-    """When it was started, by its own clock; None if it does not say."""
+    """When it was started, by its own clock; None if the page lacks it."""
     syncs_before_ack: bool | None
     """Whether it acknowledges after fsync; None while its JetStream does not run."""
 
@@ -53,12 +53,12 @@ class _ServerPage(BaseModel):
 
 
 async def fetch_servers(monitors: Sequence[str]) -> dict[str, ServerFacts | Unavailable]:
-    """Return what each server says of itself, by its monitoring address, or why it says nothing."""
+    """Return the facts of each server, or the error of its query, by monitoring address."""
     return await _query_each(monitors, fetch_server_facts)
 
 
 async def fetch_store_faults(monitors: Sequence[str]) -> dict[str, str | Unavailable | None]:
-    """Return for each server why it could not write to its disk, None if it could."""
+    """Return by monitoring address why a server cannot write to its disk; None if it can."""
     return await _query_each(monitors, fetch_store_fault)
 
 
@@ -75,7 +75,7 @@ async def _query_each(
 
 
 def fetch_server_facts(monitor: str) -> ServerFacts:
-    """Return what a server says of itself; raises `Unavailable`. Blocks."""
+    """Return the facts of a server; raises `Unavailable`. Blocks."""
     try:
         page = _ServerPage.model_validate(fetch_monitor_page(monitor, "varz"))
     except ValidationError as error:

@@ -64,7 +64,7 @@ RANDOM_PORT = -1
 """nats-server uses its default port for 0 and any free port for -1."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NatsConfig:
     """Address and data directory of one server; everything it writes is under `data_dir`."""
 
@@ -166,13 +166,13 @@ def read_kept_address(data_dir: Path) -> KeptAddress | None:
 
 
 def choose_address(data_dir: Path, asked: str | None) -> str:
-    """Return the address that is asked for, the kept one, or any free port of loopback."""
+    """Return the requested address, else the saved one, else any free port of loopback."""
     kept = read_kept_address(data_dir)
     return asked or (kept.address if kept else ANY_LOOPBACK_ADDRESS)
 
 
 def keep_address(data_dir: Path, asked: str | None) -> None:
-    """Keep an address that was asked for, so that clients are configured once; port 0 ends that."""
+    """Save a requested address, so that clients are configured once; port 0 deletes it."""
     kept = read_kept_address(data_dir)
     if asked is None or (kept is not None and kept.address == asked):
         return
@@ -181,7 +181,7 @@ def keep_address(data_dir: Path, asked: str | None) -> None:
         return
     write_private_file(data_dir / ADDRESS_FILE, f"{asked}\n")
     file = str((data_dir / ADDRESS_FILE).absolute())
-    _log.info("nats-address-kept", address=asked, file=file)
+    _log.info("nats-address-saved", address=asked, file=file)
 
 
 def write_private_file(path: Path, text: str) -> None:
@@ -451,7 +451,13 @@ class NatsServer:
         except BaseException:
             owner.close()
             raise
-        return cls(config, binary, owner, run, _build_url(config.host, run.port, password))
+        return cls(
+            config=config,
+            binary=binary,
+            owner=owner,
+            run=run,
+            url=_build_url(config.host, run.port, password),
+        )
 
     @property
     def pid(self) -> int:

@@ -48,7 +48,7 @@ def is_ready(failures: Mapping[str, str | None]) -> bool:
     return not any(failure for name, failure in failures.items() if name not in ADVISORY_PARTS)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class RecentCheck:
     """A check that costs a write, made at most every few seconds however often readiness is asked.
 

@@ -63,7 +63,7 @@ class Shutdown:
 
     def _record_failure(self, failure: TurnlogError) -> None:
         if self._failure is None and not self._requested.is_set():
-            _log.error("part-lost", reason=str(failure))
+            _log.error("component-failed", reason=str(failure))
             self._failure = failure
             self._requested.set()
 

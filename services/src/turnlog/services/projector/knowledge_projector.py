@@ -74,7 +74,7 @@ _TEXT_READS: Final = 64
 _log = structlog.get_logger("turnlog.projector")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeProjector:
     """Keeps the index of knowledge up to date."""
 
@@ -252,7 +252,7 @@ class KnowledgeProjector:
         return found
 
     async def _load_text(self, tenant: str, digest: Digest) -> str | None:
-        return await load_library_text(self.blobs, tenant, digest, missing="knowledge-text-gone")
+        return await load_library_text(self.blobs, tenant, digest, missing="knowledge-text-missing")
 
 
 def build_meaning_text(entry: KnowledgeEntry, text: str) -> str:
@@ -293,12 +293,14 @@ class KnowledgeBatch:
             recorded = _decode_next(raw, tenant, sequence, digest)
         except Corrupt as error:
             _log.error("knowledge-stopped", tenant=tenant, reason=str(error))
-            stopped = change or TenantChanges(sequence, digest or "")
+            stopped = change or TenantChanges(sequence=sequence, hash=digest or "")
             stopped.stopped = str(error)
             self.changes[tenant] = stopped
             return
         if change is None:
-            change = self.changes[tenant] = TenantChanges(recorded.sequence, recorded.head.hash)
+            change = self.changes[tenant] = TenantChanges(
+                sequence=recorded.sequence, hash=recorded.head.hash
+            )
         change.sequence, change.hash = recorded.sequence, recorded.head.hash
         match decode_knowledge_event(recorded):
             case (

@@ -54,7 +54,7 @@ CATCH_UP_BATCH_EVENTS: Final = 5_000
 _log = structlog.get_logger("turnlog.projector")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogFolder:
     """Folds events of one stream into the rows."""
 

@@ -42,7 +42,9 @@ def build_projector(
     tracing: Tracing,
 ) -> SessionProjector:
     """Return a projector; the caller opens and closes log and store."""
-    return SessionProjector(LogFolder(log, store, tracing, settings.tenant), signal)
+    return SessionProjector(
+        LogFolder(log=log, store=store, tracing=tracing, tenant=settings.tenant), signal
+    )
 
 
 @asynccontextmanager
@@ -58,13 +60,26 @@ async def run_projector(
         projector = build_projector(
             settings, log=parts.log, store=store, signal=signal, tracing=parts.tracing
         )
-        library = SegmentProjector(parts.library, parts.blobs, store, settings.tenant, signal)
+        library = SegmentProjector(
+            log=parts.library, blobs=parts.blobs, store=store, tenant=settings.tenant, signal=signal
+        )
         embedder = CheckedEmbedder(settings.embedder)
         knowledge = KnowledgeProjector(
-            parts.library, parts.blobs, store, settings.tenant, signal, embedder
+            log=parts.library,
+            blobs=parts.blobs,
+            store=store,
+            tenant=settings.tenant,
+            signal=signal,
+            embedder=embedder,
         )
         record = RecordWatch(parts.connection)
-        scrub = RecordScrub(parts.connection, parts.log, parts.library, parts.blobs, read_clock)
+        scrub = RecordScrub(
+            connection=parts.connection,
+            log=parts.log,
+            library=parts.library,
+            blobs=parts.blobs,
+            clock=read_clock,
+        )
         health_checks: HealthChecks = {
             **parts.create_health_checks(settings.tenant),
             "database": partial(_check_database, store),
@@ -78,7 +93,10 @@ async def run_projector(
                 ending.run_part("record", scrub.run()),
                 record.run_checks(),
                 answer_position_requests(parts.connection, store),
-                answer_searches(parts.connection, IndexedKnowledge(store, signal, embedder)),
+                answer_searches(
+                    parts.connection,
+                    IndexedKnowledge(store=store, signal=signal, embedder=embedder),
+                ),
                 serve_health(settings.health, health_checks, settings.tenant),
             ):
                 database = hide_credentials(settings.database_url.get_secret_value())

@@ -41,7 +41,7 @@ class OutageLog:
         self.failed_at = now
         if self.failures.bit_count() == 1:
             _log.warning(
-                "projector-waits", what=error.what, detail=error.detail, failures=self.failures
+                "projector-waiting", what=error.what, detail=error.detail, failures=self.failures
             )
 
     def record_success(self) -> None:

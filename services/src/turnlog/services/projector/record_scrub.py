@@ -5,8 +5,8 @@ server, and each day, is followed by one reading of everything, by one role for 
 installation, in the background, and at a share of the time, so that it delays nobody. It is noted
 how far it is: a projector that starts goes on there, and reads nothing if all was read.
 
-A lost event tells nothing of itself. The session that it belonged to shows in the next event of
-that session, which names the place of the one before it.
+A lost event does not name its session. The next event of that session does, because it names the
+position of the event before it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _log = structlog.get_logger("turnlog.record")
 ReadAfter = Callable[[int], AsyncGenerator[Sequence[RawEvent]]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordScrub:
     """Reads the streams of the record whenever that is due."""
 
@@ -78,14 +78,16 @@ class RecordScrub:
                 try:
                     await self._read_if_due(stream, read_after, notes)
                 except TurnlogError as error:
-                    _log.warning("record-not-read", stream=stream, detail=str(error))
+                    _log.warning("record-scrub-failed", stream=stream, detail=str(error))
             await asyncio.sleep(DUE_SECONDS)
 
     async def _read_if_due(self, stream: str, read_after: ReadAfter, notes: ScrubNotes) -> None:
         info = await fetch_stream_info(self.connection, stream)
         # A standalone server forgets this stream when it ends: its creation tells the runs apart.
         run = (await fetch_stream_info(self.connection, TOKENS_STREAM)).created
-        begun = ScrubNote(info.created, run, self.clock(), info.lost_count)
+        begun = ScrubNote(
+            created=info.created, server_run=run, began=self.clock(), lost=info.lost_count
+        )
         found = await notes.load_note(stream, info.created)
         note = begun if found is None else found
         if found is not None and is_outdated(found, begun):

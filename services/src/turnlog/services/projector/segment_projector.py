@@ -38,7 +38,7 @@ from turnlog.services.projector.projector_rounds import (
 _log = structlog.get_logger("turnlog.projector")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentProjector:
     """Keeps the segment rows up to date."""
 
@@ -97,7 +97,9 @@ class SegmentProjector:
         async with self.store.open_writer() as connection:
             begun = await begin_segments_build(connection, past.log)
             after = replace(begun, position=past.position, hash=past.hash)
-            await write_segments(connection, begun, after, everything, texts)
+            await write_segments(
+                connection=connection, before=begun, after=after, changed=everything, texts=texts
+            )
         self.signal.notify_readers()
         return after
 
@@ -109,7 +111,9 @@ class SegmentProjector:
         last = raws[-1]
         after = replace(at, position=last.stream_sequence, hash=compute_digest(last.stored))
         async with self.store.open_writer() as connection:
-            kept = await write_segments(connection, at, after, changed, texts)
+            kept = await write_segments(
+                connection=connection, before=at, after=after, changed=changed, texts=texts
+            )
         self.signal.notify_readers()
         return after if kept else None
 
@@ -123,7 +127,7 @@ class SegmentProjector:
         return {
             place: text
             for place in places
-            if (text := await load_library_text(self.blobs, *place, missing="segment-text-gone"))
+            if (text := await load_library_text(self.blobs, *place, missing="segment-text-missing"))
             is not None
         }
 

@@ -1,9 +1,9 @@
 """The quota of turns: reserve before a turn is submitted, and settle when it is over.
 
-A turn names its reservation, and a reservation names its turn. So whoever settles a turn settles
-the reservation, and where that process died first, the next one that looks at the balance finds out
-from the session's log what became of the turn. Nothing else is needed: a reservation that is left
-over matters to nobody but the user's next turn.
+A turn names its reservation, and a reservation names its turn. So the process that settles a turn
+settles the reservation. If it died first, the next process that reads the balance finds the state
+of the turn in the session's log. Nothing else is needed: a reservation that is left over affects
+only the user's next turn.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TurnQuotas:
 
     def start_command(self, tenant: str, session: str, metadata: CommandMetadata) -> CommandQuota:
         """Return what a command reserves and settles, however often it is decided."""
-        return CommandQuota(self, tenant, session, metadata)
+        return CommandQuota(quotas=self, tenant=tenant, session=session, metadata=metadata)
 
     async def reconcile_balance(self, tenant: str, user: str, period: str) -> UserBalance:
         """Settle or release what is over, and return the balance after it."""
@@ -74,7 +74,7 @@ class TurnQuotas:
         return await self.service.load_balance(tenant, user, period)
 
     async def settle_reservation(self, tenant: str, user: str, reserved: TurnReservation) -> None:
-        """Settle one reservation; what fails here is left to whoever looks at the balance next."""
+        """Settle one reservation; after a failure the next reader of the balance settles it."""
         try:
             balance = await self.service.load_balance(tenant, user, reserved.period)
             found = balance.find_reservation(reserved.id)
@@ -89,11 +89,24 @@ class TurnQuotas:
         use, now = await self._load_turn_use(tenant, reserved), self.clock()
         if not use.is_submitted:
             if now - datetime.fromisoformat(reserved.at) >= SUBMIT_GRACE:
-                await self.service.release_turn(tenant, user, period, reserved.id, _SETTLER)
+                await self.service.release_turn(
+                    tenant=tenant,
+                    user=user,
+                    period=period,
+                    reservation=reserved.id,
+                    metadata=_SETTLER,
+                )
             return
         is_reported = use.lost_at is None or now - use.lost_at >= REPORT_GRACE
         if use.is_settled and is_reported:
-            await self.service.settle_turn(tenant, user, period, reserved.id, use.used, _SETTLER)
+            await self.service.settle_turn(
+                tenant=tenant,
+                user=user,
+                period=period,
+                reservation=reserved.id,
+                used=use.used,
+                metadata=_SETTLER,
+            )
 
     async def _load_turn_use(self, tenant: str, reserved: QuotaReservation) -> TurnUse:
         session, events = reserved.session, tuple[RecordedEvent, ...]()
@@ -104,7 +117,7 @@ class TurnQuotas:
         return collect_turn_use(events, reserved.turn, reserved.id)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class CommandQuota:
     """What one command reserves and settles."""
 

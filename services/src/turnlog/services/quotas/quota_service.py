@@ -106,7 +106,12 @@ class QuotaService:
     def __post_init__(self) -> None:
         states = TenantStates[TenantLimits, QuotaCommandRecord](TenantLimits, fold_limits)
         self._limits = TenantHistory(
-            self.parts, QUOTA_LIMITS_FAMILY, TenantLimits, states, "quotas", self.monotonic
+            parts=self.parts,
+            family=QUOTA_LIMITS_FAMILY,
+            create=TenantLimits,
+            states=states,
+            log_name="quotas",
+            monotonic=self.monotonic,
         )
         self._balances = IdempotentCommandHandler(
             log=self.parts.log,
@@ -161,9 +166,13 @@ class QuotaService:
         """Reserve what a turn may use at most; raises `QuotaExceeded` if nothing is left."""
 
         def decide(balance: QuotaBalance) -> QuotaEvent | None:
-            return reserve_turn(limits, balance, user, wanted, self.parts.clock())
+            return reserve_turn(
+                limits=limits, balance=balance, user=user, wanted=wanted, at=self.parts.clock()
+            )
 
-        await self._change_balance(tenant, user, period, decide, metadata)
+        await self._change_balance(
+            tenant=tenant, user=user, period=period, decide=decide, metadata=metadata
+        )
 
     async def settle_turn(
         self,
@@ -179,7 +188,9 @@ class QuotaService:
         def decide(balance: QuotaBalance) -> QuotaEvent | None:
             return settle_turn(balance, user, reservation, used)
 
-        await self._change_balance(tenant, user, period, decide, metadata)
+        await self._change_balance(
+            tenant=tenant, user=user, period=period, decide=decide, metadata=metadata
+        )
 
     async def release_turn(
         self, tenant: str, user: str, period: str, reservation: str, metadata: CommandMetadata
@@ -189,7 +200,9 @@ class QuotaService:
         def decide(balance: QuotaBalance) -> QuotaEvent | None:
             return release_turn(balance, user, reservation)
 
-        await self._change_balance(tenant, user, period, decide, metadata)
+        await self._change_balance(
+            tenant=tenant, user=user, period=period, decide=decide, metadata=metadata
+        )
 
     async def _change_balance(
         self,

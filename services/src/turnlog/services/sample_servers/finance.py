@@ -17,7 +17,7 @@ from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.services.extensions.resolver_contract import ResolverRequest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFund:
     """A fictional fund."""
 
@@ -32,11 +32,33 @@ FUNDS: Final[Mapping[str, DemoFund]] = {
     fund.ticker: fund
     for fund in (
         DemoFund(
-            "LOGT11", "Turnlog Warehouses", "BRL 101.20", "12 warehouses in 4 states", "9.1 %"
+            ticker="LOGT11",
+            name="Turnlog Warehouses",
+            price="BRL 101.20",
+            assets="12 warehouses in 4 states",
+            volatility="9.1 %",
         ),
-        DemoFund("PAPR11", "Paper Offices", "BRL 88.75", "5 office towers", "12.4 %"),
-        DemoFund("SHOP11", "Corner Malls", "BRL 54.10", "9 malls", "15.0 %"),
-        DemoFund("FARM11", "Quiet Farms", "BRL 97.05", "31 leased farms", "7.8 %"),
+        DemoFund(
+            ticker="PAPR11",
+            name="Paper Offices",
+            price="BRL 88.75",
+            assets="5 office towers",
+            volatility="12.4 %",
+        ),
+        DemoFund(
+            ticker="SHOP11",
+            name="Corner Malls",
+            price="BRL 54.10",
+            assets="9 malls",
+            volatility="15.0 %",
+        ),
+        DemoFund(
+            ticker="FARM11",
+            name="Quiet Farms",
+            price="BRL 97.05",
+            assets="31 leased farms",
+            volatility="7.8 %",
+        ),
     )
 }
 INTENTS: Final[Mapping[str, str]] = {

@@ -65,7 +65,8 @@ class SegmentService:
         last = await log.read_last_event(tenant, SEGMENT_FAMILY)
         events = await log.read_range(tenant, SEGMENT_FAMILY, None, last) if last else ()
         return fold(
-            [each for each in events if each.envelope.time <= at_time], SegmentLibrary(tenant)
+            [each for each in events if each.envelope.time <= at_time],
+            SegmentLibrary(tenant=tenant),
         )
 
     async def handle(

@@ -53,7 +53,7 @@ class CommandOutcome:
     """The record of the first run, when the same command was carried out before."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CommandHandler:
     """Handles commands and loads states for all sessions of a process."""
 
@@ -74,15 +74,17 @@ class CommandHandler:
     _handler: IdempotentCommandHandler[SessionState, IdempotencyRecord] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.state_cache = StateCache(self.snapshots, self.texts, self.older_commands)
+        self.state_cache = StateCache(
+            snapshots=self.snapshots, texts=self.texts, older_commands=self.older_commands
+        )
         self._older_turns = OlderTurnsLoader(self.snapshots, self.texts, self.read_events_upto)
         self._handler = IdempotentCommandHandler(
-            self.log,
-            SESSION_HISTORY,
-            self.state_cache,
-            self.clock,
-            self.create_id,
-            self.source,
+            log=self.log,
+            kind=SESSION_HISTORY,
+            states=self.state_cache,
+            clock=self.clock,
+            create_id=self.create_id,
+            source=self.source,
             confirm_seconds=self.confirm_seconds,
         )
 
@@ -194,7 +196,12 @@ class CommandHandler:
 
         try:
             handled = await self._handler.handle(
-                tenant, session, decide_events, metadata, command, expected_state=expected_state
+                tenant,
+                session,
+                decide_events,
+                metadata,
+                command=command,
+                expected_state=expected_state,
             )
         except (Refused, Conflict):
             # After any other error the turn may be on the log.

@@ -101,7 +101,7 @@ class SegmentFetcher:
         library, stale = (
             await self._load_library_state(tenant, at_time)
             if unique_requests
-            else (SegmentLibrary(tenant), False)
+            else (SegmentLibrary(tenant=tenant), False)
         )
         if library is None:
             return _log_omitted_segments(_omit_all_segments(unique_requests))
@@ -273,11 +273,11 @@ class PromptInputLoader:
         )
         if requests := list_segment_requests(material, state, call):
             segments = await self.segment_fetcher.fetch_segments(
-                state.tenant,
-                state.drawn or state.session,
-                requests,
-                list_locales(material, state, call.inputs),
-                call.at if at_call_time else None,
+                tenant=state.tenant,
+                session=state.drawn or state.session,
+                requests=requests,
+                locale_order=list_locales(material, state, call.inputs),
+                at_time=call.at if at_call_time else None,
             )
             call = replace(call, gathered=segments)
         return await self._load_texts(material, state, call, unrecorded)
@@ -344,7 +344,7 @@ async def load_memory_messages(
     visibility: PhaseVisibility,
 ) -> tuple[MemoryMessage, ...]:
     """Return the messages of a session's memory that the reader may see, oldest first."""
-    window = HistoryWindow(HistoryViewSpec(), visibility, recall)
+    window = HistoryWindow(view=HistoryViewSpec(), visibility=visibility, access=recall)
     if window.has_reachable_runs(state):
         every_turn = window.needs_every_turn(state)
         state = await command_handler.load_older_turns(state, every_turn=every_turn)

@@ -181,9 +181,14 @@ class TimeTravel:
             detail = f"it was not assembled from event {manifest.sequence}"
             raise Corrupt(f"event {recorded.sequence}", detail)
         material = await self.blueprints.load_material(state)
-        bare = PromptCall(manifest.kind, context.model, manifest.at)
+        bare = PromptCall(kind=manifest.kind, model=context.model, at=manifest.at)
         inputs = await self.prompt_inputs.load_recorded_call(material, state, bare, manifest)
         planned = inputs.unfilled
         return RecordedCallInputs(
-            recorded, context, planned.state, material, planned.call, inputs.texts
+            recorded=recorded,
+            call=context,
+            state=planned.state,
+            material=material,
+            call_request=planned.call,
+            texts=inputs.texts,
         )

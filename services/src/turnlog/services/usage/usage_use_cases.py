@@ -53,7 +53,7 @@ def _sum_rows(group: str | None, rows: Sequence[UsageRow], prices: PriceTable) -
 
 
 def _compute_output_cost(model: str, tokens: int, prices: PriceTable) -> CostTotal:
-    """Return what so many tokens of a model's answers cost, the prompts left aside."""
+    """Return the cost of this many output tokens of a model, without prompts."""
     usage = TokenUsage(input_tokens=0, output_tokens=tokens, known="reported")
     cost = compute_cost(model, usage, prices)
     return CostTotal(cost.micro_dollars, is_guessed_price(cost.price))

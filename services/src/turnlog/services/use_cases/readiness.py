@@ -25,7 +25,7 @@ from turnlog.services.platform.process_health import (
 from turnlog.services.platform.projection_lag import measure_projection_lag
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
     """Checks everything that this process depends on."""
 

@@ -157,7 +157,12 @@ def _find_failure_verdict(
             # A bug must be visible, but no message: it may repeat what a provider or a prompt says.
             # The turn continues until its claim limit or deadline.
             frames = "".join(traceback.format_tb(error.__traceback__))
-            _log.error("turn-broke", error=type(error).__name__, frames=frames, seconds=seconds)
+            _log.error(
+                "turn-failed-unexpectedly",
+                error=type(error).__name__,
+                frames=frames,
+                seconds=seconds,
+            )
     return DeliveryDeferred(seconds)
 
 
@@ -197,7 +202,7 @@ async def _run_message(
         delivery = _parse_delivery(message, answering, hold)
     except Corrupt as error:
         # An unreadable event cannot be answered; the projector quarantines the session.
-        _log.error("turn-unreadable", error=str(error))
+        _log.error("turn-undecodable", error=str(error))
         return DeliverySettled()
     with answering.tracing.start_turn_span(delivery.session, delivery.turn, delivery.traceparent):
         return await answering.run_turn(delivery)

@@ -46,7 +46,15 @@ class AttemptHeartbeat:
         log = self.sessions.log
         async with (
             log.open_session_watch(delivery.tenant, delivery.session, after, wake) as watch,
-            run_tasks(self._keep_lease(delivery, attempt, watch, wake, lease_lost)),
+            run_tasks(
+                self._keep_lease(
+                    delivery=delivery,
+                    attempt=attempt,
+                    watch=watch,
+                    wake=wake,
+                    lease_lost=lease_lost,
+                )
+            ),
         ):
             yield lease_lost
 

@@ -106,7 +106,7 @@ class CallRunner:
     async def _prepare_state(
         self, active: ActiveAttempt
     ) -> tuple[TurnContext, PlannedPrompt | None]:
-        """Do what the call waits for, and set what it is for.
+        """Run the steps before the call, and set its stage.
 
         Returns the turn after that, and the prompt of the call if it was planned already.
         """
@@ -147,8 +147,8 @@ class CallRunner:
         material, state = context.material, context.state
         pinned = state.tools.get(state.profile)
         return CallSetup(
-            material.find_stage(state),
-            frozenset(pinned.tools if pinned else ()),
+            stage=material.find_stage(state),
+            tools=frozenset(pinned.tools if pinned else ()),
             children=frozenset(material.blueprint.profiles[state.profile].children),
         )
 
@@ -215,4 +215,4 @@ class CallRunner:
 def _log_exclusions(active: ActiveAttempt, manifest: Manifest) -> None:
     rules = Counter(part.rule for part in manifest.parts if not part.is_included)
     if rules:
-        _log.debug("left-out", rules=dict(rules), **describe_attempt(active))
+        _log.debug("prompt-parts-excluded", rules=dict(rules), **describe_attempt(active))

@@ -1,7 +1,7 @@
-"""Children of a coordinator's turn: opened, asked, cancelled, and settled in their parent.
+"""Children of a coordinator's turn: opened, given turns, cancelled, and settled in their parent.
 
 Everything here may be carried out again, by this worker or another: ids and numbers follow from
-the parent's record, and each log accepts each step once. Two messages bear it. That of the parent's
+the parent's record, and each log accepts each step once. Two messages do it. That of the parent's
 turn stays until the turn is settled, and whoever receives it asks what was not asked. That of the
 child's turn is acknowledged once the parent's log has the end of it, which wakes the parent up.
 """
@@ -52,7 +52,7 @@ from turnlog.services.worker.turn_context import TurnContext
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSession:
-    """A parent as its children need it: its state, and what it is pinned to."""
+    """The state and the pinned material of a parent, as its children need them."""
 
     state: SessionState
     material: SessionMaterial
@@ -72,7 +72,7 @@ class ChildSessions:
     blobs: BlobStore
 
     async def advance_children(self, context: TurnContext) -> float:
-        """Ask the pending children of a turn, and settle those whose turn has ended.
+        """Submit the pending child turns of a turn, and settle those that have ended.
 
         Returns the seconds until the next of them has taken too long. Children in different
         sessions are asked at the same time; those in one session in order.
@@ -90,7 +90,7 @@ class ChildSessions:
         return min(waits, default=0.0)
 
     async def _create_asking_metadata(self, context: TurnContext) -> CommandMetadata:
-        """Return the metadata of what a child is asked: its actor is who asked the parent."""
+        """Return the metadata of a child's turn: its actor is that of the parent's turn."""
         opened, by = context.state.open, context.by
         text = opened.submission.text if opened else None
         if text is None:
@@ -212,7 +212,9 @@ class ChildSessions:
         digest = await self.blobs.put_blob(tenant, whole.encode())
         outcome = "answered" if end.outcome == "answered" else "failed"
         request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
-        texts = build_result_texts(request, whole, digest, outcome, spec.distil)
+        texts = build_result_texts(
+            request=request, result=whole, digest=digest, outcome=outcome, spec=spec.distil
+        )
         return ToolReturned(
             turn=called.turn,
             call=called.call,

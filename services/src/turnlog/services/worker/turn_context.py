@@ -1,8 +1,8 @@
 """The turn that a worker has taken up: one frozen value, which its steps pass on.
 
 It is built once, where a delivered turn is taken up. A step that appends returns it with the state
-after that. The attempt stays the same from the claim on, whatever the state says by then: an
-attempt whose lease another one holds must not act, and `find_claimed_turn` tells.
+after that. The attempt stays the same from the claim on, even if the state has a later one: an
+attempt that lost its lease must not act, which `find_claimed_turn` checks.
 """
 
 from __future__ import annotations

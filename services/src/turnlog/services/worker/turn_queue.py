@@ -58,7 +58,7 @@ class DeliverySuperseded:
 DeliveryVerdict = DeliverySettled | DeliveryDeferred | DeliverySuperseded
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDelivery:
     """The message that delivered a turn, as the worker sees it."""
 
@@ -69,7 +69,7 @@ class TurnDelivery:
     redelivered: bool
     traceparent: str | None
     extend_delivery: Callable[[], Awaitable[None]]
-    """Tells the server that the message is still being worked on."""
+    """Reports to the server that the message is still being processed."""
     settled_child: ChildSettled | None = None
     """The settled child that the message is about; None if it is about the turn."""
 
@@ -123,7 +123,7 @@ class QueuePosition:
 _POSITION_ADAPTER: Final = TypeAdapter(QueuePosition)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class QueueKeeper:
     """Keeps the durable consumer in existence."""
 
@@ -142,7 +142,7 @@ class QueueKeeper:
         floor = await self._load_position() if self.position is None else self.position
         self.position = floor
         if await self._ensure_options(self.ack_wait, floor):
-            _log.info("durable-made", after=floor)
+            _log.info("consumer-created", after=floor)
         settled = await self.fetch_settled_sequence()
         if settled > floor:
             await self._save_position(settled)
@@ -183,7 +183,7 @@ class QueueKeeper:
             try:
                 await self.ensure_consumer()
             except Unavailable as error:
-                _log.warning("durable-out-of-reach", error=str(error))
+                _log.warning("consumer-unreachable", error=str(error))
 
     async def fetch_settled_sequence(self) -> int:
         """Return the sequence up to which every turn is settled; raises `Unavailable`."""

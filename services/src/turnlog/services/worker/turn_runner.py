@@ -84,7 +84,7 @@ what a worker that died has left undone.
 """
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TurnRunner:
     """Runs turns; one instance serves all deliveries of a worker."""
 
@@ -228,7 +228,7 @@ class TurnRunner:
             self.sessions.texts, tenant, opened, context.material.blueprint
         )
         report = replace(create_report(context.material, attempt, "reply", spent), work=work)
-        answer = AttemptAnswer(recovered.text, closed.finish, closed.tools)
+        answer = AttemptAnswer(text=recovered.text, finish=closed.finish, tools=closed.tools)
         await append_command(self.sessions, context, build_outcome_command(report, answer))
         return True
 

@@ -65,7 +65,9 @@ async def run_worker(
     servers = _create_tool_servers(settings)
     async with connect_components(settings, "worker", ending, client=client) as parts:
         positions = PeerPositions(parts.connection)
-        guard = LogGuard(parts.log, parts.library, positions, settings.tenant)
+        guard = LogGuard(
+            log=parts.log, library=parts.library, positions=positions, tenant=settings.tenant
+        )
         record = RecordWatch(parts.connection)
         guarded = replace(
             parts,
@@ -75,7 +77,12 @@ async def run_worker(
         model = ModelRouter(settings.model_adapter, os.environ, scripts=settings.scripts)
         answering = _build_turn_runner(settings, guarded, model, servers)
         identity = await parts.log.get_identity(settings.tenant)
-        durable = QueueKeeper(parts.connection, identity, parts.snapshots, settings.ack_wait)
+        durable = QueueKeeper(
+            connection=parts.connection,
+            identity=identity,
+            snapshots=parts.snapshots,
+            ack_wait=settings.ack_wait,
+        )
         await durable.wait_for_consumer()
         if client is not None:
             await durable.redeliver_pending()
@@ -130,18 +137,20 @@ def _build_turn_runner(
         sessions=sessions,
         blueprints=parts.blueprints,
         contexts=CallContextBuilder(
-            sessions,
-            parts.blueprints,
-            parts.blobs,
-            library,
-            parts.create_prompt_input_loader(sessions, settings.response_format),
-            settings.model,
-            model.is_sent_as_recorded,
+            sessions=sessions,
+            blueprints=parts.blueprints,
+            blobs=parts.blobs,
+            library=library,
+            prompt_inputs=parts.create_prompt_input_loader(sessions, settings.response_format),
+            default_model=settings.model,
+            sends_body=model.is_sent_as_recorded,
         ),
         tokens=parts.tokens,
         model=model,
         heartbeat=AttemptHeartbeat(sessions, parts.tokens, settings.ack_wait / 3),
-        outcomes=OutcomeRecorder(sessions, parts.blobs, ModelPrices(settings.prices).load_table),
+        outcomes=OutcomeRecorder(
+            sessions=sessions, blobs=parts.blobs, prices=ModelPrices(settings.prices).load_table
+        ),
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
         servers=servers,

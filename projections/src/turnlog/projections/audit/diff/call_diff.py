@@ -50,7 +50,7 @@ def collect_attempt_ends(side: CallSnapshot) -> Mapping[int, AttemptEnded]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallFacts:
     """One of the two calls."""
 
@@ -76,7 +76,7 @@ class CallFacts:
     """Whether a price in it is a guess, because no table has that very model."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptChange:
     """One difference, or one difference of several consecutive turns."""
 
@@ -122,7 +122,7 @@ class PrefixAgreement:
 
 
 @with_config(ConfigDict(defer_build=True))
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallDiff:
     """Everything that differs between two calls."""
 

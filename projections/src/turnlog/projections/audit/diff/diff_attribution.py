@@ -433,7 +433,7 @@ def _iterate_source_causes(
 
 
 def _is_users_own(entry: ManifestEntry) -> bool:
-    """Return whether a user's own text stands in place of a prompt file."""
+    """Return whether a user's own text replaces a prompt file."""
     source = entry.part.source
     return isinstance(source, BlobSource) and source.user is not None
 

@@ -32,7 +32,7 @@ TextUnit = tuple[object, ...]
 """One message of a prompt: its role, the identity of its text, its delimiters."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
     """One item that is included in a prompt or was left out of it."""
 
@@ -115,7 +115,15 @@ def _build_turn_entry(
         messages = ((part.role, part.digest),)
     length = sum(ref.characters for ref in milestones.messages) if milestones else 0
     included_length = length if messages else 0
-    return ManifestEntry(("turn", str(turn)), part, messages, included_length, length, turn, step)
+    return ManifestEntry(
+        key=("turn", str(turn)),
+        part=part,
+        texts=messages,
+        characters=included_length,
+        uncut_characters=length,
+        turn=turn,
+        step=step,
+    )
 
 
 def _build_messages(milestones: TurnMilestones) -> tuple[TextUnit, ...]:
@@ -130,7 +138,14 @@ def _build_layer_entry(part: PromptPart, side: CallSnapshot) -> ManifestEntry:
         (part.cut.of if part.cut else part.characters - around) if part.is_included else None
     )
     step = _find_step(part, part.layer, side)
-    return ManifestEntry(build_part_key(part), part, texts, part.characters, full_length, step=step)
+    return ManifestEntry(
+        key=build_part_key(part),
+        part=part,
+        texts=texts,
+        characters=part.characters,
+        uncut_characters=full_length,
+        step=step,
+    )
 
 
 def build_part_key(part: PromptPart) -> EntryKey:

@@ -35,7 +35,7 @@ class VariantStep:
 
     recorded: RecordedEvent
     version: int | None
-    """The version that calls are given; None if they are given none."""
+    """The version that calls get; None if they get none."""
     latest_version: int | None
     """The same, or the latest version of the variant given last if that was deactivated."""
 

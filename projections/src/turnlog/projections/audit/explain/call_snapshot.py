@@ -40,7 +40,7 @@ class LibraryEdit:
     event: SegmentEvent | UnknownEvent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallSnapshot:
     """A call, and what its session knew when the call was made."""
 
@@ -136,7 +136,13 @@ def build_call_snapshot(
     state = known.get_state()
     edits = tuple(LibraryEdit(each, decode_segment_event(each)) for each in library)
     return CallSnapshot(
-        recorded, fixed, log, known, state, build_milestones(known, state.submitted), edits
+        recorded=recorded,
+        call=fixed,
+        log=log,
+        log_before_call=known,
+        state=state,
+        turns=build_milestones(known, state.submitted),
+        edits=edits,
     )
 
 

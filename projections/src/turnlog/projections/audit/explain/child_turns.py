@@ -14,7 +14,7 @@ from turnlog.projections.audit.explain.part_provenance import EventRef, build_ev
 from turnlog.projections.audit.record.partial_log import PartialLog
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedChild:
     """A child's turn that a turn asked for; the child's own explanation says why it replied so."""
 
@@ -29,7 +29,7 @@ class ExplainedChild:
     turn: int
     """Number of the turn in the child session."""
     outcome: ChildOutcome | None
-    """What came of it; None while the turn waits for it."""
+    """Its outcome; None while the turn waits for it."""
 
 
 def list_explained_children(log: PartialLog, turn: int) -> tuple[ExplainedChild, ...]:
@@ -41,12 +41,12 @@ def list_explained_children(log: PartialLog, turn: int) -> tuple[ExplainedChild,
     }
     return tuple(
         ExplainedChild(
-            build_event_ref(recorded),
-            each.call,
-            each.profile,
-            each.session,
-            each.child_turn,
-            outcomes.get((each.session, each.child_turn)),
+            by=build_event_ref(recorded),
+            call=each.call,
+            profile=each.profile,
+            session=each.session,
+            turn=each.child_turn,
+            outcome=outcomes.get((each.session, each.child_turn)),
         )
         for recorded in log.events
         if isinstance(each := recorded.event, ChildRequested) and each.turn == turn
@@ -68,7 +68,7 @@ class ExplainedParent:
 
 
 def find_explained_parent(side: CallSnapshot) -> ExplainedParent | None:
-    """Return what asked for the turn of a call; None in a session that no parent opened."""
+    """Return the turn that requested the turn of a call; None in a session without a parent."""
     origin = side.state.origin
     if origin is None or not side.state.is_child:
         return None

@@ -21,7 +21,7 @@ from turnlog.projections.audit.explain.provenance_events import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventRef:
     """A reference to an event, as people read it."""
 
@@ -58,7 +58,7 @@ class RemovedTurns:
     """The event that did it; the call's own if the assembly did."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartProvenance:
     """A part with the events it comes from."""
 
@@ -79,11 +79,11 @@ def build_event_ref(recorded: RecordedEvent) -> EventRef:
     """Build the reference to an event."""
     envelope = recorded.envelope
     return EventRef(
-        recorded.session,
-        recorded.sequence,
-        format_event_name(envelope.type),
-        envelope.time,
-        envelope.actor,
+        session=recorded.session,
+        sequence=recorded.sequence,
+        event=format_event_name(envelope.type),
+        time=envelope.time,
+        actor=envelope.actor,
     )
 
 

@@ -1,4 +1,4 @@
-"""Redaction notes: which calls were told, once, that the latest reply had been withheld.
+"""Redaction notes: which calls include the note that the latest reply was withheld.
 
 Only the calls of one turn carry a note: the first turn that does. A later note replaces it.
 """

@@ -28,7 +28,7 @@ from turnlog.projections.audit.record.partial_log import PartialLog
 from turnlog.projections.session.fold.turn_progress import REDACTION_NOTE_RULE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCall:
     """One call of a turn."""
 
@@ -55,7 +55,11 @@ def _build_turn_call(recorded: RecordedEvent, call: ContextAssembled, log: Parti
     results = (what for each in log.events for what in _iterate_results(each, call.call))
     manifest = call.manifest
     return TurnCall(
-        call.call, manifest.kind, build_event_ref(recorded), manifest.tokens, tuple(results)
+        call=call.call,
+        kind=manifest.kind,
+        fixed=build_event_ref(recorded),
+        tokens=manifest.tokens,
+        gave=tuple(results),
     )
 
 
@@ -126,7 +130,7 @@ def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
 
 
 def _describe_trigger(trigger: SummaryTrigger) -> str:
-    """Say what was too long after which steps."""
+    """Describe what exceeded its limit, and after which steps."""
     steps = (f"{step.step} ({step.before:,} → {step.after:,})" for step in trigger.steps)
     taken = f"after {', then '.join(steps)} " if trigger.steps else ""
     return f"{taken}the {trigger.of} had {trigger.tokens:,} tokens, above {trigger.limit:,}"

@@ -43,7 +43,7 @@ from turnlog.projections.audit.record.partial_log import PartialLog
 from turnlog.projections.read_models.session_history import HistoryTurn, TurnStatus, build_history
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseStanding:
     """The phase of a session when a call was made."""
 
@@ -60,7 +60,7 @@ class PhaseStanding:
     """Earlier phases of the session that this phase may not see."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WithheldReply:
     """A withheld reply and the event that withheld it."""
 
@@ -73,7 +73,7 @@ class WithheldReply:
 
 
 @with_config(ConfigDict(defer_build=True))
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnExplanation:
     """Everything there is to explain about one turn's reply."""
 
@@ -204,12 +204,12 @@ def _describe_phase(side: CallSnapshot) -> PhaseStanding | None:
         return None
     entered = recorded.event
     return PhaseStanding(
-        entered.phase,
-        build_event_ref(recorded),
-        entered.signal,
-        side.state.exchanges,
-        entered.shared,
-        entered.hidden,
+        phase=entered.phase,
+        since=build_event_ref(recorded),
+        signal=entered.signal,
+        exchanges=side.state.exchanges,
+        shared=entered.shared,
+        hidden=entered.hidden,
     )
 
 
@@ -219,7 +219,13 @@ def _find_withheld_reply(log: PartialLog, turn: int) -> WithheldReply | None:
             case ReplyRedacted() as event if event.turn == turn:
                 kept = event.withheld is not None
                 by = build_event_ref(recorded)
-                return WithheldReply(by, event.rule, event.reason, event.replacement, kept)
+                return WithheldReply(
+                    by=by,
+                    rule=event.rule,
+                    reason=event.reason,
+                    replacement=event.replacement,
+                    kept=kept,
+                )
             case _:
                 pass
     return None

@@ -29,9 +29,9 @@ from turnlog.projections.session.state import SettledStatus, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef, build_optional_text_ref
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnMilestones:
-    """One turn, with the events that made it what it is."""
+    """One turn, with the events that determine its state."""
 
     turn: int
     begun: RecordedEvent
@@ -64,12 +64,12 @@ class TurnMilestones:
             return None
         redacted = self.redacted is not None
         return SettledTurnRef(
-            self.turn,
-            self.status,
-            self.text,
-            self.reply,
-            self.is_excluded,
-            redacted,
+            turn=self.turn,
+            status=self.status,
+            text=self.text,
+            reply=self.reply,
+            excluded=self.is_excluded,
+            redacted=redacted,
             role=self.role,
         )
 
@@ -154,14 +154,16 @@ def _apply_event(turns: dict[int, TurnMilestones], recorded: RecordedEvent) -> N
     match recorded.event:
         case TurnSubmitted() as event:
             turns[event.turn] = TurnMilestones(
-                event.turn,
-                recorded,
-                build_optional_text_ref(recorded, "text", event.text),
+                turn=event.turn,
+                begun=recorded,
+                text=build_optional_text_ref(recorded, "text", event.text),
                 role=event.role,
             )
         case TurnQueued() as event:
             turns[event.turn] = TurnMilestones(
-                event.turn, recorded, build_optional_text_ref(recorded, "text", event.text)
+                turn=event.turn,
+                begun=recorded,
+                text=build_optional_text_ref(recorded, "text", event.text),
             )
         case TurnReleased(turn=turn) if turn in turns:
             turns[turn] = replace(turns[turn], released=recorded)

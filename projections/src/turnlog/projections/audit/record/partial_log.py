@@ -43,7 +43,7 @@ class MissingState(Exception):
         self.sequence = sequence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartialLog:
     """The loaded events of one session up to `end`, in order."""
 
@@ -65,7 +65,13 @@ class PartialLog:
         """Return the log as it was at a sequence."""
         events = self.events[: bisect_left(self.events, sequence + 1, key=_get_sequence)]
         cut = (range(each.start, min(each.stop, sequence + 1)) for each in self.stretches)
-        return PartialLog(self.session, events, tuple(filter(None, cut)), sequence, self.states)
+        return PartialLog(
+            session=self.session,
+            events=events,
+            stretches=tuple(filter(None, cut)),
+            end=sequence,
+            states=self.states,
+        )
 
     def get_state(self) -> SessionState:
         """Return the session state at the end; raise `MissingState` if it cannot be folded."""
@@ -167,7 +173,10 @@ def build_complete_log(events: Sequence[RecordedEvent]) -> PartialLog:
     """Build a log from all events of a session."""
     first, last = events[0], events[-1]
     return PartialLog(
-        first.session, events, (range(first.sequence, last.sequence + 1),), last.sequence
+        session=first.session,
+        events=events,
+        stretches=(range(first.sequence, last.sequence + 1),),
+        end=last.sequence,
     )
 
 

@@ -95,7 +95,7 @@ MAX_MATERIALS: Final = 64
 """Maximum number of cached materials; sessions close together in the log share few."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCallInputs:
     """A recorded call with everything that `assemble` was given for it.
 
@@ -167,13 +167,20 @@ def rebuild_call_request(
     kind, model, at = call.manifest.kind, call.model, call.manifest.at
     assembler = choose_assembler(call.manifest.assembler)
     output_request = find_output_request(call.manifest)
-    bare = PromptCall(kind, model, at, inputs, assembler=assembler, output_request=output_request)
+    bare = PromptCall(
+        kind=kind,
+        model=model,
+        at=at,
+        inputs=inputs,
+        assembler=assembler,
+        output_request=output_request,
+    )
     requests = list_segment_requests(material, state, bare)
     segments = restore_segments(requests, call.manifest, blobs)
     return replace(bare, gathered=segments)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class SessionReplay:
     """Replays one session event by event; `apply_event` adds the next event."""
 
@@ -219,14 +226,30 @@ class SessionReplay:
             raise Corrupt(f"event {recorded.sequence}", detail)
         material = self._load_material(get_pins(state))
         call_request = rebuild_call_request(
-            material, state, call, self._read_turn_inputs(state), self.blobs
+            material=material,
+            state=state,
+            call=call,
+            inputs=self._read_turn_inputs(state),
+            blobs=self.blobs,
         )
         if self.without_texts:
-            return RecordedCallInputs(recorded, call, state, material, call_request, PromptTexts())
+            return RecordedCallInputs(
+                recorded=recorded,
+                call=call,
+                state=state,
+                material=material,
+                call_request=call_request,
+                texts=PromptTexts(),
+            )
         if find_missing_turns(material, state, call_request):
             state = self.get_whole_state()
         return RecordedCallInputs(
-            recorded, call, state, material, call_request, self.collect_texts(state, call_request)
+            recorded=recorded,
+            call=call,
+            state=state,
+            material=material,
+            call_request=call_request,
+            texts=self.collect_texts(state, call_request),
         )
 
     def _load_material(self, pins: MaterialPins) -> SessionMaterial:

@@ -76,10 +76,26 @@ def collect_child_claims(events: Sequence[RecordedEvent]) -> tuple[ChildClaim, .
             case ChildRequested(call=call, id=id, session=session, child_turn=turn):
                 query = find_query(called[call, id].arguments) if (call, id) in called else None
                 text = compute_digest(query) if query is not None else None
-                claims.append(ChildClaim(recorded.sequence, session, turn, None, text))
+                claims.append(
+                    ChildClaim(
+                        sequence=recorded.sequence,
+                        session=session,
+                        turn=turn,
+                        outcome=None,
+                        text=text,
+                    )
+                )
             case ChildSettled(call=call, id=id, session=session, child_turn=turn, outcome=outcome):
                 text = returned[call, id].result if (call, id) in returned else None
-                claims.append(ChildClaim(recorded.sequence, session, turn, outcome, text))
+                claims.append(
+                    ChildClaim(
+                        sequence=recorded.sequence,
+                        session=session,
+                        turn=turn,
+                        outcome=outcome,
+                        text=text,
+                    )
+                )
             case _:
                 pass
     return tuple(claims)

@@ -66,7 +66,7 @@ class WitnessedHead:
     hash: Digest
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ChainEnd:
     """The end of a session's chain, as far as it has been read."""
 
@@ -120,12 +120,16 @@ class ChainVerifier:
         if link is None:
             return key, self._check_undecodable(key, raw)
         digest = compute_digest(raw.stored)
-        found = self.check_link(key, link, place, digest, len(raw.stored))
+        found = self.check_link(
+            key=key, link=link, stream_sequence=place, digest=digest, size=len(raw.stored)
+        )
         return (key, found) if found else None
 
     def _check_undecodable(self, key: ChainKey, raw: RawEvent) -> AuditFinding:
         place = raw.stream_sequence
-        end = self.ends.setdefault(key, ChainEnd(place, place))
+        end = self.ends.setdefault(
+            key, ChainEnd(first_stream_sequence=place, last_stream_sequence=place)
+        )
         at, noted = end.next_sequence, self.witnessed_heads.get(key)
         end.undecodable_count += 1
         end.is_witness_undecodable |= noted is not None and noted.sequence == at
@@ -140,7 +144,9 @@ class ChainVerifier:
         """Check an event whose chain header was read already."""
         end = self.ends.get(key)
         if end is None:
-            end = self.ends[key] = ChainEnd(stream_sequence, stream_sequence)
+            end = self.ends[key] = ChainEnd(
+                first_stream_sequence=stream_sequence, last_stream_sequence=stream_sequence
+            )
         found = _check_continuity(key, end, link, stream_sequence)
         end.count_event(stream_sequence, size)
         if link.sequence > end.sequence:
@@ -222,7 +228,13 @@ def verify_chain(
         match each:
             case RecordedEvent(envelope=envelope, head=head):
                 place, size = head.stream_sequence, len(each.stored)
-                found = chains.check_link(key, get_chain_header(envelope), place, head.hash, size)
+                found = chains.check_link(
+                    key=key,
+                    link=get_chain_header(envelope),
+                    stream_sequence=place,
+                    digest=head.hash,
+                    size=size,
+                )
             case RawEvent():
                 _, found = chains.check_event(each) or (key, None)
         if found:

@@ -129,14 +129,16 @@ def verify_prompts(
 ) -> tuple[ReproductionCounts, tuple[AuditFinding, ...]]:
     """Reproduce every prompt before the first gap; `undecodable` are sequences."""
     unbroken_count = _count_unbroken(events)
-    replay = SessionReplay(blobs, context.installed, materials=context.materials)
+    replay = SessionReplay(blobs=blobs, installed=context.installed, materials=context.materials)
     turns: TurnsByNumber = {}
     found: list[AuditFinding] = []
     tally = _PromptTally()
     for recorded in events[:unbroken_count]:
         if isinstance(call := recorded.event, ContextAssembled):
             assembled = _rebuild_prompt(replay, recorded)
-            referred = reproduce_by_reference(call, replay.events, turns, blobs, assembled.request)
+            referred = reproduce_by_reference(
+                call=call, events=replay.events, turns=turns, blobs=blobs, other=assembled.request
+            )
             tally.count_call(referred, assembled)
             found += _find_failures(recorded, call, "reference", referred)
             found += _find_failures(recorded, call, "assembly", assembled)
@@ -192,7 +194,7 @@ def _find_failures(
         yield AuditFinding("reproduction", check, recorded.sequence, detail)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _PromptTally:
     calls: int = 0
     reference: int = 0
@@ -210,13 +212,15 @@ class _PromptTally:
 
     def build_counts(self, behind: Sequence[str], reason: str) -> ReproductionCounts:
         return ReproductionCounts(
-            self.calls + len(behind),
-            self.reference,
-            self.assembly,
-            self.unreproducible,
-            self.why,
-            len(behind),
-            f"{_format_calls(behind)} cannot be reproduced, since {reason}" if behind else "",
+            calls=self.calls + len(behind),
+            reference=self.reference,
+            assembly=self.assembly,
+            unreproducible=self.unreproducible,
+            why=self.why,
+            unchecked=len(behind),
+            behind=f"{_format_calls(behind)} cannot be reproduced, since {reason}"
+            if behind
+            else "",
         )
 
 
@@ -289,7 +293,7 @@ def _find_lost_blobs(
 Figures = TypeVar("Figures", ReproductionCounts, SessionTotals)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class VerificationTally:
     """The results of verifying a whole log, added up session by session."""
 
@@ -297,7 +301,7 @@ class VerificationTally:
     """Whether the log is compared with heads noted earlier."""
     sessions: int = 0
     prompts: ReproductionCounts = NO_REPRODUCTIONS
-    totals: SessionTotals = field(default_factory=lambda: SessionTotals(0))
+    totals: SessionTotals = field(default_factory=lambda: SessionTotals(sequence=0))
     elsewhere: bool = False
     """Whether the read models of some session are at another sequence."""
     unsound: set[ChainKey] = field(default_factory=set[ChainKey])

@@ -76,7 +76,7 @@ _COUNTED_TYPES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTotals:
     """Turns, calls, tokens and costs of a session up to a sequence, by its own events.
 
@@ -121,16 +121,16 @@ def compute_totals(events: Sequence[RecordedEvent]) -> SessionTotals:
                     attempts[ended.turn, ended.attempt] = ended
     over = [each for each in attempts.values() if each]
     return SessionTotals(
-        events[-1].sequence if events else 0,
-        len(turns),
-        len(calls),
-        len(attempts),
-        sum(calls.values()),
-        sum(each.usage.input_tokens or 0 for each in over),
-        sum(each.usage.output_tokens or 0 for each in over),
-        sum(each.cost.micro_dollars or 0 for each in over),
-        sum(is_guessed_price(each.cost.price) for each in over),
-        sum(each.cost.micro_dollars is None for each in over),
+        sequence=events[-1].sequence if events else 0,
+        turns=len(turns),
+        calls=len(calls),
+        attempts=len(attempts),
+        tokens=sum(calls.values()),
+        input_tokens=sum(each.usage.input_tokens or 0 for each in over),
+        output_tokens=sum(each.usage.output_tokens or 0 for each in over),
+        micro_dollars=sum(each.cost.micro_dollars or 0 for each in over),
+        guessed_attempts=sum(is_guessed_price(each.cost.price) for each in over),
+        unpriced_attempts=sum(each.cost.micro_dollars is None for each in over),
     )
 
 
@@ -174,7 +174,7 @@ TotalsAgreement = Literal["equal", "differ", "elsewhere"]
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReproductionCounts:
     """How many prompts were reproduced, by which way, and how many were not."""
 
@@ -194,7 +194,9 @@ class ReproductionCounts:
     """The range of the first of those, and its gap."""
 
 
-NO_REPRODUCTIONS: Final = ReproductionCounts(0, 0, 0, 0, "", 0, "")
+NO_REPRODUCTIONS: Final = ReproductionCounts(
+    calls=0, reference=0, assembly=0, unreproducible=0, why="", unchecked=0, behind=""
+)
 """The counts of a log without calls."""
 
 
@@ -235,7 +237,7 @@ def _decide_reproduction(prompts: ReproductionCounts) -> Reproduction:
     return "unreproducible" if prompts.unreproducible else "reproduced"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChildClaim:
     """What a parent recorded of a turn of a child, in one event: that it was asked, or settled."""
 
@@ -246,9 +248,9 @@ class ChildClaim:
     turn: int
     """The number of the turn in the child session."""
     outcome: ChildOutcome | None
-    """What came of the turn; None where it was asked."""
+    """The outcome of the turn; None in the event that requests it."""
     text: Digest | None
-    """The digest of what it was asked, or of what it replied; None where the record lacks it."""
+    """The digest of its text, or of its reply; None if the record lacks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,7 @@ class ChildTurn:
     """The digests of its reply, and of what replaced the reply."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationReport:
     """The result of verifying one session."""
 

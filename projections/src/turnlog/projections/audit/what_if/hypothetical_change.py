@@ -81,14 +81,14 @@ class WhatIfFolder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfChange:
     """What to change; a field that is None stays as recorded."""
 
     folder: WhatIfFolder
     blueprint: Blueprint | None = None
     budget: int | None = None
-    """Tokens for whatever budget a call has."""
+    """Token limit that replaces the budget of each call."""
     model: str | None = None
     default_model: str | None = None
     """The model for profiles with model `default`, if it was another one when the call was made."""
@@ -138,10 +138,10 @@ class ChangeApplier:
         inputs = self._convert_inputs(recorded_call)
         recorded = recorded_call.call_request
         call = PromptCall(
-            kind,
-            model,
-            recorded.at,
-            inputs,
+            kind=kind,
+            model=model,
+            at=recorded.at,
+            inputs=inputs,
             assembler=recorded.assembler,
             output_request=self._choose_output_request(recorded_call, material, kind, model),
         )

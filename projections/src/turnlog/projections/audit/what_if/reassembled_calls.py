@@ -49,7 +49,7 @@ have another reason than size; `changed` has another text.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptAlteration:
     """One item of a prompt that is altered."""
 
@@ -78,7 +78,9 @@ def _compare_layers(before: Manifest, after: Manifest) -> Iterator[PromptAlterat
         if found := _compare_part(was.get(key), now.get(key)):
             how, rule = found
             segment = part.source.segment if isinstance(part.source, SegmentSource) else None
-            yield PromptAlteration(part.layer, how, rule, None, None, segment)
+            yield PromptAlteration(
+                layer=part.layer, how=how, rule=rule, first=None, last=None, segment=segment
+            )
 
 
 def _index_parts(manifest: Manifest) -> Mapping[EntryKey, PromptPart]:
@@ -166,10 +168,12 @@ def _group_runs(
         numbers = [turn for _, turn in run]
         unmentioned: AlterationKind = "gone" if how == "cut" else "added"
         kind = how if rule else unmentioned
-        yield PromptAlteration("history", kind, rule, numbers[0], numbers[-1], None)
+        yield PromptAlteration(
+            layer="history", how=kind, rule=rule, first=numbers[0], last=numbers[-1], segment=None
+        )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSize:
     """The size of a prompt, and what it was counted and limited by."""
 
@@ -189,7 +193,7 @@ class PromptSize:
     """The digest of the request."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReassembledCall:
     """A recorded call, and what it would have been."""
 
@@ -199,7 +203,7 @@ class ReassembledCall:
     """Sequence of the event that fixed its prompt."""
     before: PromptSize
     after: PromptSize | None
-    """None if it could not have been made."""
+    """None if the call could not have been assembled."""
     altered: tuple[PromptAlteration, ...] = ()
     refused: Refused | None = None
     """Why it could not have been made; `OverBudget` if its prompt cannot be made to fit."""
@@ -218,7 +222,7 @@ def rebuild_calls(
     """
     texts = dict(blobs)
     replay, applier = (
-        SessionReplay(texts, installed, without_texts=True),
+        SessionReplay(blobs=texts, installed=installed, without_texts=True),
         ChangeApplier(change, texts),
     )
     for recorded in events:

@@ -24,7 +24,7 @@ MAX_WORST_CALLS: Final = 20
 _AlterationKey = tuple[str, AlterationKind, str | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTotals:
     """The prompts of a session added up, as recorded or under the change."""
 
@@ -40,7 +40,7 @@ class PromptTotals:
     """The counters used; figures of different counters are not comparable."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterationCount:
     """One alteration, and the number of calls it occurs in."""
 
@@ -56,7 +56,7 @@ class AlterationCount:
     """The number of turns, segments or texts in all of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalCount:
     """One reason for which calls could not be made, with an example."""
 
@@ -72,7 +72,7 @@ class RefusalCount:
     """What was wrong with the first call."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfReport:
     """What a change would have meant for one session."""
 
@@ -185,11 +185,11 @@ def _sum_prompts(prompts: list[PromptSize]) -> PromptTotals:
     return _merge_totals(
         [
             PromptTotals(
-                prompt.tokens,
-                prompt.tokens,
-                prompt.prefix or 0,
-                {prompt.model: prompt.tokens},
-                (prompt.counter.name,),
+                tokens=prompt.tokens,
+                largest=prompt.tokens,
+                prefix=prompt.prefix or 0,
+                models={prompt.model: prompt.tokens},
+                counters=(prompt.counter.name,),
             )
             for prompt in prompts
         ]
@@ -212,4 +212,12 @@ def _describe_refusal(each: ReassembledCall) -> tuple[RefusalCount, ...]:
     refused = each.refused
     if refused is None:
         return ()
-    return (RefusalCount(refused.code, refused.field or "", 1, each.call, refused.detail),)
+    return (
+        RefusalCount(
+            code=refused.code,
+            field=refused.field or "",
+            calls=1,
+            first=each.call,
+            detail=refused.detail,
+        ),
+    )

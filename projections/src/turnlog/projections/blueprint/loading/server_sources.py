@@ -99,11 +99,11 @@ class ServerSources:
             if PurePosixPath(path).suffix != ".yaml":
                 fix = f"call it `{PurePosixPath(path).with_suffix('.yaml')}`"
                 what = "only `.yaml` is read as a server"
-                found.faults.append(BlueprintFault(file, 1, "", what, fix))
+                found.faults.append(BlueprintFault(file=file, line=1, path="", what=what, fix=fix))
             if (server := PurePosixPath(path).stem) in found.servers:
                 what = f"there is a server `{server}` already"
                 fix = "call one of the files otherwise"
-                found.faults.append(BlueprintFault(file, 1, "", what, fix))
+                found.faults.append(BlueprintFault(file=file, line=1, path="", what=what, fix=fix))
             found.servers = {**found.servers, server: document.value}
         if not found.servers:
             what, fix = (

@@ -82,9 +82,11 @@ def load_yaml(text: str, file: str, limits: YamlLimits = YamlLimits()) -> YamlDo
     """Read a document; raise `FaultyBlueprint` if it cannot be parsed at all."""
     if len(text) > limits.max_characters:
         what = f"it has {len(text)} characters, the limit is {limits.max_characters}"
-        raise FaultyBlueprint([BlueprintFault(file, 1, "", what, limits.fix)])
+        raise FaultyBlueprint(
+            [BlueprintFault(file=file, line=1, path="", what=what, fix=limits.fix)]
+        )
     root = _parse_root(text, file)
-    reading = _YamlReader(file, limits.max_values)
+    reading = _YamlReader(file=file, max_values=limits.max_values)
     value = None if root is None else reading.read_node(root, ())
     return YamlDocument(value, reading.lines, tuple(reading.faults))
 
@@ -107,10 +109,12 @@ def _parse_root(text: str, file: str) -> Node | None:
 
 
 def _raise_fault(file: str, line: int, what: str) -> NoReturn:
-    raise FaultyBlueprint([BlueprintFault(file, line, "", what, "mend the YAML")]) from None
+    raise FaultyBlueprint(
+        [BlueprintFault(file=file, line=line, path="", what=what, fix="mend the YAML")]
+    ) from None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _YamlReader:
     """Converts the nodes of one document to values, and collects lines and faults."""
 
@@ -175,7 +179,11 @@ class _YamlReader:
         return text.encode(errors="replace").decode()
 
     def _add_fault(self, node: Node, path: DocumentPath, what: str, fix: str) -> None:
-        self.faults.append(BlueprintFault(self.file, _get_line(node), format_path(path), what, fix))
+        self.faults.append(
+            BlueprintFault(
+                file=self.file, line=_get_line(node), path=format_path(path), what=what, fix=fix
+            )
+        )
 
 
 def _get_line(node: Node) -> int:

@@ -37,7 +37,7 @@ Severity = Literal["error", "warning"]
 BlueprintFindings = Iterator[BlueprintFinding]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlueprintFault:
     """A fault at a line of a file."""
 
@@ -72,7 +72,9 @@ def locate_finding(
     while path and path not in lines:
         path = path[:-1]
     line, at = lines.get(path, 1), format_path(finding.path)
-    return BlueprintFault(file, line, at, finding.what, finding.fix, severity)
+    return BlueprintFault(
+        file=file, line=line, path=at, what=finding.what, fix=finding.fix, severity=severity
+    )
 
 
 def format_path(path: DocumentPath) -> str:

@@ -219,9 +219,13 @@ def _check_ladder(
         at = (*path, "ladder", step_index, step.action_name)
         if isinstance(step.action, HistoryAction):
             for view in sorted(_collect_views(users)) if step.target is None else (step.target,):
-                yield from _check_history_step(blueprint, (*at, "history"), path, view, users)
+                yield from _check_history_step(
+                    blueprint=blueprint, at=(*at, "history"), path=path, view=view, users=users
+                )
         elif step.target is not None:
-            yield from _check_layer_step(blueprint, at, step, step.target, users)
+            yield from _check_layer_step(
+                blueprint=blueprint, at=at, step=step, name=step.target, users=users
+            )
         for place, limit in _list_step_limits(step.action):
             yield from _check_limit(blueprint, (*at, "chars", *place), limit)
 

@@ -36,7 +36,13 @@ def check_segment_layers(blueprint: Blueprint) -> BlueprintFindings:
     for place, written in enumerate(blueprint.segments.locale):
         if "." in written:
             path = ("segments", "locale", place)
-            yield from _check_value_path(blueprint, path, written, ("locale", "id", "text"), {})
+            yield from _check_value_path(
+                blueprint=blueprint,
+                path=path,
+                written=written,
+                kinds=("locale", "id", "text"),
+                items={},
+            )
 
 
 def _check_segments_layer(
@@ -44,7 +50,9 @@ def _check_segments_layer(
 ) -> BlueprintFindings:
     items: dict[str, ValueSpec] = {}
     if layer.each is not None:
-        yield from _check_value_path(blueprint, (*path, "each"), layer.each, ("list",), {})
+        yield from _check_value_path(
+            blueprint=blueprint, path=(*path, "each"), written=layer.each, kinds=("list",), items={}
+        )
         listed = blueprint.inputs.get(layer.each.partition(".")[2])
         items = dict(listed.of) if listed and listed.of else {}
     elif layer.heading:
@@ -57,9 +65,21 @@ def _check_segments_layer(
             )
     spec, inner = layer.segments, (*path, "segments")
     if spec.ref is not None:
-        yield from _check_value_path(blueprint, (*inner, "ref"), spec.ref, _REF_TYPES, items)
+        yield from _check_value_path(
+            blueprint=blueprint,
+            path=(*inner, "ref"),
+            written=spec.ref,
+            kinds=_REF_TYPES,
+            items=items,
+        )
     if spec.tier is not None:
-        yield from _check_value_path(blueprint, (*inner, "tier"), spec.tier, ("int",), items)
+        yield from _check_value_path(
+            blueprint=blueprint,
+            path=(*inner, "tier"),
+            written=spec.tier,
+            kinds=("int",),
+            items=items,
+        )
 
 
 def _check_value_path(

@@ -48,7 +48,13 @@ def check_turn_text(
     budgets = _list_budgets(material.blueprint, material.list_call_kinds(state))
     for budget in budgets if text else ():
         _check_text(
-            "text", text or "", QUERY_COMPONENT, budget, material.vocabularies, inputs, model
+            field="text",
+            text=text or "",
+            component=QUERY_COMPONENT,
+            budget=budget,
+            vocabularies=material.vocabularies,
+            inputs=inputs,
+            model=model,
         )
 
 
@@ -70,7 +76,15 @@ def check_attribute_texts(
                 text = f"{DEFAULT_MESSAGE_FORMAT.between}{value}"
                 for budget in _list_budgets(blueprint, (kind,)):
                     field = f"attributes.{layer.attribute}"
-                    _check_text(field, text, layer.component, budget, vocabularies, {}, model)
+                    _check_text(
+                        field=field,
+                        text=text,
+                        component=layer.component,
+                        budget=budget,
+                        vocabularies=vocabularies,
+                        inputs={},
+                        model=model,
+                    )
 
 
 def _list_budgets(blueprint: Blueprint, kinds: Iterable[str]) -> list[BudgetSpec]:

@@ -1,4 +1,4 @@
-"""The error of a prompt that cannot be made to fit, with the sizes of what is in the way."""
+"""The error of a prompt that exceeds its budget, with the sizes of its layers."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class SummaryCandidate:
 
     @property
     def is_limited_by_next_call(self) -> bool:
-        """Whether a ladder of the next call says if it is too long."""
+        """Whether a ladder of the next call decides if it is too long."""
         return self.view_limit is None and self.is_next
 
     @property
@@ -155,7 +155,9 @@ def list_summary_candidates(
             by = material.blueprint.find_summary_view(name) if summary else ""
             if summary and by not in seen:
                 seen.add(by)
-                window = build_history_window(material, state, at, kind, name)
+                window = build_history_window(
+                    material=material, state=state, at=at, kind=kind, name=name
+                )
                 yield SummaryCandidate(
                     selected=window.select_turns(state),
                     spec=summary,
@@ -187,7 +189,13 @@ def find_due_summary(
     counting = build_call_counter(candidate.budget, material.vocabularies, model)
     back, opened = candidate.history_window, state.open
     if candidate.view_limit is not None:
-        trigger = _find_view_trigger(candidate, candidate.view_limit, state, texts, counting)
+        trigger = _find_view_trigger(
+            candidate=candidate,
+            limit=candidate.view_limit,
+            state=state,
+            texts=texts,
+            counting=counting,
+        )
     else:
         trigger = _find_ladder_trigger(candidate, state, prompt) if prompt else None
     if opened is None or (trigger is None and not candidate.has_full_reach):
@@ -244,7 +252,7 @@ def _find_view_trigger(
     slot = render_history(candidate.selected, state, texts, counting)
     steps: tuple[AppliedTrimStep, ...] = ()
     if candidate.budget:
-        fitting = BudgetContext(candidate.budget, counting, candidate.inputs)
+        fitting = BudgetContext(budget=candidate.budget, counting=counting, inputs=candidate.inputs)
         slot, steps = apply_steps_before_summary(slot, fitting)
     tokens = slot.tokens
     if (whole := state.whole.get(candidate.summarised_view)) is not None:

@@ -110,8 +110,10 @@ def _compress_to_cue(block: LayerBlock, most: int, cue: str, over: int) -> Layer
     for piece in block.pieces:
         if piece.rule == CUE_RULE:
             continue
-        left = _cut_sentences(block, piece, most, cue, over)
-        line = LayerPiece(BlueprintTextSource(text=cue), cue, rule=CUE_RULE, item=piece.item)
+        left = _cut_sentences(block=block, piece=piece, most=most, cue=cue, over=over)
+        line = LayerPiece(
+            source=BlueprintTextSource(text=cue), full_text=cue, rule=CUE_RULE, item=piece.item
+        )
         is_cut = left.treatment == "compressed"
         pieces += (left, include_text(line, cue, block.form)) if is_cut else (left,)
     return replace(block, pieces=tuple(pieces))

@@ -174,7 +174,7 @@ class PlanSize:
 MeasurePlan = Callable[[PromptPlan], PlanSize]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LadderRun:
     """One ladder to apply: what it measures, and its limit."""
 
@@ -186,7 +186,7 @@ class LadderRun:
     """Whether an exceeded limit is left to the limit of the whole prompt."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetContext:
     """What a plan is fitted with, besides the plan."""
 
@@ -233,27 +233,31 @@ def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
     budget, counting, beside = fitting.budget, fitting.counting, fitting.beside
     sections = [
         LadderRun(
-            section.ladder,
-            partial(measure_section, layer=layer, counting=counting),
-            resolve_limit(section.tokens, fitting.inputs),
-            BudgetScope(section=layer),
+            ladder=section.ladder,
+            measure=partial(measure_section, layer=layer, counting=counting),
+            limit=resolve_limit(section.tokens, fitting.inputs),
+            scope=BudgetScope(section=layer),
         )
         for layer, section in budget.sections.items()
     ]
     components = [
         LadderRun(
-            component.ladder,
-            partial(
+            ladder=component.ladder,
+            measure=partial(
                 measure_component, component=name, counting=counting, beside=beside.get(name, 0)
             ),
-            resolve_limit(component.tokens, fitting.inputs),
-            BudgetScope(component=name),
+            limit=resolve_limit(component.tokens, fitting.inputs),
+            scope=BudgetScope(component=name),
             is_soft=not component.fixed,
         )
         for name, component in budget.components.items()
     ]
     measure = partial(measure_plan, counting=counting, beside=sum(beside.values()))
-    return [*sections, *components, LadderRun(budget.ladder, measure, fitting.limit)]
+    return [
+        *sections,
+        *components,
+        LadderRun(ladder=budget.ladder, measure=measure, limit=fitting.limit),
+    ]
 
 
 def find_steps_before_summary(ladder: Ladder, view: str) -> Ladder | None:
@@ -277,12 +281,18 @@ def apply_steps_before_summary(
         return slot, ()
     measure = partial(measure_component, component=HISTORY_COMPONENT, counting=fitting.counting)
     limit = resolve_limit(component.tokens, fitting.inputs)
-    run = LadderRun(before, measure, limit, BudgetScope(component=HISTORY_COMPONENT), is_soft=True)
+    run = LadderRun(
+        ladder=before,
+        measure=measure,
+        limit=limit,
+        scope=BudgetScope(component=HISTORY_COMPONENT),
+        is_soft=True,
+    )
     (shortened,), steps = _apply_ladder((slot,), run, fitting)
     return (shortened if isinstance(shortened, PlannedHistory) else slot), tuple(steps)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest:
     """A prompt at the ladder step that has a view summarised, which is too long there."""
 
@@ -308,7 +318,13 @@ def find_summary_requests(prompt: UnfittedPrompt, view: str) -> Iterator[Summary
             shortened, steps = _apply_ladder(plan, up_to_it, fitting)
             tokens = run.measure(shortened).tokens
             if tokens > run.limit:
-                yield SummaryRequest(shortened, tokens, run.limit, run.scope, tuple(steps))
+                yield SummaryRequest(
+                    plan=shortened,
+                    tokens=tokens,
+                    limit=run.limit,
+                    scope=run.scope,
+                    steps=tuple(steps),
+                )
         plan, _ = _apply_ladder(plan, run, fitting)
 
 
@@ -322,14 +338,20 @@ def _apply_ladder(
             before = size
             while size.tokens > run.limit:
                 over = size.tokens - run.limit
-                shorter = apply_step(plan, step.action, on, over, fitting)
+                shorter = apply_step(
+                    plan=plan, action=step.action, on=on, over=over, fitting=fitting
+                )
                 less = run.measure(shorter)
                 # A step that does not shorten is exhausted. This also guarantees termination.
                 if less.characters >= size.characters:
                     break
                 plan, size = shorter, less
             if size != before:
-                steps.append(_build_step_record(step.action_name, on, run, before, size))
+                steps.append(
+                    _build_step_record(
+                        word=step.action_name, on=on, run=run, before=before, after=size
+                    )
+                )
     if size.tokens > run.limit and not run.is_soft:
         sizes = measure_layers(plan, run.scope, fitting.counting, fitting.beside)
         raise BudgetExceeded(size.tokens, run.limit, sizes, run.scope)

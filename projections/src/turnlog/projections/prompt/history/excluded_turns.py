@@ -42,7 +42,7 @@ class ExcludedTurns:
     last: int
     rule: str
     saved: int = 0
-    """Tokens that they would take, where another text says the same."""
+    """Tokens that are saved because another text has the same content."""
 
 
 def find_hidden_rule(turn: int, hidden_ranges: tuple[ExcludedTurns, ...]) -> str | None:
@@ -58,7 +58,9 @@ def exclude_distant_runs(
 ) -> Iterator[ExcludedTurns]:
     """Yield why the turns of runs are excluded, in order; only their phase tells runs apart."""
     for first, last, phase in _join_runs(runs):
-        yield from exclude_distant_turns(first, last, phase, visibility, hidden_ranges)
+        yield from exclude_distant_turns(
+            first=first, last=last, phase=phase, visibility=visibility, hidden_ranges=hidden_ranges
+        )
 
 
 def _join_runs(runs: Iterable[SettledTurnRun]) -> Iterator[tuple[int, int, str | None]]:

@@ -111,7 +111,13 @@ def condense_duplicates(
             )
         elif places and exchange.condensed_run is None:
             by = max(later[paragraphs[at]] for at in places)
-            condensed_run = CondensedRun(exchange.turn, "duplicates-1", DUPLICATES_RULE, places, by)
+            condensed_run = CondensedRun(
+                last_turn=exchange.turn,
+                condensed="duplicates-1",
+                rule=DUPLICATES_RULE,
+                again=places,
+                later=by,
+            )
             shorter = _replace_paragraphs(content, places)
             condensed.append(_build_shorter_exchange(exchange, shorter, condensed_run, counting))
         else:
@@ -131,7 +137,13 @@ def _build_shorter_exchange(
     counting: TokenCounter,
 ) -> TurnExchange:
     tokens = sum(counting.count_tokens(each.content) for each in content.messages)
-    return TurnExchange(exchange.turn, content, tokens, condensed_run, exchange.tokens - tokens)
+    return TurnExchange(
+        turn=exchange.turn,
+        content=content,
+        tokens=tokens,
+        condensed_run=condensed_run,
+        saved=exchange.tokens - tokens,
+    )
 
 
 def _split_paragraphs(text: str) -> list[str]:

@@ -70,7 +70,7 @@ _ASSEMBLER_OF_LISTED_RESULTS: Final = 3
 """The first assembler that shows the work of a turn without the results that a layer lists."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryWindow:
     """One history view as one call sees it, or the memory as one reader sees it."""
 
@@ -109,7 +109,13 @@ class HistoryWindow:
             }
         out = list(exclude_distant_runs(state.earlier, visibility, hidden_ranges))
         for ref in state.turns[:far]:
-            out += exclude_distant_turns(ref.turn, ref.turn, ref.phase, visibility, hidden_ranges)
+            out += exclude_distant_turns(
+                first=ref.turn,
+                last=ref.turn,
+                phase=ref.phase,
+                visibility=visibility,
+                hidden_ranges=hidden_ranges,
+            )
         out += [ExcludedTurns(turn, turn, rule) for turn, rule in rules.items()]
         included = tuple([ref for ref in usable if ref.turn not in rules])
         return SelectedTurns(self, included, merge_excluded(out))
@@ -261,7 +267,10 @@ def list_history_windows(
     """Return the history views that a call lists."""
     slots = material.blueprint.calls[call.kind].messages
     named = (slot.history for slot in slots if isinstance(slot, HistoryMessageSlot))
-    return tuple(build_history_window(material, state, call.at, call.kind, name) for name in named)
+    return tuple(
+        build_history_window(material=material, state=state, at=call.at, kind=call.kind, name=name)
+        for name in named
+    )
 
 
 def build_history_window(
@@ -270,9 +279,16 @@ def build_history_window(
     """Return a history view of a kind of call, at a clock reading `at`."""
     view, seen = material.blueprint.resolve_view(name), find_phase_visibility(material, state)
     recall = build_memory_access(material.memory, view.memory, state, at)
-    summary = _find_summary(material, state, name, view, seen)
+    summary = _find_summary(material=material, state=state, name=name, view=view, seen=seen)
     listed_turn = _find_listed_turn(material, state, kind) if view.of == "work" else None
-    return HistoryWindow(view, seen, recall, summary, name, listed_turn)
+    return HistoryWindow(
+        view=view,
+        visibility=seen,
+        access=recall,
+        summary=summary,
+        name=name,
+        listed_turn=listed_turn,
+    )
 
 
 def _find_listed_turn(material: SessionMaterial, state: SessionState, kind: str) -> int | None:
@@ -328,13 +344,13 @@ def render_history(
     )
     kept = back.view.summary.keep_messages if summary_message and back.view.summary else 0
     slot = PlannedHistory(
-        back.name,
-        exchanges,
-        left_out,
-        work,
-        summary_message,
-        choose_repeats_rule(assembler),
-        kept if assembler > 1 else 0,
+        view=back.name,
+        exchanges=exchanges,
+        left_out=left_out,
+        shows_work=work,
+        summary=summary_message,
+        repeats=choose_repeats_rule(assembler),
+        verbatim_messages=kept if assembler > 1 else 0,
     )
     return condense_history(slot, back.view.condense, counting)
 
@@ -347,4 +363,6 @@ def _build_summary_message(
         raise Corrupt(f"summary {summary.sequence}", "its text was not fetched")
     tokens = counting.count_tokens(text)
     full_tokens = counting.estimate_tokens(summary.characters) if has_estimates else 0
-    return SummaryMessage(summary.said, text, tokens, saved=max(0, full_tokens - tokens))
+    return SummaryMessage(
+        text_ref=summary.said, text=text, tokens=tokens, saved=max(0, full_tokens - tokens)
+    )

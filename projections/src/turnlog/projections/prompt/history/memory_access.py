@@ -21,7 +21,7 @@ from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAccess:
     """Who reads the memory, when, and about which entity."""
 
@@ -37,7 +37,7 @@ class MemoryAccess:
 
     @property
     def denial_reason(self) -> str | None:
-        """Why nothing at all may be shown; None if something may be."""
+        """Why all turns are excluded; None if some may be included."""
         if not self.policy.enabled:
             return "memory off"
         if not self._reader_limits.enabled:
@@ -67,7 +67,7 @@ def build_memory_access(
         return None
     resolved = state.open.resolved if state.open else None
     entity = resolved.entity if resolved else None
-    return MemoryAccess(policy or MemoryPolicy(), reader, at, entity)
+    return MemoryAccess(policy=policy or MemoryPolicy(), reader=reader, at=at, entity=entity)
 
 
 def find_memory_exclusions(recall: MemoryAccess, turns: Sequence[SettledTurnRef]) -> dict[int, str]:

@@ -10,7 +10,7 @@ from turnlog.projections.prompt.history.turn_messages import TurnExchange
 from turnlog.projections.session.text_refs import TextRef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryMessage:
     """The summary of older turns, as the message before the turns of its view."""
 
@@ -22,7 +22,7 @@ class SummaryMessage:
     """About how many tokens more the summarised turns would take."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedHistory:
     """The messages of a history view, oldest first, and the turns that are excluded."""
 

@@ -1,6 +1,6 @@
 """Merge exchanges that ask the same question again and again, each value and each result kept.
 
-Two questions are the same if nothing is left that tells them apart once their values are masked:
+Two questions are the same if they are equal once their values are masked:
 quoted texts, dates, amounts, numbers, and proper names. The merged exchange keeps all values of the
 questions, and all values of answers that differ in nothing else. Other answers are kept whole if
 they are short, and otherwise up to the sentence that counts what was asked for.
@@ -35,7 +35,7 @@ MAX_BRIEF_CHARACTERS: Final = 80
 """Maximum length of an answer that is kept whole, and of the excerpt of one that counts."""
 
 MAX_LEAD_CHARACTERS: Final = 160
-"""Maximum length of the excerpt of an answer that does not count what was asked for."""
+"""Maximum length of the excerpt of an answer without a count of what the question names."""
 
 LIST_ITEM: Final = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
 
@@ -124,7 +124,9 @@ def condense_repeats(
         messages = [rule.get_messages(each) for each in run]
         merged = merge_repeats(messages, rule) if len(run) >= MIN_REPEATS else None
         if merged and merged.characters < sum([each.content.characters for each in run]):
-            condensed.append(_build_merged_exchange(run, merged, rule, by, counting))
+            condensed.append(
+                _build_merged_exchange(run=run, merged=merged, rule=rule, by=by, counting=counting)
+            )
         else:
             condensed += run
     return tuple(condensed)
@@ -140,8 +142,12 @@ def _build_merged_exchange(
     tokens = sum(counting.count_tokens(each.content) for each in merged.messages)
     # A trim step records its saving itself.
     saved = sum(each.tokens for each in run) - tokens if by == "repeats" else 0
-    condensed = CondensedRun(run[-1].turn, rule.name, by, shows_work=rule.shows_work)
-    return TurnExchange(run[0].turn, merged, tokens, condensed, saved)
+    condensed = CondensedRun(
+        last_turn=run[-1].turn, condensed=rule.name, rule=by, shows_work=rule.shows_work
+    )
+    return TurnExchange(
+        turn=run[0].turn, content=merged, tokens=tokens, condensed_run=condensed, saved=saved
+    )
 
 
 def _group_alike_exchanges(

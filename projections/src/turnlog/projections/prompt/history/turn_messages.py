@@ -55,7 +55,7 @@ class TurnMessages:
         return len(self.messages) == _MESSAGES_PER_PAIR
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CondensedRun:
     """How turns are condensed."""
 
@@ -73,7 +73,7 @@ class CondensedRun:
     """Whether the condensed texts include the work of the turns, in a view that shows it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnExchange:
     """The messages of a turn in a view, with their token count."""
 
@@ -129,7 +129,9 @@ def _build_exchange(
 ) -> TurnExchange:
     content = build_turn_messages(text, reply, role)
     return TurnExchange(
-        turn, content, sum(counting.count_tokens(each.content) for each in content.messages)
+        turn=turn,
+        content=content,
+        tokens=sum(counting.count_tokens(each.content) for each in content.messages),
     )
 
 
@@ -183,12 +185,18 @@ def build_exchanges(
         except KeyError as missing:
             raise Corrupt(f"turn {turn.turn}", f"the text of {missing} was not fetched") from None
         answer = add_work(work_text, reply) if work_text else reply
-        exchange = build_exchange(turn.turn, text, answer, counting, turn.role)
+        exchange = build_exchange(
+            turn=turn.turn, text=text, reply=answer, counting=counting, role=turn.role
+        )
         if work_text:
             exchange = replace(exchange, spoken=build_turn_messages(text, reply))
         left = omit_answered_results(work_text) if turn.turn == listed_turn else work_text
         yield (
-            exchange if left == work_text else _omit_results(exchange, text, left, reply, counting)
+            exchange
+            if left == work_text
+            else _omit_results(
+                exchange=exchange, text=text, work=left, reply=reply, counting=counting
+            )
         )
 
 
@@ -200,7 +208,9 @@ def _omit_results(
     shorter = build_exchange(exchange.turn, text, answer, counting)
     return replace(
         shorter,
-        condensed_run=CondensedRun(exchange.turn, "results-1", LISTED_RULE),
+        condensed_run=CondensedRun(
+            last_turn=exchange.turn, condensed="results-1", rule=LISTED_RULE
+        ),
         saved=exchange.tokens - shorter.tokens,
         spoken=exchange.spoken,
     )

@@ -51,7 +51,7 @@ class LayerItem:
     """The line above the item; empty for none."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerPiece:
     """One text of a layer."""
 
@@ -91,7 +91,7 @@ class LayerPiece:
 
 
 # Without slots, for the cached property: a ladder measures a block at every step and changes few.
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerBlock:
     """A layer as it appears in one call."""
 
@@ -145,7 +145,14 @@ class LayerBlock:
     def map_pieces(self, change: Callable[[LayerPiece], LayerPiece]) -> LayerBlock:
         """Return the block with `change` applied to its included pieces."""
         pieces = tuple([change(piece) if piece.text else piece for piece in self.pieces])
-        return LayerBlock(self.layer, self.component, self.keep, self.form, pieces, self.within)
+        return LayerBlock(
+            layer=self.layer,
+            component=self.component,
+            keep=self.keep,
+            form=self.form,
+            pieces=pieces,
+            within=self.within,
+        )
 
     def drop_pieces(self, dropped: Iterable[LayerPiece], rule: str) -> LayerBlock:
         """Return the block without some of its included pieces."""
@@ -173,17 +180,17 @@ def include_text(piece: LayerPiece, text: str, form: MessageFormat) -> LayerPiec
     places = find_imitations(form, text)
     indented = indent_lines(text, places)
     return LayerPiece(
-        piece.source,
-        piece.full_text,
-        indented,
-        "kept",
-        piece.rule,
-        piece.cut,
-        places,
-        piece.item,
-        piece.excerpt,
-        piece.shorter,
-        piece.full_length,
+        source=piece.source,
+        full_text=piece.full_text,
+        text=indented,
+        treatment="kept",
+        rule=piece.rule,
+        cut=piece.cut,
+        indented=places,
+        item=piece.item,
+        excerpt=piece.excerpt,
+        shorter=piece.shorter,
+        full_length=piece.full_length,
     )
 
 
@@ -263,6 +270,15 @@ def _build_excerpt(
 ) -> Iterator[LayerBlock]:
     if begin < end:
         text, excerpt = piece.full_text[begin:end], TextExcerpt(begin=begin, end=end)
-        source_piece = LayerPiece(piece.source, text, rule=piece.rule, excerpt=excerpt)
+        source_piece = LayerPiece(
+            source=piece.source, full_text=text, rule=piece.rule, excerpt=excerpt
+        )
         included = include_text(source_piece, text, host.form)
-        yield LayerBlock(host.layer, host.component, host.keep, host.form, (included,), host.layer)
+        yield LayerBlock(
+            layer=host.layer,
+            component=host.component,
+            keep=host.keep,
+            form=host.form,
+            pieces=(included,),
+            within=host.layer,
+        )

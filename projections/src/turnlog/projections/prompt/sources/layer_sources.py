@@ -125,12 +125,16 @@ def plan_layer(sources: LayerSources, name: str, form: MessageFormat) -> Deferre
     """Plan one layer of a message."""
     if name == INPUT_LAYER:
         return _plan_input_piece(sources, form).map(
-            lambda piece: LayerBlock(INPUT_LAYER, QUERY_COMPONENT, True, form, (piece,))  # noqa: FBT003
+            lambda piece: LayerBlock(
+                layer=INPUT_LAYER, component=QUERY_COMPONENT, keep=True, form=form, pieces=(piece,)
+            )
         )
     layer = sources.material.blueprint.layers[name]
     component, keep = layer.component, layer.keep == "always"
     return _plan_pieces(sources, layer, name, form).map(
-        lambda pieces: LayerBlock(name, component, keep, form, pieces)
+        lambda pieces: LayerBlock(
+            layer=name, component=component, keep=keep, form=form, pieces=pieces
+        )
     )
 
 
@@ -140,12 +144,14 @@ def _plan_pieces(
     rule = f"when {format_condition(layer.when)}" if layer.when else None
     material, state, call = sources.material, sources.state, sources.call
     if layer.when and not is_condition_met(layer.when, material, state, call):
-        return build_filled((LayerPiece(None, "", rule=rule),))
+        return build_filled((LayerPiece(source=None, full_text="", rule=rule),))
     if isinstance(layer, ToolsLayer | PromptsLayer):
         planned = plan_tool_pieces(layer, material, state, form)
-        return planned.map(lambda pieces: pieces or (LayerPiece(None, "", rule=EMPTY_RULE),))
+        return planned.map(
+            lambda pieces: pieces or (LayerPiece(source=None, full_text="", rule=EMPTY_RULE),)
+        )
     if isinstance(layer, SegmentsLayer):
-        segments = build_segment_pieces(layer, name, form, state, call)
+        segments = build_segment_pieces(layer=layer, name=name, form=form, state=state, call=call)
         planned = build_filled(tuple(segments))
     elif isinstance(layer, StepLayer):
         texts = list_step_texts(layer, material, state)
@@ -167,7 +173,7 @@ def _plan_pieces(
     return planned.map(
         lambda pieces: (
             tuple(_add_condition(rule, piece) for piece in pieces)
-            or (LayerPiece(None, "", rule=EMPTY_RULE),)
+            or (LayerPiece(source=None, full_text="", rule=EMPTY_RULE),)
         )
     )
 
@@ -179,16 +185,16 @@ def _add_condition(rule: str | None, piece: LayerPiece) -> LayerPiece:
 
 def _build_piece(source: PartSource | None, text: str, form: MessageFormat) -> LayerPiece:
     return (
-        include_text(LayerPiece(source, text), text, form)
+        include_text(LayerPiece(source=source, full_text=text), text, form)
         if text
-        else LayerPiece(source, text, rule=EMPTY_RULE)
+        else LayerPiece(source=source, full_text=text, rule=EMPTY_RULE)
     )
 
 
 def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> DeferredPart[LayerPiece]:
     ref = sources.state.open.submission.text if sources.state.open else None
     if ref is None:
-        return build_filled(LayerPiece(None, "", rule="no input"))
+        return build_filled(LayerPiece(source=None, full_text="", rule="no input"))
     return _plan_text_piece(ref, sources, form)
 
 
@@ -200,10 +206,12 @@ def _plan_result_pieces(
     for place, (word, result) in enumerate(label_results(found.results)):
         item = LayerItem(place, word, f"{heading}{word}:")
         shorter = (result.brief,) if result.brief else ()
-        yield _plan_text_piece(result.summary, sources, form, item, shorter)
+        yield _plan_text_piece(
+            ref=result.summary, sources=sources, form=form, item=item, shorter=shorter
+        )
         heading = ""
     if not found.results:
-        yield build_filled(LayerPiece(None, "", rule=found.reason or EMPTY_RULE))
+        yield build_filled(LayerPiece(source=None, full_text="", rule=found.reason or EMPTY_RULE))
 
 
 def _list_carried_refs(sources: LayerSources) -> tuple[TextRef, ...]:
@@ -233,7 +241,11 @@ def _plan_text_piece(
             length = full_length if has_estimated_savings(sources.call.assembler) else 0
             piece = replace(piece, treatment="condensed", rule=DISTIL_RULE, full_length=length)
         others = tuple(
-            LayerPiece(EventTextSource(sequence=other.sequence, field=other.field), text, item=item)
+            LayerPiece(
+                source=EventTextSource(sequence=other.sequence, field=other.field),
+                full_text=text,
+                item=item,
+            )
             for other, text in zip(shorter, texts[1:], strict=True)
         )
         return replace(piece, item=item, shorter=others) if item or others else piece

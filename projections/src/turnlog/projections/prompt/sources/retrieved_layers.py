@@ -37,7 +37,7 @@ def plan_retrieval_pieces(
     """Plan a piece for each entry that was taken, or one that says why there is none."""
     made = find_retrieval(state.open, layer.retrieval)
     if made is None:
-        return build_filled((LayerPiece(None, "", rule=NOT_RETRIEVED),))
+        return build_filled((LayerPiece(source=None, full_text="", rule=NOT_RETRIEVED),))
     if not made.entries:
         return build_filled((_build_empty_piece(layer, made, form),))
     return combine_parts(_plan_entry_pieces(layer, made, form))
@@ -48,9 +48,11 @@ def _build_empty_piece(
 ) -> LayerPiece:
     rule = f"{UNAVAILABLE} {made.unavailable}" if made.unavailable else NOTHING_FOUND
     if not layer.nothing:
-        return LayerPiece(None, "", rule=rule)
+        return LayerPiece(source=None, full_text="", rule=rule)
     source = BlueprintTextSource(text=layer.nothing)
-    return include_text(LayerPiece(source, layer.nothing, rule=rule), layer.nothing, form)
+    return include_text(
+        LayerPiece(source=source, full_text=layer.nothing, rule=rule), layer.nothing, form
+    )
 
 
 def _plan_entry_pieces(
@@ -61,7 +63,9 @@ def _plan_entry_pieces(
         name = f"{entry.collection}/{entry.entry}"
         title = format_entry_heading(place + 1, entry.title, name)
         piece = LayerPiece(
-            _build_source(made, entry), "", item=LayerItem(place, name, heading + title)
+            source=_build_source(made, entry),
+            full_text="",
+            item=LayerItem(place, name, heading + title),
         )
         yield _plan_entry_piece(piece, entry, form)
         heading = ""
@@ -72,7 +76,7 @@ def _plan_entry_piece(
 ) -> DeferredPart[LayerPiece]:
     def build(texts: Sequence[str]) -> LayerPiece:
         (text,) = texts
-        whole = LayerPiece(piece.source, text, item=piece.item)
+        whole = LayerPiece(source=piece.source, full_text=text, item=piece.item)
         return include_text(whole, text, form)
 
     return DeferredPart((entry.digest,), build)

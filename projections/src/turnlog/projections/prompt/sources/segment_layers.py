@@ -88,7 +88,10 @@ def build_segment_pieces(
         found = call.gathered.segments.get(want)
         if found is None:
             raise Corrupt(f"layer {name}", f"the segments of {want} were not gathered")
-        pieces += [_build_segment_piece(layer, each, item, tier, form) for each in found]
+        pieces += [
+            _build_segment_piece(layer=layer, picked=each, item=item, tier=tier, form=form)
+            for each in found
+        ]
     if layer.keep and not any(piece.text for piece in pieces):
         raise Refused(
             "segments-missing",
@@ -106,7 +109,10 @@ def _build_segment_piece(
     tier: int | None,
     form: MessageFormat,
 ) -> LayerPiece:
-    piece, source = LayerPiece(picked.source, picked.text, item=item), picked.source
+    piece, source = (
+        LayerPiece(source=picked.source, full_text=picked.text, item=item),
+        picked.source,
+    )
     if tier is not None and source.tier > tier:
         return replace(piece, rule=TIER_RULE)
     if source.type in layer.segments.except_:

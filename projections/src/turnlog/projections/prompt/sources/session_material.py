@@ -37,7 +37,7 @@ SESSION_ONLY = "session_only"
 
 
 # Without slots, for the cached property.
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionMaterial:
     """What a session is pinned to, loaded."""
 
@@ -215,11 +215,11 @@ def build_material(
     cartridge = _get_blob(pins.cartridge, blobs) if pins.cartridge else "{}"
     policy = _get_blob(pins.memory, blobs) if pins.memory else None
     return SessionMaterial(
-        blueprint,
-        parse_cartridge(cartridge),
-        MemoryPolicy.model_validate_json(policy) if policy else None,
-        installed.registered_steps,
-        installed.vocabularies,
+        blueprint=blueprint,
+        cartridge=parse_cartridge(cartridge),
+        memory=MemoryPolicy.model_validate_json(policy) if policy else None,
+        registered_steps=installed.registered_steps,
+        vocabularies=installed.vocabularies,
     )
 
 
@@ -257,7 +257,7 @@ def find_missing_extensions(material: SessionMaterial, kind: str) -> tuple[str, 
 
 
 HIDDEN_PHASE: Final = "not for this phase"
-"""The rule of what was said in a phase that the current phase may not show."""
+"""The exclusion rule of turns whose phase is hidden from the current one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class PhaseVisibility:
     """None if all phases are visible."""
 
     def can_show(self, phase: str | None) -> bool:
-        """Return whether what was said in a phase may be shown."""
+        """Return whether the turns of a phase are visible."""
         return self.phases is None or phase in self.phases
 
 

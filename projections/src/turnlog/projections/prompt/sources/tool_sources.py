@@ -175,14 +175,14 @@ def plan_tool_pieces(
     return DeferredPart(
         tuple(source.digest for source in sources),
         lambda texts: _build_tool_pieces(
-            layer,
-            state,
-            [
+            layer=layer,
+            state=state,
+            pieces=[
                 LayerPiece(source=source, full_text=text)
                 for source, text in zip(sources, texts, strict=True)
             ],
-            form,
-            adapts,
+            form=form,
+            adapts=adapts,
         ),
     )
 
@@ -202,7 +202,7 @@ def _build_tool_pieces(
         case [full, names] if full.full_text and adapts:
             return _swap_to_names(full, names, adapts, form)
         case [full, names] if full.full_text:
-            return _choose_disclosure(layer, state, full, names, form)
+            return _choose_disclosure(layer=layer, state=state, full=full, names=names, form=form)
         case _:
             return ()
 

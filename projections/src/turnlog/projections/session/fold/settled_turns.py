@@ -47,16 +47,18 @@ def apply_memory_event(
 ) -> SessionState:
     match event:
         case SummaryBegun():
-            pending = PendingSummary(event.view, event.turns, event.former, event.characters)
+            pending = PendingSummary(
+                view=event.view, turns=event.turns, former=event.former, characters=event.characters
+            )
             return _set_pending_summary(state, event.turn, pending, event.view)
         case HistorySummarised():
             made = HistorySummary(
-                event.view,
-                build_text_ref(recorded, "summary", event.summary),
-                event.turns,
-                event.phases,
-                event.former,
-                _measure_summarised_turns(state, event),
+                view=event.view,
+                said=build_text_ref(recorded, "summary", event.summary),
+                turns=event.turns,
+                phases=event.phases,
+                former=event.former,
+                characters=_measure_summarised_turns(state, event),
             )
             added = replace(state, summaries=add_summary(state.summaries, made))
             return _set_pending_summary(added, event.turn, None)
@@ -155,7 +157,13 @@ def _count_out_of_reach(turns: tuple[SettledTurnRef, ...], reach: int) -> int:
 
 def _convert_to_run(ref: SettledTurnRef) -> SettledTurnRun:
     return SettledTurnRun(
-        ref.turn, ref.turn, ref.status, ref.excluded, ref.redacted, ref.phase, ref.role
+        first=ref.turn,
+        last=ref.turn,
+        status=ref.status,
+        excluded=ref.excluded,
+        redacted=ref.redacted,
+        phase=ref.phase,
+        role=ref.role,
     )
 
 

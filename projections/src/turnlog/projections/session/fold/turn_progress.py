@@ -139,7 +139,9 @@ def apply_knowledge_retrieved(
 def apply_turn_submitted(
     state: SessionState, recorded: RecordedEvent, event: TurnSubmitted
 ) -> SessionState:
-    opened = OpenTurn(build_submission(recorded, event), recorded.envelope.time)
+    opened = OpenTurn(
+        submission=build_submission(recorded, event), released_at=recorded.envelope.time
+    )
     return replace(state, open=opened, submitted=event.turn)
 
 
@@ -169,7 +171,9 @@ def apply_turn_released(state: SessionState, recorded: RecordedEvent, turn: int)
     if found is None:
         return state
     rest = tuple([waiting for waiting in state.waiting if waiting.turn != turn])
-    return replace(state, open=OpenTurn(found, recorded.envelope.time), waiting=rest)
+    return replace(
+        state, open=OpenTurn(submission=found, released_at=recorded.envelope.time), waiting=rest
+    )
 
 
 def _find_waiting_turn(state: SessionState, turn: int) -> TurnSubmission | None:
@@ -243,7 +247,14 @@ def _prompt_call(
 ) -> PromptedCall:
     """Return the call with its prompt, which may supersede another one of it."""
     place, at = recorded.stream_sequence, recorded.envelope.time
-    manifest = TextRef(recorded.sequence, place, "manifest", event.manifest.digest, 0, at)
+    manifest = TextRef(
+        sequence=recorded.sequence,
+        place=place,
+        field="manifest",
+        digest=event.manifest.digest,
+        characters=0,
+        at=at,
+    )
     match call:
         case UnpromptedCall(number=number):
             return PromptedCall(number, call, manifest)
@@ -327,7 +338,12 @@ def advance_open_turn(
             step = PlannedStep(build_text_ref(recorded, "goal", goal), tools, result_sequence)
             return replace(opened, plan=TurnPlan((*plan.steps, step), plan.acted))
         case ToolCalled(call=call, id=id, tool=tool, arguments=arguments):
-            use = ToolUse(call, id, tool, build_literal_text_ref(recorded, "arguments", arguments))
+            use = ToolUse(
+                call=call,
+                id=id,
+                tool=tool,
+                asked=build_literal_text_ref(recorded, "arguments", arguments),
+            )
             return replace(opened, tools=(*opened.tools, use))
         case ApprovalDecided() | ChildSettled():
             resumed = replace(opened, released_at=recorded.envelope.time)

@@ -229,7 +229,11 @@ def _build_completed_turn(
 
 def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
     ended = build_attempt_ended(
-        command.attempt, command.outcome, command.spent, command.fault, command.partial
+        attempt=command.attempt,
+        outcome=command.outcome,
+        spent=command.spent,
+        fault=command.fault,
+        partial=command.partial,
     )
     opened = find_claimed_turn(state, command.attempt)
     if opened is None:
@@ -371,7 +375,11 @@ def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
     """
     outcome: AttemptResult = "failed" if command.fault else "unasked"
     ended = build_attempt_ended(
-        command.attempt, outcome, command.spent, command.fault, command.partial
+        attempt=command.attempt,
+        outcome=outcome,
+        spent=command.spent,
+        fault=command.fault,
+        partial=command.partial,
     )
     if find_claimed_turn(state, command.attempt) is None:
         return (ended,)

@@ -52,7 +52,7 @@ ROUNDS_FAULT: Final = AttemptFault(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptAnswer:
     """A model's whole answer, in the format that its call requires."""
 
@@ -84,7 +84,7 @@ class AnswerRefused:
     """The blob that holds the refused text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
     """An attempt without an answer."""
 
@@ -133,7 +133,7 @@ AttemptOutcome = (
 OutcomeCommand = AnswerCall | CompleteTurn | RecordSummary | GiveUpSummary | FallBack | EndAttempt
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptReport:
     """What an attempt was for and what it produced, whatever its outcome."""
 
@@ -176,11 +176,11 @@ def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> Out
             return GiveUpSummary(report.attempt, report.spent, fault)
         case AnswerRefused(reason=reason, rule=rule, blob=blob):
             return CompleteTurn(
-                report.attempt,
-                report.text,
-                "safety",
-                report.spent,
-                report.phases,
+                attempt=report.attempt,
+                text=report.text,
+                finish="safety",
+                spent=report.spent,
+                phases=report.phases,
                 withheld=WithheldAnswer(reason, rule, report.replacement, blob),
             )
         case AttemptFailed():
@@ -192,7 +192,12 @@ def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> Out
             return _build_fallback(report, reply, "nothing-found", detail)
         case AttemptReleased(fault=fault):
             return EndAttempt(
-                report.attempt, "cancelled", report.spent, "release", fault, report.shown_text
+                attempt=report.attempt,
+                outcome="cancelled",
+                spent=report.spent,
+                then="release",
+                fault=fault,
+                partial=report.shown_text,
             )
 
 
@@ -202,7 +207,11 @@ def _build_answer_command(
     match report.stage:
         case "summarise":
             return RecordSummary(
-                report.attempt, report.text, answer.finish, report.spent, report.model
+                attempt=report.attempt,
+                text=report.text,
+                finish=answer.finish,
+                spent=report.spent,
+                model=report.model,
             )
         case "plan" | "act":
             return _build_continuation(report, answer)
@@ -210,12 +219,12 @@ def _build_answer_command(
             return _build_continuation(report, answer)
         case "loop" | "reply":
             return CompleteTurn(
-                report.attempt,
-                answer.text,
-                answer.finish,
-                report.spent,
-                report.phases,
-                answer.tools,
+                attempt=report.attempt,
+                text=answer.text,
+                finish=answer.finish,
+                spent=report.spent,
+                phases=report.phases,
+                tools=answer.tools,
                 references=report.references,
                 raw=report.text if answer.repairs else None,
                 repairs=answer.repairs,
@@ -227,15 +236,15 @@ def _build_answer_command(
 
 def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerCall:
     return AnswerCall(
-        report.attempt,
-        report.text,
-        answer.finish,
-        report.spent,
-        answer.tools,
-        report.offered_tools,
-        report.max_tools,
-        answer.plan,
-        answer.repairs,
+        attempt=report.attempt,
+        text=report.text,
+        finish=answer.finish,
+        spent=report.spent,
+        tools=answer.tools,
+        offered_tools=report.offered_tools,
+        max_tools=report.max_tools,
+        plan=answer.plan,
+        repairs=answer.repairs,
         has_used_rounds=report.has_used_rounds,
         approval_seconds=report.approval_seconds,
         children=report.children,
@@ -250,11 +259,31 @@ def _build_failure_command(
         return GiveUpSummary(report.attempt, report.spent, fault)
     partial = report.shown_text if failed.has_partial else ""
     if failed.retry_in is not None:
-        return EndAttempt(report.attempt, "failed", report.spent, "retry", fault, partial)
+        return EndAttempt(
+            attempt=report.attempt,
+            outcome="failed",
+            spent=report.spent,
+            then="retry",
+            fault=fault,
+            partial=partial,
+        )
     if failed.allows_fallback and report.fallback is not None:
         model_fault = None if fault.code == "model_off" else fault
-        return _build_fallback(report, report.fallback, fault.code, fault.detail, model_fault)
-    return EndAttempt(report.attempt, "failed", report.spent, "fail", fault, partial)
+        return _build_fallback(
+            report=report,
+            text=report.fallback,
+            code=fault.code,
+            detail=fault.detail,
+            fault=model_fault,
+        )
+    return EndAttempt(
+        attempt=report.attempt,
+        outcome="failed",
+        spent=report.spent,
+        then="fail",
+        fault=fault,
+        partial=partial,
+    )
 
 
 def _build_fallback(
@@ -262,12 +291,12 @@ def _build_fallback(
 ) -> FallBack:
     """Build the command for a reply without a model; without a fault, no model was called."""
     return FallBack(
-        report.attempt,
-        text,
-        report.spent if fault else NOTHING_SPENT,
-        code,
-        detail,
-        fault,
-        report.shown_text,
-        report.references,
+        attempt=report.attempt,
+        text=text,
+        spent=report.spent if fault else NOTHING_SPENT,
+        code=code,
+        detail=detail,
+        fault=fault,
+        partial=report.shown_text,
+        references=report.references,
     )

@@ -71,11 +71,11 @@ class IndexSearch:
         rows = {row.number: row for row in await self._load_rows(best)}
         return tuple(
             _build_hit(
-                rows[number],
-                lexical.get(number),
-                nearest.get(number),
-                round(fused[number], 9),
-                cosines[number],
+                row=rows[number],
+                lexical=lexical.get(number),
+                nearest=nearest.get(number),
+                fused=round(fused[number], 9),
+                cosine=cosines[number],
             )
             for number in best
         )

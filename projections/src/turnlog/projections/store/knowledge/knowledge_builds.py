@@ -68,7 +68,7 @@ class EmbedderVersion:
     """What names it in the settings of a projector."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgePosition:
     """How far a build is folded, from which log, and with which embedder."""
 
@@ -133,14 +133,14 @@ async def _read_position(
 
 def _build_position(row: Row[*tuple[object, ...]]) -> KnowledgePosition:
     return KnowledgePosition(
-        row.build,
-        row.version,
-        LogIdentity(row.stream, row.created),
-        EmbedderVersion(row.embedder, row.setting),
-        row.active,
-        row.complete,
-        row.position,
-        row.hash,
+        build=row.build,
+        version=row.version,
+        log=LogIdentity(row.stream, row.created),
+        embedder=EmbedderVersion(row.embedder, row.setting),
+        is_active=row.active,
+        is_complete=row.complete,
+        position=row.position,
+        hash=row.hash,
     )
 
 
@@ -154,10 +154,10 @@ async def begin_knowledge_build(
     last = await connection.scalar(select(func.max(PROJECTIONS.c.build)).where(_KNOWLEDGE_ROWS))
     active = await connection.scalar(select(func.count()).where(_ACTIVE_ROW))
     begun = KnowledgePosition(
-        (last or 0) + 1,
-        KNOWLEDGE_VERSION,
-        log,
-        embedder,
+        build=(last or 0) + 1,
+        version=KNOWLEDGE_VERSION,
+        log=log,
+        embedder=embedder,
         is_active=not active,
         is_complete=False,
     )

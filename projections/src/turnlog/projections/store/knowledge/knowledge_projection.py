@@ -46,7 +46,7 @@ class KnowledgeHistory:
     stopped: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntryChange:
     """An entry as it is from an event on."""
 
@@ -62,7 +62,7 @@ class EntryChange:
     edited_by: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class TenantChanges:
     """What a batch of events changes for one tenant, in the order of the events."""
 

@@ -61,7 +61,7 @@ class ScoredEntries:
         return list(zip(self.numbers[chosen[order]].tolist(), scores[order].tolist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantIndex:
     """The words and vectors of one tenant."""
 
@@ -120,13 +120,13 @@ class TenantIndex:
         """Return the index with no other entries than those."""
         kept = np.isin(self.numbers, present)
         return TenantIndex(
-            self.build,
-            replaced,
-            self.numbers[kept],
-            self.collections[kept],
-            self.names,
-            self.vectors[kept],
-            self.postings.keep_entries(kept),
+            build=self.build,
+            replaced=replaced,
+            numbers=self.numbers[kept],
+            collections=self.collections[kept],
+            names=self.names,
+            vectors=self.vectors[kept],
+            postings=self.postings.keep_entries(kept),
         )
 
     def add_entries(self, rows: Sequence[Row[*tuple[Any, ...]]]) -> TenantIndex:
@@ -136,13 +136,15 @@ class TenantIndex:
         width = len(rows[0].vector) // 4
         vectors = np.frombuffer(b"".join(row.vector for row in rows), "<f4").reshape(-1, width)
         return TenantIndex(
-            self.build,
-            self.replaced,
-            np.concatenate([self.numbers, np.array([row.number for row in rows], np.int64)]),
-            np.concatenate([self.collections, np.array(places, np.int32)]),
-            names,
-            np.concatenate([self.vectors, vectors]) if len(self.numbers) else vectors,
-            self.postings.add_entries([row.words for row in rows]),
+            build=self.build,
+            replaced=self.replaced,
+            numbers=np.concatenate(
+                [self.numbers, np.array([row.number for row in rows], np.int64)]
+            ),
+            collections=np.concatenate([self.collections, np.array(places, np.int32)]),
+            names=names,
+            vectors=np.concatenate([self.vectors, vectors]) if len(self.numbers) else vectors,
+            postings=self.postings.add_entries([row.words for row in rows]),
         )
 
 
@@ -164,7 +166,7 @@ class TenantIndexes:
         async with self._lock:
             index = self.by_tenant.get(tenant)
             if index is None or index.build != build:
-                index = TenantIndex(build)
+                index = TenantIndex(build=build)
             if index.replaced < history.replaced:
                 index = await _drop_replaced(connection, index, tenant, history.replaced)
             index = await _add_new(connection, index, tenant)

@@ -23,12 +23,12 @@ def add_usage(parts: Iterable[UsageTotal]) -> UsageTotal:
     """Return what all of these took together."""
     found = tuple(parts)
     return UsageTotal(
-        sum(each.input_tokens for each in found),
-        sum(each.output_tokens for each in found),
-        sum(each.total_tokens for each in found),
-        sum(each.micro_dollars for each in found),
-        sum(each.unknown_attempts for each in found),
-        add_costs(each.cost for each in found),
+        input_tokens=sum(each.input_tokens for each in found),
+        output_tokens=sum(each.output_tokens for each in found),
+        total_tokens=sum(each.total_tokens for each in found),
+        micro_dollars=sum(each.micro_dollars for each in found),
+        unknown_attempts=sum(each.unknown_attempts for each in found),
+        cost=add_costs(each.cost for each in found),
     )
 
 

@@ -26,7 +26,7 @@ class ListedOrigin:
     """The origin's sequence at which it was created."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageTotal:
     """What the attempts of a session took and cost, as far as it is known.
 
@@ -47,7 +47,7 @@ class UsageTotal:
     """The cost, and how well it is known."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSession:
     """A session in a list; times are those of its events, RFC 3339 in UTC."""
 
@@ -110,7 +110,7 @@ class SessionRowPage:
     """Parameter for the next page; None on the last page."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedAttempt:
     """An attempt at a call; a figure that is missing is unknown or not final, and not zero."""
 
@@ -146,7 +146,7 @@ class ListedAttempt:
     """Milliseconds from the end of the call's previous attempt to the request of this one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedCall:
     """A call with a fixed prompt, all attempts at it and their totals."""
 
@@ -200,7 +200,7 @@ class ListedCall:
     """All attempts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallGrowth:
     """What one call used, and what made it shorter."""
 
@@ -222,7 +222,7 @@ class CallGrowth:
     """Number of history turns that were cut to fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGrowth:
     """What a group of calls used together."""
 
@@ -242,7 +242,7 @@ class GroupGrowth:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageFigures:
     """What turns used together."""
 
@@ -276,7 +276,7 @@ class UsageRow:
     figures: UsageFigures
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSegment:
     """The current version of a variant of a segment."""
 
@@ -316,7 +316,7 @@ PinKind = Literal["blueprint", "cartridge", "memory", "prompt"]
 """What open sessions can be pinned to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedText:
     """A text that open sessions of a blueprint are pinned to."""
 
@@ -349,7 +349,7 @@ class ListedCollection:
     """The length of all texts in code points."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedEntry:
     """An entry of a collection as it is now."""
 

@@ -23,7 +23,7 @@ SEGMENT_PAGE_SIZE: Final = 100
 _SEGMENT_COLUMNS: Final = SEGMENTS.c
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRowFilter:
     """Which segments to list; a condition that is None is not applied."""
 

@@ -79,7 +79,7 @@ _LISTED_COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionQuery:
     """Which sessions to list; a condition that is None is not applied."""
 
@@ -328,7 +328,9 @@ async def compute_totals(
     }
     for table, columns in columns_by_table.items():
         for session, found in (
-            await _query_by_session(connection, table, tenant, sessions, columns)
+            await _query_by_session(
+                connection=connection, table=table, tenant=tenant, sessions=sessions, totals=columns
+            )
         ).items():
             figures.setdefault(session, {}).update(found)
     return {

@@ -145,14 +145,14 @@ async def list_group_growth(
             hit_rates[name] = float(included_share)
     return tuple(
         GroupGrowth(
-            name,
-            calls,
-            tokens,
-            savings,
-            {component: taken for component, taken, _ in components_by_group[name]},
-            sum(cut for _, _, cut in components_by_group[name]),
-            cost_by_group.get(name, NO_COST),
-            hit_rates.get(name),
+            group=name,
+            calls=calls,
+            tokens=tokens,
+            savings=savings,
+            components={component: taken for component, taken, _ in components_by_group[name]},
+            cut_turns=sum(cut for _, _, cut in components_by_group[name]),
+            cost=cost_by_group.get(name, NO_COST),
+            retrieval_hit_rate=hit_rates.get(name),
         )
         for name, calls, tokens, savings in await connection.execute(totals)
     )

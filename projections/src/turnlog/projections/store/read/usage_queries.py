@@ -45,7 +45,7 @@ UsageGrouping = Literal["all", "user", "profile", "blueprint", "model", "day", "
 
 @dataclass(frozen=True, slots=True)
 class UsageFilter:
-    """The turns whose usage is asked for."""
+    """The turns whose usage is requested."""
 
     user: str | None = None
     since: datetime | None = None
@@ -183,7 +183,7 @@ def _select_spent(tenant: str, sought: UsageFilter) -> Subquery:
 
 
 def _select_previous_output(tenant: str, turns: Subquery) -> ScalarSelect[int]:
-    """Select what the turn before took that somebody asked for in the same session."""
+    """Select the output tokens of the previous counted turn of the same session."""
     before, spent = TURNS.alias(), ATTEMPTS.alias()
     previous = (
         select(func.max(before.c.turn))

@@ -45,7 +45,7 @@ _ABANDONED: Final = -1
 """The position of an abandoned build; it cannot be moved."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectionPosition:
     """A build of the rows, the log it is folded from, and the last event folded."""
 
@@ -73,7 +73,14 @@ async def read_active_position(connection: AsyncConnection) -> ProjectionPositio
 
 def _build_position(row: Row[*tuple[object, ...]]) -> ProjectionPosition:
     log = LogIdentity(row.stream, row.created)
-    return ProjectionPosition(row.build, row.version, row.active, log, row.position, row.hash)
+    return ProjectionPosition(
+        build=row.build,
+        version=row.version,
+        is_active=row.active,
+        log=log,
+        position=row.position,
+        hash=row.hash,
+    )
 
 
 async def find_unfinished_build(
@@ -104,7 +111,9 @@ async def begin_build(
 ) -> ProjectionPosition:
     """Begin a build from the start of the log; readers use it at once only if `is_active`."""
     highest = await connection.scalar(select(func.max(PROJECTIONS.c.build)).where(_SESSIONS_ROWS))
-    begun = ProjectionPosition((highest or 0) + 1, SESSIONS_VERSION, is_active, log)
+    begun = ProjectionPosition(
+        build=(highest or 0) + 1, version=SESSIONS_VERSION, is_active=is_active, log=log
+    )
     row = insert(PROJECTIONS).values(
         name=SESSIONS_PROJECTION,
         build=begun.build,
@@ -159,7 +168,7 @@ async def claim_hidden_builds(
 
 
 async def delete_build(connection: AsyncConnection, build: int) -> None:
-    """Delete a build whose rows are gone; its number may be used again afterwards."""
+    """Delete a build whose rows are deleted; its number may be used again afterwards."""
     await connection.execute(
         delete(PROJECTIONS).where(_SESSIONS_ROWS, PROJECTIONS.c.build == build)
     )

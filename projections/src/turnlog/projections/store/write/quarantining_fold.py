@@ -50,7 +50,7 @@ class SessionEnds:
     """The sessions that are stopped."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoisonEvent:
     """An event that stopped its session."""
 
@@ -113,7 +113,7 @@ def fold_events(
 
     `refused` has reasons, by stream sequence, for events whose values the database refuses.
     """
-    folding = _FoldState(dict(before.tails), set(before.halted), refused)
+    folding = _FoldState(tails=dict(before.tails), halted=set(before.halted), refused=refused)
     for event in events:
         folding.fold_event(event.raw, event.owner, event.event)
     for owner, last in folding.last_events.items():
@@ -121,7 +121,7 @@ def fold_events(
     return FoldResult(folding.changes, tuple(folding.poisons), frozenset(folding.traceparents))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _FoldState:
     tails: dict[SessionOwner, SessionTail]
     halted: set[SessionOwner]

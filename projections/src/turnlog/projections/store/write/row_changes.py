@@ -90,7 +90,7 @@ def _merge_pair(before: RowChange, change: RowChange) -> RowChange:
     return kind(before.table, before.key, {**before.values, **change.values})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatement:
     """One statement, and its parameters for each row."""
 
@@ -122,7 +122,9 @@ def _build_statement(alike: Sequence[RowChange], build: int, dialect: str) -> Ro
     sql, columns = _compile_statement(first.table, patched, dialect)
     keys = _list_key_columns(first.table)
     rows = [_build_parameters(columns, keys, build, change) for change in alike]
-    return RowStatement(first.table.name, patched is None, sql, columns, rows)
+    return RowStatement(
+        table=first.table.name, is_put=patched is None, sql=sql, columns=columns, rows=rows
+    )
 
 
 def _build_parameters(

@@ -43,10 +43,10 @@ ACTIVE_SEGMENTS_BUILD: Final = (
 """The active build, looked up within the statement that reads its rows."""
 
 SegmentTexts = Mapping[tuple[str, Digest], str]
-"""Text by tenant and digest; a missing entry means that the blob is gone."""
+"""Text by tenant and digest; a missing entry means that the blob is missing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentsPosition:
     """How far the rows are folded, and from which log."""
 
@@ -65,13 +65,17 @@ async def read_segments_position(connection: AsyncConnection) -> SegmentsPositio
     if row is None:
         return None
     log = LogIdentity(row.stream, row.created)
-    return SegmentsPosition(row.build, row.version, log, row.position, row.hash)
+    return SegmentsPosition(
+        build=row.build, version=row.version, log=log, position=row.position, hash=row.hash
+    )
 
 
 async def begin_segments_build(connection: AsyncConnection, log: LogIdentity) -> SegmentsPosition:
     """Begin a new build: delete all rows, and set the position before the first event."""
     before = await read_segments_position(connection)
-    begun = SegmentsPosition(before.build + 1 if before else 1, SEGMENTS_VERSION, log)
+    begun = SegmentsPosition(
+        build=before.build + 1 if before else 1, version=SEGMENTS_VERSION, log=log
+    )
     for table in (SEGMENTS, LIBRARIES):
         await connection.execute(delete(table))
     await connection.execute(delete(PROJECTIONS).where(_ACTIVE_SEGMENTS_ROW))

@@ -21,7 +21,7 @@ from turnlog.projections.store.write.quarantining_fold import SessionOwner
 _QUARANTINE_COLUMNS = QUARANTINE.c
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedEvent:
     """An event in quarantine, with what its stored bytes say about it if they can be read."""
 
@@ -37,7 +37,7 @@ class QuarantinedEvent:
     """When it was recorded, RFC 3339."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedSession:
     """A stopped session."""
 
@@ -95,14 +95,14 @@ async def list_stopped_sessions(
         event = _describe_event(row.position, row.reason, row.stored)
         stopped.append(
             StoppedSession(
-                row.tenant,
-                row.session,
-                row.position,
-                row.reason,
-                row.held_back,
-                event.sequence,
-                event.type,
-                event.time,
+                tenant=row.tenant,
+                session=row.session,
+                position=row.position,
+                reason=row.reason,
+                held_back=row.held_back,
+                sequence=event.sequence,
+                type=event.type,
+                time=event.time,
             )
         )
     return stopped
@@ -127,11 +127,11 @@ def _describe_event(position: int, reason: str | None, stored: bytes) -> Quarant
     fields = envelope if isinstance(envelope, dict) else {}
     sequence, wire_type, time = (fields.get(name) for name in ("sequence", "type", "time"))
     return QuarantinedEvent(
-        position,
-        reason,
-        sequence if isinstance(sequence, int) else None,
-        wire_type if isinstance(wire_type, str) else None,
-        time if isinstance(time, str) else None,
+        position=position,
+        reason=reason,
+        sequence=sequence if isinstance(sequence, int) else None,
+        type=wire_type if isinstance(wire_type, str) else None,
+        time=time if isinstance(time, str) else None,
     )
 
 

@@ -20,7 +20,7 @@ ERROR_CODES: Final[Mapping[str, ErrorCode]] = {
     **INSTALLATION_CODES,
 }
 
-UNKNOWN_ERROR: Final = ErrorCode("A refusal of another release.", "")
+UNKNOWN_ERROR: Final = ErrorCode(meaning="A refusal of another release.", action="")
 """What is known of a code that this release does not have."""
 
 

@@ -43,7 +43,7 @@ _RETRY_BY_STATUS: Final[dict[HTTPStatus | None, RetryAdvice]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCode:
     """One code of a refused or failed request."""
 

@@ -76,7 +76,9 @@ async def send_undo(
     target: ServiceTarget, session: str, sequence: int, output: OutputFormat
 ) -> None:
     path = f"/v1/sessions/{session}/summaries/{sequence}/undo"
-    done = await send_command(target, "POST", path, {}, CommandResult)
+    done = await send_command(
+        target=target, method="POST", path=path, body={}, answer_type=CommandResult
+    )
     print_answer(
         done,
         _render_confirmation(f"windows show again what event {sequence} summed up", done),
@@ -88,7 +90,9 @@ async def send_exclusion(
     target: ServiceTarget, session: str, turn: int, output: OutputFormat
 ) -> None:
     path = f"/v1/sessions/{session}/turns/{turn}/exclusion"
-    done = await send_command(target, "PUT", path, {}, CommandResult)
+    done = await send_command(
+        target=target, method="PUT", path=path, body={}, answer_type=CommandResult
+    )
     print_answer(done, _render_confirmation(f"no later window shows turn {turn}", done), output)
 
 
@@ -96,7 +100,9 @@ async def send_restoration(
     target: ServiceTarget, session: str, turn: int, output: OutputFormat
 ) -> None:
     path = f"/v1/sessions/{session}/turns/{turn}/exclusion"
-    done = await send_command(target, "DELETE", path, {}, CommandResult)
+    done = await send_command(
+        target=target, method="DELETE", path=path, body={}, answer_type=CommandResult
+    )
     print_answer(done, _render_confirmation(f"windows show turn {turn} again", done), output)
 
 
@@ -120,7 +126,13 @@ def render_exclusion_preview(found: ExclusionPreviewView) -> RenderableType:
 
 
 async def send_purge(target: ServiceTarget, session: str, output: OutputFormat) -> None:
-    done = await send_command(target, "POST", f"/v1/sessions/{session}/purge", {}, CommandResult)
+    done = await send_command(
+        target=target,
+        method="POST",
+        path=f"/v1/sessions/{session}/purge",
+        body={},
+        answer_type=CommandResult,
+    )
     print_answer(done, _render_confirmation("no window shows any turn so far", done), output)
 
 

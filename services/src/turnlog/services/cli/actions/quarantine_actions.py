@@ -27,7 +27,9 @@ from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, create_listing
 async def send_release(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Release a session and print how many events were folded."""
     path = f"/v1/quarantine/{session}/release"
-    done = await send_command(target, "POST", path, {}, QuarantineRelease)
+    done = await send_command(
+        target=target, method="POST", path=path, body={}, answer_type=QuarantineRelease
+    )
     line = Text("✓ ", GOOD).append(f"{done.session} is released", "default")
     print_answer(done, line.append(f"  {format_count(done.events, 'event')} folded", MUTED), output)
 

@@ -39,19 +39,25 @@ async def rebuild_read_models(target: LogTarget, environ: Mapping[str, str]) -> 
     ):
         store = open_store(settings.database_url.get_secret_value())
         try:
-            folding = LogFolder(parts.log, store, parts.tracing, settings.tenant)
+            folding = LogFolder(
+                log=parts.log, store=store, tracing=parts.tracing, tenant=settings.tenant
+            )
             position = await _rebuild_with_progress(folding)
             library = SegmentProjector(
-                parts.library, parts.blobs, store, settings.tenant, ProjectionSignal()
+                log=parts.library,
+                blobs=parts.blobs,
+                store=store,
+                tenant=settings.tenant,
+                signal=ProjectionSignal(),
             )
             await library.rebuild_segments()
             knowledge = KnowledgeProjector(
-                parts.library,
-                parts.blobs,
-                store,
-                settings.tenant,
-                ProjectionSignal(),
-                CheckedEmbedder(settings.embedder),
+                log=parts.library,
+                blobs=parts.blobs,
+                store=store,
+                tenant=settings.tenant,
+                signal=ProjectionSignal(),
+                embedder=CheckedEmbedder(settings.embedder),
             )
             await knowledge.rebuild_index()
         finally:
@@ -87,7 +93,7 @@ async def _open_settings(
             ProjectorSettings, _read_nats_address(target.data_dir), None
         )
         return
-    async with await NatsServer.start(NatsConfig(target.data_dir, monitor=True)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=target.data_dir, monitor=True)) as server:
         yield settings.build_role_settings(ProjectorSettings, server.url, server.monitor_url)
 
 

@@ -39,7 +39,7 @@ ROLE_SETTINGS: Final[Mapping[ServiceRole, type[RoleSettings]]] = {
 
 SHOWN_EVENTS: Final = frozenset(
     {
-        "durable-made",
+        "consumer-created",
         "gateway-listening",
         "model-library-loaded",
         "model-library-loading",
@@ -75,7 +75,7 @@ async def run_all_services(overrides: Mapping[str, Any], on_started: Callable[[]
             minimum_level=settings.log_level,
             shown_events=SHOWN_EVENTS if settings.log_level != "debug" else (),
         )
-    keys = (NatsConfig(settings.data_dir).credentials_file, settings.data_dir / KEY_FILE)
+    keys = (NatsConfig(data_dir=settings.data_dir).credentials_file, settings.data_dir / KEY_FILE)
     new_keys = tuple(file for file in keys if not file.exists())
     ending = Shutdown()
     ending.handle_signals()

@@ -31,7 +31,13 @@ async def send_fork(
 ) -> None:
     """Fork a session and print the id of the fork."""
     body = {"at": at, "session": into}
-    made = await send_command(target, "POST", f"/v1/sessions/{session}/fork", body, ForkedSession)
+    made = await send_command(
+        target=target,
+        method="POST",
+        path=f"/v1/sessions/{session}/fork",
+        body=body,
+        answer_type=ForkedSession,
+    )
     line = Text(made.session, "bold")
     print_answer(made, line.append(f"  continues from {session} at sequence {at:,}", MUTED), output)
 
@@ -46,7 +52,11 @@ async def send_switch(
     """Switch the profile or the model and print the event that records it."""
     path = f"/v1/sessions/{session}/profile"
     done = await send_command(
-        target, "POST", path, {"profile": profile, "model": model}, CommandResult
+        target=target,
+        method="POST",
+        path=path,
+        body={"profile": profile, "model": model},
+        answer_type=CommandResult,
     )
     line = Text("✓ ", GOOD).append(f"{done.session} goes on as asked", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -54,7 +64,13 @@ async def send_switch(
 
 async def send_debrief_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Submit a turn without a text and print its number."""
-    done = await send_command(target, "POST", f"/v1/sessions/{session}/turns", {}, SubmittedTurn)
+    done = await send_command(
+        target=target,
+        method="POST",
+        path=f"/v1/sessions/{session}/turns",
+        body={},
+        answer_type=SubmittedTurn,
+    )
     line = Text("✓ ", GOOD).append(f"turn {done.turn} holds the debrief again", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
 
@@ -80,7 +96,13 @@ def _describe_result_size(found: ToolResultView) -> tuple[str, ...]:
 
 async def send_schema_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Request full tool descriptions for the next turn and print a confirmation."""
-    done = await send_command(target, "POST", f"/v1/sessions/{session}/schemas", {}, CommandResult)
+    done = await send_command(
+        target=target,
+        method="POST",
+        path=f"/v1/sessions/{session}/schemas",
+        body={},
+        answer_type=CommandResult,
+    )
     print_answer(done, Text("the next turn is told of all tools in full"), output)
 
 
@@ -95,7 +117,9 @@ async def send_decision(
     session, turn, approval = place
     path = f"/v1/sessions/{session}/turns/{turn}/approvals/{approval}"
     body = {"decision": decision, "reason": reason}
-    done = await send_command(target, "POST", path, body, CommandResult)
+    done = await send_command(
+        target=target, method="POST", path=path, body=body, answer_type=CommandResult
+    )
     word = "approved" if decision == "approve" else "refused"
     line = Text("✓ ", GOOD).append(f"approval {approval} of turn {turn} is {word}", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -112,7 +136,9 @@ async def send_feedback(
     session, turn = place
     path = f"/v1/sessions/{session}/turns/{turn}/feedback"
     body: dict[str, JsonValue] = {"vote": vote, "comment": comment}
-    done = await send_command(target, "POST", path, body, CommandResult)
+    done = await send_command(
+        target=target, method="POST", path=path, body=body, answer_type=CommandResult
+    )
     words = {"up": "voted up", "down": "voted down", "none": "without a vote"}
     line = Text("✓ ", GOOD).append(f"turn {turn} is {words[vote]}", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -129,6 +155,8 @@ async def send_redaction(
     """Redact the reply of a turn and print the event that records it."""
     body: dict[str, JsonValue] = {"turn": turn, "reason": reason, "replacement": replacement}
     path = f"/v1/sessions/{session}/redactions"
-    done = await send_command(target, "POST", path, body, CommandResult)
+    done = await send_command(
+        target=target, method="POST", path=path, body=body, answer_type=CommandResult
+    )
     line = Text("✓ ", GOOD).append(f"the reply of turn {turn} is redacted", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)

@@ -34,7 +34,7 @@ from turnlog.services.cli.views.theme import BAD, MUTED, render_labelled_text
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WithheldText:
     """A withheld text, and why it was withheld."""
 
@@ -53,8 +53,10 @@ async def print_withheld_text(
         _open_nats(target, nats) as url,
         open_connection(url, name="turnlog-audit") as connection,
     ):
-        log, blobs = JetStreamLog(connection), JetStreamBlobStore(connection)
-        found = await _load_withheld_text(log, blobs, target.tenant, session, turn)
+        log, blobs = JetStreamLog(connection=connection), JetStreamBlobStore(connection)
+        found = await _load_withheld_text(
+            log=log, blobs=blobs, tenant=target.tenant, session=session, turn=turn
+        )
     if output == "json":
         fields: dict[str, JsonValue] = {
             "session": session,
@@ -84,7 +86,11 @@ async def _load_withheld_text(
         raise Refused("no-withheld-text", detail, field="turn", fix=fix)
     text = decode_withheld_text(await blobs.get_blob(tenant, redacted.withheld))
     return WithheldText(
-        build_event_ref(recorded), redacted.rule, redacted.reason, redacted.withheld, text
+        cause=build_event_ref(recorded),
+        rule=redacted.rule,
+        reason=redacted.reason,
+        digest=redacted.withheld,
+        text=text,
     )
 
 
@@ -119,7 +125,7 @@ async def _open_nats(target: LogTarget, nats: str | None) -> AsyncGenerator[str]
     elif isinstance(locate_data(None, target.data_dir), RunningService):
         yield _read_nats_address(target.data_dir)
     else:
-        async with await NatsServer.start(NatsConfig(target.data_dir)) as server:
+        async with await NatsServer.start(NatsConfig(data_dir=target.data_dir)) as server:
             yield server.url
 
 

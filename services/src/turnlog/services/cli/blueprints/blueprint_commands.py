@@ -125,4 +125,8 @@ def show_blueprint(
     """
     from turnlog.services.cli.blueprints.local_blueprints import print_blueprint
 
-    run_async(print_blueprint(name, target, blueprints or [], os.environ, output))
+    run_async(
+        print_blueprint(
+            name=name, target=target, folders=blueprints or [], environ=os.environ, output=output
+        )
+    )

@@ -172,7 +172,9 @@ async def check_blueprint_tools(
     servers = WorkerToolServers(McpToolServers(tools=tools))
     try:
         vocabularies = collect_installed().vocabularies
-        checked = await check_servers(SessionMaterial(found, vocabularies=vocabularies), servers)
+        checked = await check_servers(
+            SessionMaterial(blueprint=found, vocabularies=vocabularies), servers
+        )
     finally:
         await servers.close()
     if output == "json":
@@ -202,5 +204,11 @@ async def send_blueprint_move(
 ) -> None:
     """Move a session to the current files of its blueprint."""
     path = f"/v1/sessions/{session}/blueprint"
-    done = await send_command(target, "POST", path, {"digest": digest}, BlueprintMoveResult)
+    done = await send_command(
+        target=target,
+        method="POST",
+        path=path,
+        body={"digest": digest},
+        answer_type=BlueprintMoveResult,
+    )
     print_answer(done, render_move(done), output)

@@ -44,7 +44,7 @@ async def run_local_service(
     ending = Shutdown()
     overrides = {"data_dir": data_dir, "tenant": tenant, "http": "127.0.0.1:0"}
     settings = read_settings(AllInOneSettings, os.environ, overrides)
-    async with await NatsServer.start(NatsConfig(data_dir, monitor=True)) as server:
+    async with await NatsServer.start(NatsConfig(data_dir=data_dir, monitor=True)) as server:
         settings = apply_directory_key(settings, creating=False)
         places = (server.url, server.monitor_url)
         if with_read_models:

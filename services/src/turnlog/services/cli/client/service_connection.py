@@ -65,7 +65,9 @@ async def send_command(
 ) -> AnswerT:
     """Send a command to the service of `target`; raises `Refused` if none runs."""
     async with create_client(require_service(target).url) as client:
-        return await send_client_command(client, method, path, body, answer_type)
+        return await send_client_command(
+            client=client, method=method, path=path, body=body, answer_type=answer_type
+        )
 
 
 async def send_client_command(

@@ -56,7 +56,10 @@ def compare_calls(
     from turnlog.services.cli.actions.prompt_explanations import print_diff
 
     run_with_reader(
-        target, lambda reader: print_diff(reader, session, (before, after), other, output)
+        target,
+        lambda reader: print_diff(
+            reader=reader, session=session, calls=(before, after), other=other, output=output
+        ),
     )
 
 
@@ -82,7 +85,9 @@ def show_withheld_text(
     """
     from turnlog.services.cli.actions.withheld_texts import print_withheld_text
 
-    run_async(print_withheld_text(target, nats, session, turn, output))
+    run_async(
+        print_withheld_text(target=target, nats=nats, session=session, turn=turn, output=output)
+    )
 
 
 CheckpointOption = Annotated[

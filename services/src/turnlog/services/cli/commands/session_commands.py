@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from turnlog.services.cli.client.service_reader import ServiceReader
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionListOptions:
     """Filters of `turnlog sessions`."""
 

@@ -35,7 +35,9 @@ def switch_profile(
     """Switch a session to another profile or model, from its next turn on."""
     from turnlog.services.cli.actions.session_actions import send_switch
 
-    run_async(send_switch(target, session, profile, model, output))
+    run_async(
+        send_switch(target=target, session=session, profile=profile, model=model, output=output)
+    )
 
 
 def repeat_debrief(
@@ -65,7 +67,7 @@ def fork_session(
     """Create a session that continues from any sequence of this one, which does not change."""
     from turnlog.services.cli.actions.session_actions import send_fork
 
-    run_async(send_fork(target, session, at, into, output))
+    run_async(send_fork(target=target, session=session, at=at, into=into, output=output))
 
 
 def show_tool_result(
@@ -109,7 +111,15 @@ def decide_approval(
     from turnlog.services.cli.actions.session_actions import send_decision
 
     place = (session, turn, approval)
-    run_async(send_decision(target, place, "refuse" if refuse else "approve", reason, output))
+    run_async(
+        send_decision(
+            target=target,
+            place=place,
+            decision="refuse" if refuse else "approve",
+            reason=reason,
+            output=output,
+        )
+    )
 
 
 def record_feedback(
@@ -129,7 +139,11 @@ def record_feedback(
     """Judge the reply of a turn: it counts for all that the turn had retrieved."""
     from turnlog.services.cli.actions.session_actions import send_feedback
 
-    run_async(send_feedback(target, (session, turn), vote, comment, output))
+    run_async(
+        send_feedback(
+            target=target, place=(session, turn), vote=vote, comment=comment, output=output
+        )
+    )
 
 
 def redact_reply(
@@ -155,7 +169,16 @@ def redact_reply(
     """
     from turnlog.services.cli.actions.session_actions import send_redaction
 
-    run_async(send_redaction(target, session, turn, reason, replacement, output))
+    run_async(
+        send_redaction(
+            target=target,
+            session=session,
+            turn=turn,
+            reason=reason,
+            replacement=replacement,
+            output=output,
+        )
+    )
 
 
 def request_schemas(

@@ -39,7 +39,7 @@ class PersonDecision:
     """What a person decided about a tool."""
 
     decision: ApprovalDecision | None
-    """None where the decision is left to somebody else, or to a later time."""
+    """None if another person decides, or the same person later."""
     reason: str = ""
 
 
@@ -74,7 +74,7 @@ def render_request(event: ApprovalEvent) -> Group:
 
 
 def describe_decision(event: ApprovalEvent) -> Text:
-    """Return how somebody decides who is not asked here."""
+    """Describe how a person decides elsewhere."""
     command = f"turnlog approve {event.session} {event.turn} {event.approval}"
     return Text(f"decide with `{command}` (--refuse --reason TEXT), or on the page", MUTED)
 

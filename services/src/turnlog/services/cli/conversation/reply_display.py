@@ -120,7 +120,7 @@ class ReplyDisplay:
 
     console: Console
     asked: set[AskedApproval] | None = None
-    """The approvals that a person was asked about; None where nobody can be asked."""
+    """The approvals that the person was asked about; None without a terminal."""
     _writer: LabelledTextWriter = field(init=False)
 
     def __post_init__(self) -> None:

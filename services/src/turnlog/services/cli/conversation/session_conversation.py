@@ -40,12 +40,16 @@ class SessionConversation:
     async def submit_turn(self, text: str) -> SubmittedTurn:
         path = f"/v1/sessions/{self.session}/turns"
         body = {"text": text, "user": self.user}
-        return await send_client_command(self.client, "POST", path, body, SubmittedTurn)
+        return await send_client_command(
+            client=self.client, method="POST", path=path, body=body, answer_type=SubmittedTurn
+        )
 
     async def cancel_turn(self) -> None:
         """Cancel the open turn."""
         path = f"/v1/sessions/{self.session}/cancel"
-        await send_client_command(self.client, "POST", path, {}, CommandResult)
+        await send_client_command(
+            client=self.client, method="POST", path=path, body={}, answer_type=CommandResult
+        )
 
     async def decide_approval(
         self, event: ApprovalEvent, decision: ApprovalDecision, reason: str = ""
@@ -53,7 +57,9 @@ class SessionConversation:
         """Approve or refuse a tool that waits for it, here or in a child session."""
         path = f"/v1/sessions/{event.session}/turns/{event.turn}/approvals/{event.approval}"
         body: dict[str, JsonValue] = {"decision": decision, "reason": reason}
-        await send_client_command(self.client, "POST", path, body, CommandResult)
+        await send_client_command(
+            client=self.client, method="POST", path=path, body=body, answer_type=CommandResult
+        )
 
     async def watch_turn(self, turn: SubmittedTurn, cursor: str = "") -> AsyncGenerator[SseMessage]:
         """Yield the frames of a turn after a cursor until its end.
@@ -85,7 +91,9 @@ async def open_session(
         "attributes": attributes,
         "profile": profile,
     }
-    return await send_client_command(client, "POST", "/v1/sessions", body, OpenedSession)
+    return await send_client_command(
+        client=client, method="POST", path="/v1/sessions", body=body, answer_type=OpenedSession
+    )
 
 
 async def find_follow_up_turn(

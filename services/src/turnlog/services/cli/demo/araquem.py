@@ -68,7 +68,9 @@ async def _post_question(stage: DemoStage, conversation: str, question: str) -> 
         "client_id": CLIENT_ID,
         "nickname": "Ada",
     }
-    answered = await send_client_command(stage.client, "POST", "/v1/ask", form, QuestionAnswer)
+    answered = await send_client_command(
+        client=stage.client, method="POST", path="/v1/ask", body=form, answer_type=QuestionAnswer
+    )
     reply = answered.answer or f"(nothing: {answered.status.reason})"
     stage.console.print(render_labelled_text("reply", reply, REPLY_COLOUR, LABEL_WIDTH))
 
@@ -77,7 +79,13 @@ async def _find_session(stage: DemoStage, conversation: str) -> str:
     """Find the session of the conversation by its key, as the application does."""
     key: JsonValue = {"client_id": CLIENT_ID, "conversation_id": conversation}
     form: dict[str, JsonValue] = {"blueprint": "araquem", "key": key}
-    found = await send_client_command(stage.client, "POST", "/v1/sessions", form, OpenedSession)
+    found = await send_client_command(
+        client=stage.client,
+        method="POST",
+        path="/v1/sessions",
+        body=form,
+        answer_type=OpenedSession,
+    )
     return found.session
 
 

@@ -82,7 +82,11 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     """Play the demo; return its session and the commands to suggest."""
     body = build_import_body(read_segment_files([SEGMENT_FILE]))
     imported = await send_client_command(
-        stage.client, "POST", IMPORT_PATH, body, SegmentImportResult
+        client=stage.client,
+        method="POST",
+        path=IMPORT_PATH,
+        body=body,
+        answer_type=SegmentImportResult,
     )
     session = (await open_session(stage.client, "game-master", SESSION_ATTRIBUTES)).session
     await stage.begin_scene("A story", f"session {session} · {imported.rows} segments · {model}")
@@ -121,11 +125,11 @@ async def _play_turn(
         "you", USER_COLOUR, text if len(text) < len(LONG_SPEECH) * 2 else f"{LONG_SPEECH}(...)"
     )
     turn = await send_client_command(
-        stage.client,
-        "POST",
-        f"/v1/sessions/{session}/turns",
-        {"text": text, "inputs": inputs},
-        SubmittedTurn,
+        client=stage.client,
+        method="POST",
+        path=f"/v1/sessions/{session}/turns",
+        body={"text": text, "inputs": inputs},
+        answer_type=SubmittedTurn,
     )
     await stage.show_reply(SessionConversation(stage.client, session), turn)
 

@@ -69,7 +69,11 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
     await stage.print_typed_line("choose", FAMILY_COLOURS["phase"], f"{CHOICE}, without reading")
     here = f"/v1/sessions/{session}"
     await send_client_command(
-        stage.client, "POST", f"{here}/choices", {"choice": CHOICE}, CommandResult
+        client=stage.client,
+        method="POST",
+        path=f"{here}/choices",
+        body={"choice": CHOICE},
+        answer_type=CommandResult,
     )
     turn: SubmittedTurn | None = None
     for text in TURNS:
@@ -79,7 +83,11 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
         turn = await stage.play_turn(conversation, text)
     if turn and not await find_follow_up_turn(conversation, turn):
         await send_client_command(
-            stage.client, "POST", f"{here}/phase", {"signal": ENDING_SIGNAL}, CommandResult
+            client=stage.client,
+            method="POST",
+            path=f"{here}/phase",
+            body={"signal": ENDING_SIGNAL},
+            answer_type=CommandResult,
         )
     while turn and (turn := await find_follow_up_turn(conversation, turn)):
         stage.console.print()

@@ -100,7 +100,9 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     for phase, carried in PHASE_MOVES.items():
         await stage.print_typed_line(phase, FAMILY_COLOURS["phase"], carried)
         path, move = f"/v1/sessions/{session}/phase", {"to": phase, "carry": carried}
-        await send_client_command(stage.client, "POST", path, move, CommandResult)
+        await send_client_command(
+            client=stage.client, method="POST", path=path, body=move, answer_type=CommandResult
+        )
     stage.console.print()
     await stage.play_turn(conversation, QUESTION)
     stage.console.print()
@@ -127,8 +129,12 @@ async def _play_adaptation(stage: DemoStage, conversation: SessionConversation) 
     await stage.begin_scene("What went well before", "imported, then found for the next plan")
     target = ServiceTarget(url=stage.location.http)
     cases, documents = KNOWLEDGE / "harbour-cases.csv", KNOWLEDGE / "harbour-handbook.md"
-    await import_knowledge(target, "champion", [cases], "case", "table")
-    await import_knowledge(target, "knowledge", [documents], "document", "table")
+    await import_knowledge(
+        target=target, collection="champion", paths=[cases], kind="case", output="table"
+    )
+    await import_knowledge(
+        target=target, collection="knowledge", paths=[documents], kind="document", output="table"
+    )
     form: dict[str, JsonValue] = {
         "text": ADAPTED_QUESTION,
         "collections": ["champion"],
@@ -148,7 +154,13 @@ async def _play_adaptation(stage: DemoStage, conversation: SessionConversation) 
 async def _play_coordination(stage: DemoStage) -> str:
     """Play a turn of a coordinator for a user with a quota of one; return its session."""
     quota = build_quota_path(USER)
-    await send_client_command(stage.client, "PUT", quota, {"requests_per_day": 1}, QuotaView)
+    await send_client_command(
+        client=stage.client,
+        method="PUT",
+        path=quota,
+        body={"requests_per_day": 1},
+        answer_type=QuotaView,
+    )
     session = (await open_session(stage.client, "uderia", {}, "genie")).session
     await stage.begin_scene("Asking two colleagues at once", f"session {session} · for {USER}")
     conversation = SessionConversation(stage.client, session, USER)

@@ -117,7 +117,9 @@ async def check_jetstream() -> tuple[CheckFinding, ...]:
     """Start a server on an empty directory and check its durability level."""
     with tempfile.TemporaryDirectory(prefix="turnlog-doctor-") as place:
         try:
-            async with await NatsServer.start(NatsConfig(Path(place), monitor=True)) as server:
+            async with await NatsServer.start(
+                NatsConfig(data_dir=Path(place), monitor=True)
+            ) as server:
                 monitors = filter(None, [server.monitor_url])
                 level = await check_durability("fsync-acked", 1, tuple(monitors))
         except TurnlogError as error:

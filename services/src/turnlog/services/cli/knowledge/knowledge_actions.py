@@ -74,11 +74,11 @@ async def send_entry(
     text = sys.stdin.read() if text == _READ_STDIN else text
     name = entry or compute_digest(text).removeprefix("sha256:")[:16]
     done = await send_command(
-        target,
-        "PUT",
-        _build_path(collection, name),
-        {**fields, "text": text},
-        KnowledgeChangeResult,
+        target=target,
+        method="PUT",
+        path=_build_path(collection, name),
+        body={**fields, "text": text},
+        answer_type=KnowledgeChangeResult,
     )
     print_answer(done, render_knowledge_change(done, name), output)
 
@@ -89,7 +89,9 @@ async def send_removal(
     """Remove entries, or the whole collection if none is named."""
     for entry in entries or (None,):
         path = _build_path(collection, entry)
-        done = await send_command(target, "DELETE", path, {}, KnowledgeChangeResult)
+        done = await send_command(
+            target=target, method="DELETE", path=path, body={}, answer_type=KnowledgeChangeResult
+        )
         print_answer(done, render_knowledge_change(done, entry), output)
 
 
@@ -97,7 +99,9 @@ async def send_search(
     target: ServiceTarget, form: Mapping[str, JsonValue], output: OutputFormat
 ) -> None:
     """Search collections and print the hits."""
-    found = await send_command(target, "POST", SEARCH_PATH, form, KnowledgeSearchResult)
+    found = await send_command(
+        target=target, method="POST", path=SEARCH_PATH, body=form, answer_type=KnowledgeSearchResult
+    )
     print_answer(found, render_hits(found), output)
 
 
@@ -122,7 +126,11 @@ async def import_knowledge(
                 body = build_import_body(collection, [each.entry for each in batch])
                 try:
                     done = await send_client_command(
-                        client, "POST", IMPORT_PATH, body, KnowledgeChangeResult
+                        client=client,
+                        method="POST",
+                        path=IMPORT_PATH,
+                        body=body,
+                        answer_type=KnowledgeChangeResult,
                     )
                 except Refused as refused:
                     fault = _locate_fault(refused, batch)

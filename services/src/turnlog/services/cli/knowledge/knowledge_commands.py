@@ -101,7 +101,9 @@ def add_entry(
         "tags": [*(properties.tag or ())],
         "efficiency": properties.efficiency,
     }
-    run_async(send_entry(target, collection, entry, form, output))
+    run_async(
+        send_entry(target=target, collection=collection, entry=entry, fields=form, output=output)
+    )
 
 
 def remove_knowledge(
@@ -180,5 +182,9 @@ def import_knowledge(
     from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.knowledge import knowledge_actions
 
-    if not run_async(knowledge_actions.import_knowledge(target, collection, paths, kind, output)):
+    if not run_async(
+        knowledge_actions.import_knowledge(
+            target=target, collection=collection, paths=paths, kind=kind, output=output
+        )
+    ):
         raise typer.Exit(ExitCode.ERROR)

@@ -52,7 +52,7 @@ class FileEntry:
 
     def build_fault(self, path: str, what: str, fix: str) -> BlueprintFault:
         """Return a fault of this entry."""
-        return BlueprintFault(self.file, self.line, path, what, fix)
+        return BlueprintFault(file=self.file, line=self.line, path=path, what=what, fix=fix)
 
 
 @dataclass(slots=True)
@@ -80,7 +80,9 @@ class _KnowledgeFile:
 
     def build_fault(self, line: int, what: str, fix: str, path: str = "") -> FaultyBlueprint:
         """Return the fault that ends the reading of this file."""
-        return FaultyBlueprint([BlueprintFault(str(self.path), line, path, what, fix)])
+        return FaultyBlueprint(
+            [BlueprintFault(file=str(self.path), line=line, path=path, what=what, fix=fix)]
+        )
 
 
 def read_knowledge_files(paths: Sequence[Path], kind: EntryKind) -> ParsedKnowledge:
@@ -124,7 +126,9 @@ def _decode_file(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = stored.count(b"\n", 0, error.start) + 1
         what, fix = f"byte {error.start} is not UTF-8", "save it as UTF-8"
-        raise FaultyBlueprint([BlueprintFault(str(path), line, "", what, fix)]) from None
+        raise FaultyBlueprint(
+            [BlueprintFault(file=str(path), line=line, path="", what=what, fix=fix)]
+        ) from None
 
 
 def _find_repeated_ids(files: Iterable[Iterable[FileEntry]]) -> list[BlueprintFault]:
@@ -144,7 +148,13 @@ def _read_markdown(file: _KnowledgeFile) -> Iterator[FileEntry]:
         raise file.build_fault(1, "the file is empty", "write a text, or remove the file")
     for number, chunk in enumerate(chunks, start=1):
         title = chunk.title or Path(file.source).stem
-        entry = EntryInput(file.build_id(number), chunk.text, file.kind, title, source=file.source)
+        entry = EntryInput(
+            id=file.build_id(number),
+            text=chunk.text,
+            kind=file.kind,
+            title=title,
+            source=file.source,
+        )
         yield FileEntry(str(file.path), chunk.line, entry)
 
 

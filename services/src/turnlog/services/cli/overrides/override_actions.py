@@ -31,7 +31,13 @@ async def send_override(
 ) -> None:
     """Set a user's own text; `place` is blueprint, category and user."""
     body = {**fields, "text": sys.stdin.read() if text == _READ_STDIN else text}
-    done = await send_command(target, "PUT", build_override_path(*place), body, OverrideTextView)
+    done = await send_command(
+        target=target,
+        method="PUT",
+        path=build_override_path(*place),
+        body=body,
+        answer_type=OverrideTextView,
+    )
     print_answer(done, render_override_change(done), output)
 
 
@@ -44,5 +50,7 @@ async def send_removal(
     """Remove a user's own text; `place` is blueprint, category and user."""
     query = urlencode({name: value for name, value in fields.items() if value is not None})
     path = "?".join(filter(None, (build_override_path(*place), query)))
-    done = await send_command(target, "DELETE", path, {}, OverrideRemovalResult)
+    done = await send_command(
+        target=target, method="DELETE", path=path, body={}, answer_type=OverrideRemovalResult
+    )
     print_answer(done, render_override_removal(), output)

@@ -53,7 +53,15 @@ def set_override(
     """Set a user's own text of a prompt category, from the user's next turn on."""
     from turnlog.services.cli.overrides.override_actions import send_override
 
-    run_async(send_override(target, (blueprint, category, user), text, asdict(place), output))
+    run_async(
+        send_override(
+            target=target,
+            place=(blueprint, category, user),
+            text=text,
+            fields=asdict(place),
+            output=output,
+        )
+    )
 
 
 def list_overrides(

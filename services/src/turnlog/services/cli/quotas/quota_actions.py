@@ -13,7 +13,9 @@ async def send_limits(
     target: ServiceTarget, user: str, limits: CommandBody, output: OutputFormat
 ) -> None:
     """Set all limits of a user and print what is left of them."""
-    view = await send_command(target, "PUT", build_quota_path(user), limits, QuotaView)
+    view = await send_command(
+        target=target, method="PUT", path=build_quota_path(user), body=limits, answer_type=QuotaView
+    )
     if output == "json":
         print_json(view.model_dump(mode="json"))
     else:

@@ -60,7 +60,13 @@ class ImportedSegmentRow:
 
     def build_fault(self, name: str, what: str, fix: str) -> BlueprintFault:
         """Return a fault of one field."""
-        return BlueprintFault(self.file, self.field_lines.get(name, self.line), name, what, fix)
+        return BlueprintFault(
+            file=self.file,
+            line=self.field_lines.get(name, self.line),
+            path=name,
+            what=what,
+            fix=fix,
+        )
 
 
 @dataclass(slots=True)
@@ -175,7 +181,11 @@ def read_csv_rows(text: str, file: str) -> Iterator[ImportedSegmentRow]:
         if not {"scope", "content"} <= set(names):
             fix = f"begin with a line of column names, such as {','.join(ROW_FIELDS)}"
             raise FaultyBlueprint(
-                [BlueprintFault(file, 1, "", "no columns `scope` and `content`", fix)]
+                [
+                    BlueprintFault(
+                        file=file, line=1, path="", what="no columns `scope` and `content`", fix=fix
+                    )
+                ]
             )
         line = reading.line_num + 1
         for cells in reading:
@@ -184,14 +194,16 @@ def read_csv_rows(text: str, file: str) -> Iterator[ImportedSegmentRow]:
             line = reading.line_num + 1
     except csv.Error as error:
         fix = "quote a cell that holds commas, quotes or line ends"
-        raise FaultyBlueprint([BlueprintFault(file, line, "", str(error), fix)]) from None
+        raise FaultyBlueprint(
+            [BlueprintFault(file=file, line=line, path="", what=str(error), fix=fix)]
+        ) from None
 
 
 def _build_csv_row(file: str, line: int, names: list[str], cells: list[str]) -> ImportedSegmentRow:
     if len(cells) != len(names):
         what = f"it has {len(cells)} cells, and there are {len(names)} columns"
         fix = "quote a cell that holds commas, or add what is missing"
-        raise FaultyBlueprint([BlueprintFault(file, line, "", what, fix)])
+        raise FaultyBlueprint([BlueprintFault(file=file, line=line, path="", what=what, fix=fix)])
     return ImportedSegmentRow(file, line, dict(zip(names, cells, strict=True)))
 
 
@@ -212,14 +224,22 @@ def read_yaml_rows(text: str, file: str) -> Iterator[ImportedSegmentRow]:
     found = read.value["segments"] if within and isinstance(read.value, dict) else read.value
     if not isinstance(found, list):
         raise FaultyBlueprint(
-            [BlueprintFault(file, 1, "", "it is not a list of segments", _YAML_FIX)]
+            [
+                BlueprintFault(
+                    file=file, line=1, path="", what="it is not a list of segments", fix=_YAML_FIX
+                )
+            ]
         )
     for number, row in enumerate(found):
         path = (*within, number)
         line = read.lines.get(path, 1)
         if not isinstance(row, dict):
             raise FaultyBlueprint(
-                [BlueprintFault(file, line, "", "it is not a segment", _YAML_FIX)]
+                [
+                    BlueprintFault(
+                        file=file, line=line, path="", what="it is not a segment", fix=_YAML_FIX
+                    )
+                ]
             )
         lines = {name: read.lines.get((*path, name), line) for name in row}
         yield ImportedSegmentRow(file, line, row, lines)

@@ -86,7 +86,11 @@ def _decode_file(file: Path) -> str:
     except UnicodeDecodeError as error:
         line = stored.count(b"\n", 0, error.start) + 1
         fault = BlueprintFault(
-            str(file), line, "", f"byte {error.start} is not UTF-8", "save it as UTF-8"
+            file=str(file),
+            line=line,
+            path="",
+            what=f"byte {error.start} is not UTF-8",
+            fix="save it as UTF-8",
         )
         raise FaultyBlueprint([fault]) from None
 
@@ -103,7 +107,13 @@ async def send_new_segment(
 ) -> None:
     body = {"content": _read_text(text), **fields}
     _print_change(
-        await send_command(target, "POST", "/v1/segments", body, SegmentChangeResult),
+        await send_command(
+            target=target,
+            method="POST",
+            path="/v1/segments",
+            body=body,
+            answer_type=SegmentChangeResult,
+        ),
         "added",
         output,
     )
@@ -114,7 +124,13 @@ async def send_segment_edit(
 ) -> None:
     """Change a segment's text or activate or deactivate it."""
     body = {"content": None if text is None else _read_text(text), **fields}
-    done = await send_command(target, "PATCH", f"/v1/segments/{segment}", body, SegmentChangeResult)
+    done = await send_command(
+        target=target,
+        method="PATCH",
+        path=f"/v1/segments/{segment}",
+        body=body,
+        answer_type=SegmentChangeResult,
+    )
     _print_change(done, "is as you asked", output)
 
 
@@ -127,7 +143,11 @@ async def import_segment_files(
         return _print_faults(found.faults, output)
     try:
         done = await send_command(
-            target, "POST", IMPORT_PATH, build_import_body(found), SegmentImportResult
+            target=target,
+            method="POST",
+            path=IMPORT_PATH,
+            body=build_import_body(found),
+            answer_type=SegmentImportResult,
         )
     except Refused as refused:
         fault = _locate_fault(refused, [row for row, _ in found.segments])

@@ -32,7 +32,7 @@ VariantOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentListOptions:
     """Filters of `turnlog segments list`."""
 
@@ -139,7 +139,9 @@ def edit_segment(
     from turnlog.services.cli.segments.segment_actions import send_segment_edit
 
     form = {"variant": variant, **asdict(kind), "version": seen}
-    run_async(send_segment_edit(target, segment, text, form, output))
+    run_async(
+        send_segment_edit(target=target, segment=segment, text=text, fields=form, output=output)
+    )
 
 
 def mark_segment_active(
@@ -153,7 +155,13 @@ def mark_segment_active(
     from turnlog.services.cli.segments.segment_actions import send_segment_edit
 
     run_async(
-        send_segment_edit(target, segment, None, {"variant": variant, "active": True}, output)
+        send_segment_edit(
+            target=target,
+            segment=segment,
+            text=None,
+            fields={"variant": variant, "active": True},
+            output=output,
+        )
     )
 
 
@@ -168,7 +176,13 @@ def mark_segment_inactive(
     from turnlog.services.cli.segments.segment_actions import send_segment_edit
 
     run_async(
-        send_segment_edit(target, segment, None, {"variant": variant, "active": False}, output)
+        send_segment_edit(
+            target=target,
+            segment=segment,
+            text=None,
+            fields={"variant": variant, "active": False},
+            output=output,
+        )
     )
 
 

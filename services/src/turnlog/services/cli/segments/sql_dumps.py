@@ -130,7 +130,13 @@ def _read_value(cell: Expr, name: str, file: str, line: int) -> JsonValue:
             return _read_value(cell.this, name, file, line)
         case _:
             what = f"{cell.sql()[:80]} would have to be computed"
-            fault = BlueprintFault(file, _find_line(cell, line), name, what, "write a plain value")
+            fault = BlueprintFault(
+                file=file,
+                line=_find_line(cell, line),
+                path=name,
+                what=what,
+                fix="write a plain value",
+            )
             raise FaultyBlueprint([fault])
 
 
@@ -147,4 +153,4 @@ def _find_line(node: Expr, default: int) -> int:
 
 
 def _build_faulty_file(file: str, line: int, what: str, fix: str) -> FaultyBlueprint:
-    return FaultyBlueprint([BlueprintFault(file, line, "", what, fix)])
+    return FaultyBlueprint([BlueprintFault(file=file, line=line, path="", what=what, fix=fix)])

@@ -14,7 +14,7 @@ from turnlog.services.cli.views.theme import GOOD, MUTED
 
 
 def render_head(addresses: ServiceAddresses) -> Text:
-    """Render the line that says where a service is."""
+    """Render the line with the address of a service."""
     ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
     return ready.append(f"  data in {addresses.data_dir}")
 
@@ -22,7 +22,7 @@ def render_head(addresses: ServiceAddresses) -> Text:
 def render_first_screen(
     addresses: ServiceAddresses, model: str, new_keys: Sequence[Path]
 ) -> RenderableType:
-    """Render what a person at a terminal has to know of a service that started."""
+    """Render the summary of a started service for a terminal."""
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style=MUTED, justify="right")
     rows.add_column(overflow="fold")

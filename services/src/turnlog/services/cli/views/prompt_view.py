@@ -226,7 +226,13 @@ def _render_spans(
             last_index = passage.message_index
             yield Text(f"{last_index + 1} {passage.role}", "bold")
         colour = colours[passage.part.layer]
-        yield render_labelled_text(passage.part.layer, passage.visible_text, colour, width, colour)
+        yield render_labelled_text(
+            label=passage.part.layer,
+            text=passage.visible_text,
+            colour=colour,
+            width=width,
+            style=colour,
+        )
 
 
 def render_parts(manifest: Manifest) -> Table:
@@ -268,7 +274,7 @@ def _describe_reason(part: PromptPart) -> str:
 
 
 def describe_output_request(part: PromptPart) -> str:
-    """Return how the schema of the answer is asked for, and why so; empty for other layers."""
+    """Describe how the schema of the answer is requested and why; empty for other layers."""
     if part.layer != OUTPUT_LAYER:
         return ""
     way = "as `response_format`" if part.role == "response_format" else "stated in the prompt"

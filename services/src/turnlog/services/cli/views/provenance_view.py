@@ -169,11 +169,23 @@ def render_traced_prompt(
                 last_index = passage.message_index
                 yield Text(f"{last_index + 1} {passage.role}", "bold")
             yield render_labelled_text(
-                part.layer, passage.visible_text, colours[part.layer], width, colours[part.layer]
+                label=part.layer,
+                text=passage.visible_text,
+                colour=colours[part.layer],
+                width=width,
+                style=colours[part.layer],
             )
         yield _render_below(render_origin(by_part[id(part)]), width)
-    yield from _render_beside("tools offered", "tools", origins, colours, width)
-    yield from _render_beside("response format", "response_format", origins, colours, width)
+    yield from _render_beside(
+        heading="tools offered", role="tools", origins=origins, colours=colours, width=width
+    )
+    yield from _render_beside(
+        heading="response format",
+        role="response_format",
+        origins=origins,
+        colours=colours,
+        width=width,
+    )
 
 
 def _render_beside(
@@ -190,7 +202,11 @@ def _render_beside(
     for each in offered:
         layer = each.part.layer
         yield render_labelled_text(
-            layer, _format_tool(each.part), colours[layer], width, colours[layer]
+            label=layer,
+            text=_format_tool(each.part),
+            colour=colours[layer],
+            width=width,
+            style=colours[layer],
         )
         yield _render_below(render_origin(each), width)
 

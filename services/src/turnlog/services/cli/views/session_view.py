@@ -97,13 +97,17 @@ def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
             LABEL_WIDTH,
         )
     if turn.reply == "":
-        yield render_labelled_text("reply", "(empty)", REPLY_COLOUR, LABEL_WIDTH, MUTED)
+        yield render_labelled_text(
+            label="reply", text="(empty)", colour=REPLY_COLOUR, width=LABEL_WIDTH, style=MUTED
+        )
     elif turn.reply is not None:
         yield render_labelled_text(
             "reply", turn.reply, BAD if turn.redacted else REPLY_COLOUR, LABEL_WIDTH
         )
     elif turn.status == "completed":
-        yield render_labelled_text("reply", HIDDEN_TEXT, REPLY_COLOUR, LABEL_WIDTH, MUTED)
+        yield render_labelled_text(
+            label="reply", text=HIDDEN_TEXT, colour=REPLY_COLOUR, width=LABEL_WIDTH, style=MUTED
+        )
     yield Text("")
 
 

@@ -98,7 +98,7 @@ def format_turn_ranges(turns: Sequence[TurnRange]) -> str:
 
 
 def format_content(content: Content | None) -> str:
-    """Quote a content, or say that it is sealed or erased."""
+    """Format a content as a quote, or as a note that it is sealed or erased."""
     match content:
         case None:
             return ""

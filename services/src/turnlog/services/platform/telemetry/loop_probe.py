@@ -53,14 +53,14 @@ _log = structlog.get_logger("turnlog.event_loop")
 
 @dataclass(frozen=True, slots=True)
 class LoopTimes:
-    """What the clocks of the loop's thread say, in seconds."""
+    """Readings of the clocks of the loop's thread, in seconds."""
 
     elapsed: float
     """By the clock on the wall."""
     processor: float
     """For which the thread had a processor."""
     waiting: float
-    """For which the thread waited for a processor; 0 where nobody counts."""
+    """Time for which the thread waited for a processor; 0 if it is not measured."""
     standing: float
     """For which the process stood still."""
 
@@ -87,8 +87,8 @@ def compute_hold(times: LoopTimes) -> float:
 class StandstillClock:
     """Counts the time for which this process stood still.
 
-    A thread that wakes in short intervals tells it so. Where that thread woke late although the
-    process used no processor time, the process was stopped or got no processor.
+    A thread that wakes at short intervals reports each wake. If it wakes late although the process
+    used no processor time, the process was stopped or got no processor.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class StandstillClock:
         return counted + max(0.0, time.perf_counter() - woken - _INTERVAL - worked)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LoopProbe:
     """Measures the event loop that starts it."""
 
@@ -154,7 +154,7 @@ class LoopProbe:
             is_blocked = times.processor < seconds / 2
             beside = (self._beside or self._describe_others()) if is_blocked else ()
             _log.warning(
-                "loop-held",
+                "event-loop-blocked",
                 seconds=round(seconds, 3),
                 processor=round(times.processor, 3),
                 delay=round(times.elapsed - _INTERVAL, 3),
@@ -183,7 +183,7 @@ _SCHEDULER_FILE: Final = Path("/proc/thread-self/schedstat")
 
 
 def _read_processor_wait() -> float:
-    """Return for how many seconds this thread has waited for a processor; 0 where nobody counts."""
+    """Return the seconds that this thread waited for a processor; 0 if they are not measured."""
     try:
         return int(_SCHEDULER_FILE.read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -220,7 +220,9 @@ async def run_measured_probe(
 ) -> AsyncGenerator[LoopProbe]:
     """Measure the event loop while the body runs; a reader gets the histogram."""
     provider = _create_provider(service, reader) if reader else None
-    probe = LoopProbe(_create_histogram((provider or NoOpMeterProvider()).get_meter("turnlog")))
+    probe = LoopProbe(
+        holds=_create_histogram((provider or NoOpMeterProvider()).get_meter("turnlog"))
+    )
     try:
         async with run_tasks(probe.run_timer()):
             yield probe

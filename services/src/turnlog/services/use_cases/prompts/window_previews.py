@@ -54,7 +54,7 @@ from turnlog.services.use_cases.prompts.prompt_assemblies import (
 from turnlog.services.use_cases.sessions.session_opening import OpeningCommandBuilder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowPreviews:
     """Assembles calls that are not made."""
 
@@ -197,7 +197,9 @@ class WindowPreviews:
             fix = suggest_word(kind[:80], blueprint.calls)
             raise Refused("unknown-kind", f"there is no call {kind[:80]!r}", field="call", fix=fix)
         resolved = model or material.resolve_model(state, self.opening_commands.default_model)
-        return PromptCall(kind, resolved, format_rfc3339(self.time_travel.command_handler.clock()))
+        return PromptCall(
+            kind=kind, model=resolved, at=format_rfc3339(self.time_travel.command_handler.clock())
+        )
 
     async def assemble_call(
         self,

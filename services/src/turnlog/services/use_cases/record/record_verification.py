@@ -47,7 +47,7 @@ PROGRESS_INTERVAL_SECONDS: Final = 0.25
 VerifyLine = VerifyProgressLine | VerifyFindingLine | VerifySummaryLine
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordVerification:
     """Verifies the record of a tenant."""
 
@@ -64,10 +64,10 @@ class RecordVerification:
 
     def _create_service(self, tenant: str) -> VerifyService:
         return VerifyService(
-            tenant,
-            self.command_handler,
-            self.library,
-            self.store,
+            tenant=tenant,
+            command_handler=self.command_handler,
+            library_log=self.library,
+            store=self.store,
             open_verifier=self.open_verifier,
         )
 
@@ -90,11 +90,11 @@ class RecordVerification:
         with suppress(Corrupt, Refused, Unavailable):
             last = (await self.command_handler.load_last_event(tenant, session)).sequence
             await wait_until_folded(
-                self.store,
-                self.projection_signal,
-                tenant,
-                session,
-                last,
+                store=self.store,
+                signal=self.projection_signal,
+                tenant=tenant,
+                session=session,
+                sequence=last,
                 within=CATCH_UP_SECONDS,
             )
 

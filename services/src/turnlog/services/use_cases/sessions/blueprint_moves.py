@@ -92,7 +92,9 @@ class BlueprintMoves:
             leaving.blueprint, blueprint, state.attributes
         )
         policy = folders.read_memory_policy(blueprint)
-        material = SessionMaterial(blueprint, cartridge or {}, policy.policy if policy else None)
+        material = SessionMaterial(
+            blueprint=blueprint, cartridge=cartridge or {}, memory=policy.policy if policy else None
+        )
         return MoveBlueprint(
             blueprint=await store.store_blueprint(tenant, blueprint),
             reach=compute_history_reach(blueprint),

@@ -71,7 +71,13 @@ class SessionMemory:
         policy = material.memory or DEFAULT_MEMORY_POLICY
         at = format_rfc3339(self.command_handler.clock())
         # The narrator reads a prompt, which has no empty messages
-        recall = MemoryAccess(policy, reader, at, entity, counts_empty_replies=reader != "narrator")
+        recall = MemoryAccess(
+            policy=policy,
+            reader=reader,
+            at=at,
+            entity=entity,
+            counts_empty_replies=reader != "narrator",
+        )
         messages = await load_memory_messages(
             self.command_handler, state, recall, find_phase_visibility(material, state)
         )

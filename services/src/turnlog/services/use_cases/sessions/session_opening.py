@@ -68,7 +68,9 @@ class OpeningCommandBuilder:
         cartridge = folders.read_cartridge(blueprint, attributes)
         folders.open_files(blueprint.blueprint).check_chosen_files(blueprint, attributes)
         read = folders.read_memory_policy(blueprint)
-        material = SessionMaterial(blueprint, cartridge or {}, read.policy if read else None)
+        material = SessionMaterial(
+            blueprint=blueprint, cartridge=cartridge or {}, memory=read.policy if read else None
+        )
         warnings = read.warnings if read else ()
         _log_warnings(material, warnings)
         return OpenSession(
@@ -88,9 +90,9 @@ class OpeningCommandBuilder:
 def _log_warnings(material: SessionMaterial, warnings: tuple[str, ...]) -> None:
     blueprint = material.blueprint.blueprint
     for level in material.unknown_context_levels:
-        _log.warning("context-unknown", context=level, blueprint=blueprint)
+        _log.warning("context-level-unknown", context=level, blueprint=blueprint)
     for warning in warnings:
-        _log.warning("memory-policy", fault=warning, blueprint=blueprint)
+        _log.warning("memory-policy-faulty", fault=warning, blueprint=blueprint)
 
 
 def _require_known_profile(blueprint: Blueprint, name: str | None) -> None:

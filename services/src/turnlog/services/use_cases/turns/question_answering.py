@@ -39,7 +39,7 @@ QUESTION_UNROUTABLE = QuestionStatus(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAnswering:
     """Answers questions with the blueprint that is configured for them."""
 

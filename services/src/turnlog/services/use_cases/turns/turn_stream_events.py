@@ -71,7 +71,7 @@ _CURSOR_PATTERN: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCursor:
     """A position in a turn stream."""
 
@@ -88,7 +88,9 @@ class TurnCursor:
     @property
     def position(self) -> ReplyPosition:
         """The position in the turn's reply."""
-        return ReplyPosition(self.turn, self.attempt, self.offset, received=self.received)
+        return ReplyPosition(
+            turn=self.turn, attempt=self.attempt, offset=self.offset, received=self.received
+        )
 
     def __str__(self) -> str:
         place = f"{self.turn}.{self.attempt}.{self.offset}"
@@ -96,8 +98,13 @@ class TurnCursor:
 
 
 def create_turn_cursor(position: ReplyPosition) -> TurnCursor:
-    """Return the cursor at a position; a client is not told that an attempt was closed."""
-    return TurnCursor(position.turn, position.attempt, position.offset, received=position.received)
+    """Return the cursor at a position, which omits that an attempt was closed."""
+    return TurnCursor(
+        turn=position.turn,
+        attempt=position.attempt,
+        offset=position.offset,
+        received=position.received,
+    )
 
 
 def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
@@ -113,7 +120,9 @@ def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
         raise create_cursor_refusal(f"it is a cursor of turn {of}, not of turn {turn}")
     if attempt == 0 < offset:
         raise create_cursor_refusal("no text comes before the first attempt")
-    return TurnCursor(turn, attempt, offset, cast("StreamEnd | None", found[4]))
+    return TurnCursor(
+        turn=turn, attempt=attempt, offset=offset, end=cast("StreamEnd | None", found[4])
+    )
 
 
 def create_cursor_refusal(detail: str) -> Refused:
@@ -144,7 +153,7 @@ StreamStep = tuple[TurnCursor, tuple[TurnStreamEvent, ...]]
 
 
 def resume_cursor(at: TurnCursor, record: ReplyRecord) -> TurnCursor | None:
-    """Return the cursor from which a reconnecting client goes on; None when it has had the end.
+    """Return the cursor at which a reconnecting client resumes; None if it has received the end.
 
     Raises `Refused` for a cursor that is ahead of the record or contradicts it. A reply that was
     sent and redacted later ends again with `redact`.
@@ -244,7 +253,9 @@ def _split_text(position: ReplyPosition, offset: int, text: str) -> Iterator[Tur
     """Send a text in limited pieces, so that a client that often reconnects makes progress."""
     for start in range(0, len(text), MAX_TOKEN_TEXT):
         piece = text[start : start + MAX_TOKEN_TEXT]
-        at = TurnCursor(position.turn, position.attempt, offset + start + len(piece))
+        at = TurnCursor(
+            turn=position.turn, attempt=position.attempt, offset=offset + start + len(piece)
+        )
         yield TurnStreamEvent(TokenPayload(text=piece), at)
 
 

@@ -108,7 +108,9 @@ class TurnSubmitter:
         """Return the inputs of a user's turn, which has room in the prompts of its calls."""
         inputs = check_values(material.blueprint.inputs, request.inputs, "inputs")
         model = material.resolve_model(state, self.default_model)
-        check_turn_text(material, state, request.text, inputs, model)
+        check_turn_text(
+            material=material, state=state, text=request.text, inputs=inputs, model=model
+        )
         return inputs
 
 

@@ -67,12 +67,12 @@ class TurnSettlement:
 
 @dataclass(frozen=True, slots=True)
 class UndecidedTurn:
-    """A turn that goes on when a person has decided about its tools."""
+    """A turn that continues once a person has decided about its tools."""
 
     tools: tuple[GuardedTool, ...]
     """The tools that wait for approval, of the turn or of one of its children."""
     sequence: int
-    """The sequence up to which nobody had decided."""
+    """The sequence up to which the log has no decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ class TurnWatching:
         if state is None:
             raise refuse_unknown_session()
         past = await self.command_handler.load_turn_events(state, turn)
-        record = apply_log_events(ReplyRecord(turn), past)
+        record = apply_log_events(ReplyRecord(turn=turn), past)
         at = resume_cursor(
-            TurnCursor(turn) if after is None else parse_turn_cursor(after, turn), record
+            TurnCursor(turn=turn) if after is None else parse_turn_cursor(after, turn), record
         )
         if at is None:
             return None
@@ -105,8 +105,8 @@ class TurnWatching:
 
     def open_new_stream(self, submitted: TurnOnLog) -> AsyncGenerator[TurnStreamEvent]:
         """Return the events of a turn that was submitted just now and has no past."""
-        record = apply_log_events(ReplyRecord(submitted.turn), submitted.events)
-        at = TurnCursor(submitted.turn)
+        record = apply_log_events(ReplyRecord(turn=submitted.turn), submitted.events)
+        at = TurnCursor(turn=submitted.turn)
         return self._iterate_events(submitted.events, at, record, is_new=True)
 
     async def _check_cursor_reached(

@@ -55,7 +55,7 @@ REPLY_STAGES: Final = frozenset({"loop", "reply"})
 """The stages whose answer may be the reply."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallSetup:
     """What a call is for, known once the requested tools have run."""
 
@@ -84,14 +84,14 @@ class SentCall:
     manifest: Manifest | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class AttemptProgress:
     """How far an attempt has come, and what came back."""
 
     setup: CallSetup
     fallback: str | None = None
     """The reply if no model answers; None if the turn fails then."""
-    guard: OutputGuard = field(default_factory=lambda: OutputGuard("none", ()))
+    guard: OutputGuard = field(default_factory=lambda: OutputGuard(hold_back="none", rules=()))
     sent: SentCall | None = None
     first_token: int | None = None
     finished: FinishedAnswer | None = None
@@ -186,7 +186,11 @@ class ActiveAttempt:
     @property
     def request(self) -> ModelRequest:
         """The request that is sent; empty until the call is on the log."""
-        return self.progress.sent.request if self.progress.sent else ModelRequest("", ())
+        return (
+            self.progress.sent.request
+            if self.progress.sent
+            else ModelRequest(model="", messages=())
+        )
 
     @property
     def text(self) -> str:
@@ -310,9 +314,9 @@ def create_report(
     blueprint = material.blueprint
     tools = blueprint.tools or ToolsSpec(servers={})
     return AttemptReport(
-        attempt,
-        stage,
-        spent,
+        attempt=attempt,
+        stage=stage,
+        spent=spent,
         max_tools=tools.most_calls,
         approval_seconds=tools.approval_seconds,
         excludes_filtered=blueprint.policies.filtered_replies == "exclude",
@@ -327,7 +331,7 @@ def start_attempt(context: TurnContext, tokens: TokenStream) -> ActiveAttempt:
     turn = context.attempt.turn
     return ActiveAttempt(
         context,
-        AttemptProgress(CallSetup(stage)),
+        AttemptProgress(setup=CallSetup(stage=stage)),
         TokenPublisher(tokens, context.tenant, context.session, turn),
     )
 

@@ -145,7 +145,7 @@ class TokenCountDrift:
         if len(seen) == SAMPLED_CALLS and factor and abs(factor - warned_factor) > TOLERANCE:
             self._warned_factors[key] = factor
             _log.warning(
-                "counter-off",
+                "token-count-drift",
                 model=model,
                 counter=manifest.counter.name,
                 provider_counts=f"{factor:.2f} times as many",
@@ -169,7 +169,7 @@ class TokenCountDrift:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeRecorder:
     """Records how attempts end."""
 
@@ -191,7 +191,7 @@ class OutcomeRecorder:
         except TooLarge as refusal:
             # The model would write as much again, and no event could hold what was published
             fault = AttemptFault(code=refusal.code, detail=refusal.detail, retryable=False)
-            outcome = AttemptFailed(fault, allows_fallback=False, has_partial=False)
+            outcome = AttemptFailed(fault=fault, allows_fallback=False, has_partial=False)
             done = await self._record_outcome(active, report, outcome)
         following = find_started_attempt(done)
         if following is None:
@@ -228,12 +228,12 @@ class OutcomeRecorder:
                 return end
             case Refused(code=code, detail=detail):
                 fault = AttemptFault(code=code, detail=detail, retryable=False)
-                return AttemptFailed(fault, is_from_call=True)
+                return AttemptFailed(fault=fault, is_from_call=True)
             case Corrupt():
                 fault = AttemptFault(code="corrupt", detail=str(end), retryable=False)
-                return AttemptFailed(fault, allows_fallback=False, is_from_call=True)
+                return AttemptFailed(fault=fault, allows_fallback=False, is_from_call=True)
             case "overdue":
-                return AttemptFailed(OVERDUE_FAULT)
+                return AttemptFailed(fault=OVERDUE_FAULT)
             case "unwanted":
                 return AttemptReleased()
             case "stopped":
@@ -262,7 +262,7 @@ class OutcomeRecorder:
             answer = replace(answer, plan=plan, repairs=(*answer.repairs, *plan.repairs))
         has_used_rounds = active.progress.setup.has_used_rounds and active.stage == "reply"
         if has_used_rounds and answer.continues_turn and not answer.text:
-            return AttemptFailed(ROUNDS_FAULT, is_from_call=True)
+            return AttemptFailed(fault=ROUNDS_FAULT, is_from_call=True)
         if names := _list_unoffered_tools(active, answer):
             what = f"it called {names}, which nobody offered, and wrote nothing"
             return self._find_failure_outcome(active, ModelFailure("tools_not_offered", what))
@@ -313,7 +313,7 @@ class OutcomeRecorder:
         fault = AttemptFault(code=failure.code, detail=failure.detail, retryable=failure.retryable)
         is_from_call = isinstance(failure, ModelFailure | SafetyCheckFailure)
         if active.stage == "summarise" and is_from_call:
-            return AttemptFailed(fault, is_from_call=True)
+            return AttemptFailed(fault=fault, is_from_call=True)
         if failure.code == "context_overflow" and active.manifest:
             detail = self.drift.explain_overflow(active.request.model, active.manifest)
             fault = fault.model_copy(update={"detail": detail})
@@ -324,7 +324,7 @@ class OutcomeRecorder:
             active.context.prior_attempts, failure, retries, self.jitter()
         )
         _log_failed_attempt(active, failure, fault, seconds)
-        return AttemptFailed(fault, seconds, is_from_call=is_from_call)
+        return AttemptFailed(fault=fault, retry_in=seconds, is_from_call=is_from_call)
 
     async def _compute_spent(
         self, active: ActiveAttempt, timings: AttemptTimings | None
@@ -392,19 +392,25 @@ def parse_answer(active: ActiveAttempt, end: FinishedAnswer) -> AttemptAnswer:
     """Parse an answer; raises `InvalidAnswer` if it does not have the required format."""
     text, tools = active.text, list_tool_requests(end)
     spec = active.output_spec or (_PLAN_OUTPUT if active.stage == "plan" else None)
-    answer = AttemptAnswer(text, end.finish_reason, tools)
+    answer = AttemptAnswer(text=text, finish=end.finish_reason, tools=tools)
     is_free = active.stage == "summarise" or (active.stage == "loop" and answer.continues_turn)
     if spec is None or is_free:
         return answer
     found = validate_answer(text, get_answer_schema(spec), repair=spec.repair)
     if active.stage != "plan":
         return AttemptAnswer(
-            found.text, end.finish_reason, tools, repairs=found.repairs, structured=True
+            text=found.text,
+            finish=end.finish_reason,
+            tools=tools,
+            repairs=found.repairs,
+            structured=True,
         )
     plan, setup = validate_answer(found.text, PLAN_SCHEMA), active.progress.setup
     planned = parse_plan(plan, setup.tools, _get_max_steps(active), setup.prior_results)
     repairs = (*found.repairs, *plan.repairs)
-    return AttemptAnswer(found.text, end.finish_reason, tools, planned, repairs)
+    return AttemptAnswer(
+        text=found.text, finish=end.finish_reason, tools=tools, plan=planned, repairs=repairs
+    )
 
 
 def _get_max_steps(active: ActiveAttempt) -> int:
@@ -429,13 +435,13 @@ def _list_unoffered_tools(active: ActiveAttempt, answer: AttemptAnswer) -> str:
 def _log_unusual_answer(active: ActiveAttempt, answer: AttemptAnswer) -> None:
     """Log an answer that was cut short or repaired, without its text."""
     if answer.finish == "length":
-        _log.warning("answer-cut-short", **describe_attempt(active))
+        _log.warning("answer-truncated", **describe_attempt(active))
     if answer.repairs:
-        _log.debug("answer-mended", repairs=answer.repairs, **describe_attempt(active))
+        _log.debug("answer-repaired", repairs=answer.repairs, **describe_attempt(active))
 
 
 def describe_attempt(active: ActiveAttempt) -> dict[str, str]:
-    """Return what log messages say of an attempt."""
+    """Return the fields that identify an attempt in log messages."""
     return {"session": active.context.session, "call": active.attempt.call}
 
 

@@ -78,7 +78,7 @@ class PreparedCall:
     """The body whose digest was recorded; None where litellm writes it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallContextBuilder:
     """Prepares the prompts of calls."""
 
@@ -144,7 +144,7 @@ class CallContextBuilder:
         return context.material.resolve_model(context.state, self.default_model)
 
     def _create_call(self, kind: str, model: str) -> PromptCall:
-        return PromptCall(kind, model, format_rfc3339(self.sessions.clock()))
+        return PromptCall(kind=kind, model=model, at=format_rfc3339(self.sessions.clock()))
 
     async def measure_tool_room(self, context: TurnContext) -> StepToolRoom | None:
         """Return what the steps of a plan have room for; None if nothing limits their tools."""
@@ -279,10 +279,10 @@ class CallContextBuilder:
             if is_same:
                 return None
             return FixContext(
-                named,
-                call.model,
-                dict(assembled.request.parameters),
-                assembled.manifest,
+                attempt=named,
+                model=call.model,
+                parameters=dict(assembled.request.parameters),
+                manifest=assembled.manifest,
                 supersedes=attempt.call if recorded else None,
                 body_digest=body_digest,
             )

@@ -50,7 +50,7 @@ RuleCheck = Callable[[str], str | Awaitable[str | None] | None]
 
 
 class SafetyCheckFailure(TurnlogError):
-    """A check of a package raised, so nobody knows whether the text may be published."""
+    """A check of a package raised, so the text may not be published."""
 
     code = "check_failed"
     retryable = True
@@ -70,7 +70,7 @@ class GuardViolation:
     reason: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class OutputGuard:
     """Checks one reply while it grows.
 
@@ -200,7 +200,7 @@ async def _run_check(rule: str, find_reason: RuleCheck, text: str) -> str | None
 
 
 def _resolve_escapes(written: str) -> str | None:
-    """Return JSON in its canonical form; None if it is none."""
+    """Return JSON in its canonical form; None if the text is not JSON."""
     try:
         return encode_canonical(parse_json(written))
     except InvalidJson:
@@ -211,7 +211,7 @@ def build_guard(material: SessionMaterial) -> OutputGuard:
     """Build the guard for a session's replies."""
     spec: SafetySpec = material.blueprint.policies.safety
     rules = tuple((rule.name, _build_rule_check(rule, material)) for rule in spec.rules)
-    return OutputGuard(spec.hold_back if rules else "none", rules)
+    return OutputGuard(hold_back=spec.hold_back if rules else "none", rules=rules)
 
 
 def _build_rule_check(rule: SafetyRule, material: SessionMaterial) -> RuleCheck:

@@ -100,6 +100,8 @@ class ResolverStep:
         return await load_memory_messages(
             self.sessions,
             state,
-            MemoryAccess(material.memory, "planner", at, counts_empty_replies=True),
+            MemoryAccess(
+                policy=material.memory, reader="planner", at=at, counts_empty_replies=True
+            ),
             find_phase_visibility(material, state),
         )

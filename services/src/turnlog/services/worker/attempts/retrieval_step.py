@@ -5,9 +5,9 @@ before it is recorded, and it is recorded before the call, so an attempt that ta
 after a crash finds all of it, or searches again. The query is the text of the turn and nothing of
 the prompt.
 
-A search is at least as new as the latest vote of the tenant. Where the program cannot do without
-the knowledge, a search that is not possible fails the attempt, which is repeated. Any other turn
-goes on without, and the record says why.
+A search is at least as new as the latest vote of the tenant. If the program requires
+the knowledge, a search that is not possible fails the attempt, which is retried. Any other turn
+continues without it, and the record contains the reason.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ class RetrievalStep:
         inputs = await self.prompt_inputs.load_turn_inputs(context.state)
         at = format_rfc3339(self.sessions.clock())
         model = context.material.resolve_model(context.state, self.default_model)
-        return PromptCall(context.material.find_call_kind(context.state), model, at, inputs)
+        return PromptCall(
+            kind=context.material.find_call_kind(context.state), model=model, at=at, inputs=inputs
+        )
 
     async def _run_retrieval(self, context: TurnContext, name: str) -> TurnContext:
         if find_retrieval(context.state.open, name) is None:
@@ -131,7 +133,7 @@ class RetrievalStep:
         return context
 
     async def _search(self, context: TurnContext, name: str) -> KnowledgeRetrieved | None:
-        """Search, and store the texts that are taken; None where the record is not to say it."""
+        """Search, and store the texts that are taken; None if there is nothing to record."""
         state, material, attempt = context.state, context.material, context.attempt
         settings = material.blueprint.resolve_retrieval(name, state.profile)
         is_required = material.blueprint.profiles[state.profile].program == "knowledge"
@@ -153,7 +155,7 @@ class RetrievalStep:
             if error.code != UNKNOWN_COLLECTION:
                 raise
             if not is_required:
-                _log.debug("nothing-to-retrieve", why=error.detail, session=state.session)
+                _log.debug("retrieval-collection-missing", why=error.detail, session=state.session)
                 return None
             return _mark_empty(retrieved, settings, error.code)
         except (Unavailable, TimeoutError) as error:
@@ -184,7 +186,10 @@ class RetrievalStep:
     ) -> SearchResult:
         votes = await self.sessions.log.find_last_position(tenant, FeedbackGiven.leaf)
         request = SearchRequest(
-            tenant, settings.collections, query, min_positions=IndexPositions(votes=votes)
+            tenant=tenant,
+            collections=settings.collections,
+            text=query,
+            min_positions=IndexPositions(votes=votes),
         )
         return await self.knowledge.search(request)
 

@@ -62,7 +62,14 @@ class SummaryStep:
                 if planned is None:
                     context, planned = await self.contexts.plan_next_call(context)
                 prompt = planned.unfitted_prompt
-            if found := find_due_summary(loaded, material, context.state, texts, model, prompt):
+            if found := find_due_summary(
+                candidate=loaded,
+                material=material,
+                state=context.state,
+                texts=texts,
+                model=model,
+                prompt=prompt,
+            ):
                 command = BeginSummary(context.attempt, found)
                 return await append_command(self.sessions, context, command), None
         return context, planned

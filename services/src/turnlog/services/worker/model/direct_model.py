@@ -54,7 +54,7 @@ from turnlog.services.worker.model.provider_errors import (
 _EVENT_STREAM: Final = "text/event-stream"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolServer:
     """Where the servers of one provider are, by variables of the environment."""
 
@@ -70,21 +70,33 @@ class ProtocolServer:
 
 PROTOCOL_SERVERS: Final[Mapping[str, ProtocolServer]] = MappingProxyType(
     {
-        "hosted_vllm": ProtocolServer(("HOSTED_VLLM_API_BASE",), "HOSTED_VLLM_API_KEY"),
-        "llamafile": ProtocolServer(
-            ("LLAMAFILE_API_BASE",), "LLAMAFILE_API_KEY", "http://127.0.0.1:8080/v1"
+        "hosted_vllm": ProtocolServer(
+            address_variables=("HOSTED_VLLM_API_BASE",), key_variable="HOSTED_VLLM_API_KEY"
         ),
-        "lm_studio": ProtocolServer(("LM_STUDIO_API_BASE",), "LM_STUDIO_API_KEY"),
+        "llamafile": ProtocolServer(
+            address_variables=("LLAMAFILE_API_BASE",),
+            key_variable="LLAMAFILE_API_KEY",
+            default_address="http://127.0.0.1:8080/v1",
+        ),
+        "lm_studio": ProtocolServer(
+            address_variables=("LM_STUDIO_API_BASE",), key_variable="LM_STUDIO_API_KEY"
+        ),
         "ollama": ProtocolServer(
-            ("OLLAMA_API_BASE",), "OLLAMA_API_KEY", "http://localhost:11434", is_root_address=True
+            address_variables=("OLLAMA_API_BASE",),
+            key_variable="OLLAMA_API_KEY",
+            default_address="http://localhost:11434",
+            is_root_address=True,
         ),
         "ollama_chat": ProtocolServer(
-            ("OLLAMA_API_BASE",), "OLLAMA_API_KEY", "http://localhost:11434", is_root_address=True
+            address_variables=("OLLAMA_API_BASE",),
+            key_variable="OLLAMA_API_KEY",
+            default_address="http://localhost:11434",
+            is_root_address=True,
         ),
         "openai": ProtocolServer(
-            ("OPENAI_API_BASE", "OPENAI_BASE_URL"),
-            "OPENAI_API_KEY",
-            "https://api.openai.com/v1",
+            address_variables=("OPENAI_API_BASE", "OPENAI_BASE_URL"),
+            key_variable="OPENAI_API_KEY",
+            default_address="https://api.openai.com/v1",
             needs_key=True,
         ),
     }
@@ -100,7 +112,7 @@ def is_protocol_model(model: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChatEndpoint:
-    """Where a request goes."""
+    """The address and the key of a model server."""
 
     url: str
     key: str | None
@@ -236,7 +248,7 @@ async def _check_response(response: aiohttp.ClientResponse) -> None:
 
 
 async def _read_refusal_body(content: aiohttp.StreamReader) -> bytes:
-    """Return what there is of a body within bounds, whatever prevents the rest."""
+    """Return the part of a body that arrives within the limits, even if the rest fails."""
     body = bytearray()
     with suppress(aiohttp.ClientError, TimeoutError):
         async with asyncio.timeout(_REFUSAL_SECONDS):

@@ -93,7 +93,7 @@ class ModelFailure(TurnlogError):
         return self.code in RETRYABLE_CODES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """One request, as the manifest records it."""
 
@@ -136,7 +136,7 @@ class TextDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedAnswer:
     """The end of a reply; `finish_reason` says whether it is whole."""
 

@@ -39,7 +39,7 @@ _CODE_BY_CLASS: Mapping[str, FailureCode] = {
     "ContentPolicyViolationError": "content_filtered",
     "UnsupportedParamsError": "bad_request",
 }
-"""Classes of litellm that say more than the status."""
+"""Exception classes of litellm that are more specific than the status."""
 
 _CODE_BY_ERROR_CODE: Mapping[str, FailureCode] = {
     "content_filter": "content_filtered",
@@ -71,7 +71,7 @@ _ERROR_CODE_FORM = re.compile(r"[a-z]+(?:_[a-z]+)*")
 
 
 def map_error(error: BaseException, *, accepted: bool, now: float) -> ModelFailure:
-    """Return the failure that an exception stands for.
+    """Return the failure that an exception is mapped to.
 
     `accepted` is true once the provider has begun to answer; `now` is Unix time.
     """
@@ -117,7 +117,7 @@ def map_refusal(
     library_words: str = "",
     address: str = "",
 ) -> ModelFailure:
-    """Return the failure that a refusal stands for.
+    """Return the failure that a refusal is mapped to.
 
     `class_code` is what litellm's class for it says, and `library_words` litellm's message, which
     is searched and never stored. `now` is Unix time.

@@ -57,7 +57,7 @@ class ScriptedReply(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     text: str
-    """The text; `{text}` in it stands for the last user message."""
+    """The text; `{text}` in it is replaced with the last user message."""
     match: str | None = None
     """A pattern searched in the last user message, in any case."""
     system: str | None = None

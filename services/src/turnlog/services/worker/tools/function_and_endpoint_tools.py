@@ -58,9 +58,9 @@ async def list_function_offers(server: str, spec: FunctionServerSpec) -> tuple[T
     tools = [(name, await _load_function(server, name)) for name in spec.functions]
     return tuple(
         ToolOffer(
-            name,
-            replace_unstorable(tool.text),
-            tool.schema,
+            tool=name,
+            description=replace_unstorable(tool.text),
+            schema=tool.schema,
             idempotent=tool.read_only or tool.idempotent,
             read_only=tool.read_only,
         )
@@ -114,9 +114,9 @@ def list_endpoint_offers(server: str, spec: EndpointServerSpec) -> tuple[ToolOff
         _read_headers(server, endpoint)
     return tuple(
         ToolOffer(
-            name,
-            replace_unstorable(endpoint.description),
-            endpoint.parameters,
+            tool=name,
+            description=replace_unstorable(endpoint.description),
+            schema=endpoint.parameters,
             idempotent=endpoint.read_only or endpoint.idempotent,
             read_only=endpoint.read_only,
         )

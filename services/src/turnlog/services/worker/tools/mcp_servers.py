@@ -59,7 +59,7 @@ MAX_CONNECTIONS: Final = 32
 """Maximum number of open connections; the least recently used are closed first."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class ServerConnection:
     """One connection to a tool server."""
 
@@ -96,7 +96,7 @@ class ServerConnection:
         return format_last_lines(self.stderr.read_text(since), self.secrets)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRequest:
     """One request over a connection, from before it is sent."""
 
@@ -148,7 +148,13 @@ class ServerConnectionPool:
             client = await _wait_for_client(link, server)
             link.request_count += 1
             number = link.request_count if link.active_requests == 1 else 0
-            request = ServerRequest(server, link, client, link.stderr.find_end(), number)
+            request = ServerRequest(
+                server=server,
+                link=link,
+                client=client,
+                begun_at=link.stderr.find_end(),
+                number=number,
+            )
             try:
                 yield request
             except asyncio.CancelledError as cancelled:
@@ -195,7 +201,9 @@ def _start_connection(endpoint: ServerEndpoint) -> ServerConnection:
     holding.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     holding.add_done_callback(lambda _: stderr.close())
     secrets = endpoint.secrets if isinstance(endpoint, ServerProgram) else ()
-    return ServerConnection(client, holding, leaving, stderr, secrets)
+    return ServerConnection(
+        client=client, task=holding, close_requested=leaving, stderr=stderr, secrets=secrets
+    )
 
 
 async def _is_alive(link: ServerConnection) -> bool:
@@ -382,9 +390,9 @@ async def _iterate_tools(client: Client) -> AsyncGenerator[ToolOffer]:
         for tool in page.tools:
             hints = tool.annotations
             yield ToolOffer(
-                tool.name,
-                replace_unstorable(tool.description or ""),
-                dict(tool.input_schema),
+                tool=tool.name,
+                description=replace_unstorable(tool.description or ""),
+                schema=dict(tool.input_schema),
                 idempotent=bool(hints and (hints.read_only_hint or hints.idempotent_hint)),
                 read_only=bool(hints and hints.read_only_hint),
             )
@@ -400,7 +408,10 @@ async def _iterate_prompts(client: Client) -> AsyncGenerator[ToolOffer]:
         for prompt in page.prompts:
             schema = _build_prompt_schema(prompt)
             yield ToolOffer(
-                prompt.name, replace_unstorable(prompt.description or ""), schema, "prompt"
+                tool=prompt.name,
+                description=replace_unstorable(prompt.description or ""),
+                schema=schema,
+                kind="prompt",
             )
         cursor = page.next_cursor
         if cursor is None:

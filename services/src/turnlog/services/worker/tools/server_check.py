@@ -25,10 +25,10 @@ from turnlog.services.worker.tools.tool_runner import list_server_offers
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure, ToolServers
 
 RepeatRule = Literal["read-only", "idempotent", "declared", "once"]
-"""Why a tool may run again: it only reads, its server or the blueprint says so; or it may not."""
+"""Why a tool may run again: it is read-only, or its server or blueprint allows it; or `once`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedTool:
     """A tool or prompt that a server offers."""
 
@@ -43,9 +43,9 @@ class CheckedTool:
     """Why no call offers it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedServer:
-    """What came of starting one server and asking it what it offers."""
+    """The result of starting one server and listing its tools."""
 
     server: str
     tools: tuple[CheckedTool, ...] = ()
@@ -91,14 +91,14 @@ async def _check_server(
     try:
         offers = await list_server_offers(servers, name, spec)
     except ToolServerFailure as failure:
-        return CheckedServer(name, code=failure.code, detail=failure.detail)
+        return CheckedServer(server=name, code=failure.code, detail=failure.detail)
     left_out = build_tool_catalog("", spec, {name: offers}, limit).event.left_out
     tools = tuple(_check_offer(spec, name, each, left_out) for each in offers)
     options = spec.servers[name]
     lists = (options.only or (), options.except_, options.idempotent, options.approve)
     known = {each.tool for each in offers} | {ALL_TOOLS}
     unknown = tuple(sorted({tool for names in lists for tool in names} - known))
-    return CheckedServer(name, tools, unknown=unknown)
+    return CheckedServer(server=name, tools=tools, unknown=unknown)
 
 
 def _check_offer(
@@ -108,7 +108,9 @@ def _check_offer(
     text = encode_canonical(format_definition(name, offer))
     tokens = build_call_counter(None, {}, "").count_tokens(text)
     repeat = _find_repeat_rule(offer, spec.servers[server].idempotent)
-    return CheckedTool(name, offer.kind, repeat, tokens, left_out.get(name))
+    return CheckedTool(
+        name=name, kind=offer.kind, repeat=repeat, tokens=tokens, left_out=left_out.get(name)
+    )
 
 
 def _find_repeat_rule(offer: ToolOffer, declared: tuple[str, ...]) -> RepeatRule:

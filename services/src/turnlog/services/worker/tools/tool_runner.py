@@ -148,7 +148,7 @@ _log = structlog.get_logger("turnlog.worker")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """A tool whose start is recorded, and what it is run with."""
+    """A tool whose start is recorded, with its pin and its arguments."""
 
     use: ToolUse
     called: ToolCalled
@@ -196,12 +196,12 @@ class ToolRunner:
         if state.profile in state.tools:
             return context
         pinned = await self.tool_snapshots.snapshot_tools(
-            self.servers,
-            self.blobs,
-            state.tenant,
-            state.profile,
-            spec,
-            find_definition_limit(context.material, state.profile),
+            servers=self.servers,
+            blobs=self.blobs,
+            tenant=state.tenant,
+            profile=state.profile,
+            spec=spec,
+            limit=find_definition_limit(context.material, state.profile),
         )
         command = SnapshotTools(context.attempt, pinned)
         return await append_command(self.sessions, context, command)
@@ -302,10 +302,17 @@ class ToolRunner:
         may_be_done = answered.unsure and pin.kind == "tool"
         request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
         note = "; it may have been done" if may_be_done else ""
-        texts = build_result_texts(request, whole, digest, outcome, spec.distil, note)
+        texts = build_result_texts(
+            request=request,
+            result=whole,
+            digest=digest,
+            outcome=outcome,
+            spec=spec.distil,
+            note=note,
+        )
         if texts.treatment != "kept":
             log_fields = {"call": called.call, "tool": called.tool, "characters": len(whole)}
-            _log.info("result-distilled", treatment=texts.treatment, **log_fields)
+            _log.info("tool-result-condensed", treatment=texts.treatment, **log_fields)
         if answered.detail:
             _log.warning("tool-failed", call=called.call, tool=called.tool, why=answered.detail)
         return ToolReturned(

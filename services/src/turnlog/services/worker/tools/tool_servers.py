@@ -62,7 +62,7 @@ def format_detail(reason: str, lines: Sequence[str]) -> str:
 
 
 def attach_lines(cancelled: BaseException, lines: Sequence[str]) -> None:
-    """Attach a server's last lines to the error that ends a request, for whoever ended it."""
+    """Attach a server's last lines to the error that ends a request."""
     for line in lines:
         cancelled.add_note(line)
 

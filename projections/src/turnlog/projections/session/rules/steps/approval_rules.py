@@ -69,7 +69,7 @@ def needs_approval(state: SessionState, tool: str) -> bool:
 
 
 def _can_run(called: ToolCalled) -> bool:
-    """Return whether a tool would run if it was approved; nobody is asked about any other."""
+    """Return whether a tool would run if it was approved; others need no approval."""
     return parse_tool_arguments(called.arguments) is not None
 
 
@@ -152,12 +152,12 @@ def compute_approval_wait(wait: ApprovalWait, at: datetime) -> timedelta:
 
 
 def refuse_overdue_approvals(turn: int, wait: ApprovalWait) -> NewEvents:
-    """Refuse all tools of a turn that nobody decided about."""
+    """Refuse all tools of a turn whose approvals are not decided."""
     return tuple(_build_decision(turn, each.use, each.approval) for each in wait.tools)
 
 
 def describe_refusal(decided: ApprovalDecided) -> str:
-    """Return what the model is told of a tool that was refused; recorded, so it never changes."""
+    """Return the message to the model about a refused tool; it is recorded and never changes."""
     if decided.cause == "deadline":
         return OVERDUE_REASON
     return f"a person refused it: {decided.reason}" if decided.reason else "a person refused it"

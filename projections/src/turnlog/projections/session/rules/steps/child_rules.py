@@ -101,7 +101,7 @@ def request_children(
 
 
 def require_no_parent(state: SessionState) -> None:
-    """Refuse a command that only the parent of a child session may lead to."""
+    """Refuse a command that only the parent of a child session may cause."""
     if state.is_child and state.origin:
         detail = f"session {state.origin.session} opened this one and submits its turns"
         raise Refused(
@@ -110,7 +110,7 @@ def require_no_parent(state: SessionState) -> None:
 
 
 def report_child_ends(state: SessionState, turns: Iterable[int]) -> NewEvents:
-    """Return what wakes the parent for turns that a person ended; nothing if nobody is a parent."""
+    """Return the events of turns that a person ended; empty unless this is a child session."""
     if not state.is_child or state.origin is None:
         return ()
     return tuple(ChildEnded(turn=turn, parent=state.origin.session) for turn in turns)
@@ -190,7 +190,7 @@ def find_pending_child(opened: OpenTurn | None, session: str, turn: int) -> Pend
 
 
 def settle_child(state: SessionState, command: SettleChild) -> NewEvents:
-    """Record what came of a child's turn, once; by policy, the parent's turn fails with it."""
+    """Record the outcome of a child's turn, once; by policy, the parent's turn fails with it."""
     opened = state.open
     pending = find_pending_child(opened, command.session, command.child_turn)
     if opened is None or pending is None:
