@@ -7,7 +7,7 @@ sending it again after a lost answer has one effect.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -58,13 +58,14 @@ SETTLED_STATUS: Final = 200
 _RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ClientOperation(Generic[AnswerT]):
     """One request, and the class of its answer."""
 
     method: str
     path: str
     answer: type[AnswerT]
+    _: KW_ONLY
     body: Mapping[str, Any] | None = None
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])

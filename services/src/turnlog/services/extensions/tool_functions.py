@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -33,12 +33,13 @@ class ArgumentsRefused(Exception):
     """The arguments are not those that a tool takes; it was not called."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ToolFunction:
     """A function that models call."""
 
     run: Callable[..., object]
     """The function; it gets the arguments by name."""
+    _: KW_ONLY
     description: str = ""
     """The description that models read; if empty, the function's docstring."""
     parameters: Mapping[str, JsonValue] | None = None
@@ -85,7 +86,7 @@ def describe_function(registered: object, name: str) -> ToolFunction:
     """Return what an entry point registers as a tool; raise `Refused` if models cannot call it."""
     tool = registered if isinstance(registered, ToolFunction) else None
     if tool is None and callable(registered):
-        tool = ToolFunction(run=registered)
+        tool = ToolFunction(registered)
     if tool is None:
         raise _refuse_tool(name, "it is no function", "register a function or a `ToolFunction`")
     try:

@@ -69,21 +69,9 @@ async def run_worker(
             log=parts.log, library=parts.library, positions=positions, tenant=settings.tenant
         )
         record = RecordWatch(parts.connection)
-        guarded = replace(
-            parts,
-            log=replace(parts.log, append_guard=guard.check_append),
-            library=replace(parts.library, append_guard=guard.check_append),
-        )
         model = ModelRouter(settings.model_adapter, os.environ, scripts=settings.scripts)
-        answering = _build_turn_runner(settings, guarded, model, servers)
-        identity = await parts.log.get_identity(settings.tenant)
-        durable = QueueKeeper(
-            connection=parts.connection,
-            identity=identity,
-            snapshots=parts.snapshots,
-            ack_wait=settings.ack_wait,
-        )
-        await durable.wait_for_consumer()
+        answering = _build_turn_runner(settings, _guard_appends(parts, guard), model, servers)
+        durable = await _open_queue(settings, parts)
         if client is not None:
             await durable.redeliver_pending()
         broker = app.build_broker(parts.connection, settings.concurrency, settings.grace, answering)
@@ -114,6 +102,25 @@ async def run_worker(
         finally:
             await answering.servers.close()
             await model.close()
+
+
+def _guard_appends(parts: ProcessComponents, guard: LogGuard) -> ProcessComponents:
+    return replace(
+        parts,
+        log=replace(parts.log, append_guard=guard.check_append),
+        library=replace(parts.library, append_guard=guard.check_append),
+    )
+
+
+async def _open_queue(settings: WorkerSettings, parts: ProcessComponents) -> QueueKeeper:
+    durable = QueueKeeper(
+        connection=parts.connection,
+        identity=await parts.log.get_identity(settings.tenant),
+        snapshots=parts.snapshots,
+        ack_wait=settings.ack_wait,
+    )
+    await durable.wait_for_consumer()
+    return durable
 
 
 def _create_tool_servers(settings: WorkerSettings) -> WorkerToolServers:
