@@ -40,6 +40,9 @@ ROOM = 4 * 1024**3
 QUICK_SECONDS = 2.0
 """A test that takes longer, with the fixtures that it is the first to need, is marked `slow`."""
 
+MAX_LISTED = 20
+"""How many tests without the mark a run lists at most, the longest first."""
+
 COLLECTOR_THRESHOLDS = (20_000, 20, 20)
 """By default a collection follows on every 700 objects, many of which a single test creates."""
 
@@ -105,7 +108,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     unmarked = {test: duration for test, duration in seconds.items() if duration > QUICK_SECONDS}
     if unmarked:
         terminalreporter.section(f"over {QUICK_SECONDS:g} s without the mark `slow`")
-    for test in sorted(unmarked, key=unmarked.__getitem__, reverse=True):
+    for test in sorted(unmarked, key=unmarked.__getitem__, reverse=True)[:MAX_LISTED]:
         terminalreporter.write_line(f"{unmarked[test]:7.2f} s  {test}")
 
 

@@ -22,6 +22,8 @@ from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.projections.store.engine import ReadModelStore
 
+pytestmark = pytest.mark.slow("rows are built many times over, on both databases")
+
 POINTS = 10
 
 _KILLED = """

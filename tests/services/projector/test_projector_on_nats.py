@@ -105,6 +105,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_projector_killed_around_a_commit_loses_and_repeats_no_event(
     store: ReadModelStore, database_url: str, nats: JetStreamClient, server: NatsServer, when: str
