@@ -67,7 +67,11 @@ UNNUMBERED = st.builds(
 ROWS = st.lists(NUMBERS.flatmap(build_segment_strategy) | UNNUMBERED, max_size=8).map(tuple)
 
 EDITS = st.builds(
-    EditSegment, NUMBERS, st.none() | VARIANTS, st.none() | CONTENTS, active=st.none() | FLAGS
+    EditSegment,
+    id=NUMBERS,
+    variant=st.none() | VARIANTS,
+    content=st.none() | CONTENTS,
+    active=st.none() | FLAGS,
 )
 
 COMMANDS = st.lists(ROWS.map(ImportSegments) | EDITS, max_size=6)

@@ -98,7 +98,9 @@ async def main():
     for engine in filter(None, (store.engine.sync_engine, store.writer)):
         event.listen(engine, moment, kill)
     async with open_client(nats_url, StreamOptions()) as nats:
-        folder = LogFolder(nats.log, store, create_tracing("p", None), "t")
+        folder = LogFolder(
+            log=nats.log, store=store, tracing=create_tracing("p", None), tenant="t"
+        )
         await SessionProjector(folder, ProjectionSignal()).run()
 
 asyncio.run(main())
