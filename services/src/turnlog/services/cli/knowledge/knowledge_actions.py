@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -35,9 +34,7 @@ from turnlog.services.cli.client.service_connection import (
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.console import (
     OutputFormat,
-    create_output_console,
     print_answer,
-    print_json,
 )
 from turnlog.services.cli.knowledge.knowledge_files import FileEntry, read_knowledge_files
 from turnlog.services.cli.knowledge.knowledge_view import (
@@ -45,7 +42,7 @@ from turnlog.services.cli.knowledge.knowledge_view import (
     render_knowledge_change,
 )
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.segments.segment_view import render_segment_faults
+from turnlog.services.cli.views.import_faults import print_import_faults
 
 IMPORT_PATH: Final = "/v1/knowledge/import"
 
@@ -115,7 +112,8 @@ async def import_knowledge(
     """Import all entries of these files and folders; return whether all could be."""
     found = read_knowledge_files(paths, kind)
     if found.faults:
-        return _print_faults(found.faults, output)
+        print_import_faults(found.faults, output)
+        return False
     batches = list(split_batches(found.files))
     added = edited = removed = sequence = 0
     total = sum(len(batch) for batch in batches)
@@ -136,7 +134,8 @@ async def import_knowledge(
                     fault = _locate_fault(refused, batch)
                     if fault is None:
                         raise
-                    return _print_faults([fault], output)
+                    print_import_faults([fault], output)
+                    return False
                 added, edited, removed = (
                     added + done.added,
                     edited + done.edited,
@@ -199,11 +198,3 @@ def _locate_fault(refused: Refused, batch: Sequence[FileEntry]) -> BlueprintFaul
     if match is None or int(match[1]) >= len(batch):
         return None
     return batch[int(match[1])].build_fault(match[2] or "", refused.detail, refused.fix)
-
-
-def _print_faults(faults: Sequence[BlueprintFault], output: OutputFormat) -> bool:
-    if output == "json":
-        print_json([asdict(fault) for fault in faults])
-    else:
-        create_output_console().print(render_segment_faults(faults))
-    return False
