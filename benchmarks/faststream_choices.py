@@ -45,7 +45,7 @@ from turnlog.events.jetstream.stream_setup import (
 from turnlog.events.registry import EVENT_TYPES
 from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
-from turnlog.services.worker.app import TurnBroker, build_broker
+from turnlog.services.worker.turn_subscription import TurnBroker, build_broker
 
 DELIVERIES: Final = 500
 

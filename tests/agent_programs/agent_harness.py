@@ -27,7 +27,7 @@ from turnlog.services.worker.model.model_types import (
     TextDelta,
 )
 from turnlog.services.worker.tools.tool_servers import ToolAnswer
-from turnlog.services.worker.turn_queue import DeliverySettled
+from turnlog.services.worker.turn_delivery import DeliverySettled
 
 USAGE = ModelUsage(10, 5)
 

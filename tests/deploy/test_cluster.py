@@ -30,7 +30,10 @@ from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.slow("the processes of the composition start"),
+]
 
 SERVERS = ("nats-1", "nats-2", "nats-3")
 

@@ -20,7 +20,10 @@ from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wa
 from turnlog.projections.store.read.row_filters import match_session
 from turnlog.projections.store.schema.read_model_tables import CALLS, TURNS
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.slow("the processes of the composition start"),
+]
 
 TENANT = "default"
 REPLY_WITHIN = 60.0

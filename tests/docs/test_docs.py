@@ -65,18 +65,21 @@ def compare_output(page: Path, language: str, printed: list[str]) -> None:
             assert says.fullmatch(seen), f"{format_page_name(page)}:{block.line} printed\n{output}"
 
 
+@pytest.mark.slow("the code of a page runs")
 @pytest.mark.parametrize("page", find_pages_with("python"), ids=format_page_name)
 def test_python_on_a_page_prints_the_documented_output(page: Path, tmp_path: Path) -> None:
     program = f'\nprint({SEPARATOR!r}, end="")\n'.join(list_code(page, "python"))
     compare_output(page, "python", DocShell(tmp_path).run_program(program, sys.executable, "-"))
 
 
+@pytest.mark.slow("the code of a page runs")
 @pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="needs bash, curl")
 @pytest.mark.parametrize("page", find_pages_with("sh"), ids=format_page_name)
 def test_commands_on_a_page_print_the_documented_output(page: Path, shell: DocShell) -> None:
     compare_output(page, "sh", shell.run_blocks(list_code(page, "sh")))
 
 
+@pytest.mark.slow("the code of a page runs")
 @pytest.mark.skipif(NODE is None, reason="no `node` on PATH")
 @pytest.mark.parametrize("page", find_pages_with("js"), ids=format_page_name)
 def test_javascript_on_a_page_prints_the_documented_output(page: Path, shell: DocShell) -> None:

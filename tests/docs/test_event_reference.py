@@ -39,6 +39,7 @@ def test_generated_file_is_fresh(file: str, format_file: str) -> None:
     assert GENERATOR[format_file]() == written, "it is stale: run `make docs`"
 
 
+@pytest.mark.slow("whole logs are compared with the published schema")
 def test_published_schema_is_valid_json_schema() -> None:
     Draft202012Validator.check_schema(load_published_schema())
 
@@ -53,6 +54,7 @@ def test_every_released_library_event_matches_its_schema(path: Path) -> None:
     assert list_event_faults(json.loads(path.read_bytes()), "StoredLibraryEvent") == []
 
 
+@pytest.mark.slow("whole logs are compared with the published schema")
 @pytest.mark.parametrize("folder", list_golden_logs(), ids=lambda folder: folder.name)
 def test_every_event_of_a_recorded_log_matches_its_schema(folder: Path) -> None:
     lines = [

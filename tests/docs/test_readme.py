@@ -38,6 +38,7 @@ def normalize_screen(screen: str) -> list[str]:
     return [" ".join(line.split()) for line in screen.splitlines() if line.strip()]
 
 
+@pytest.mark.slow("the code of a page runs")
 def test_screen_in_the_readme_matches_output_of_the_demo(tmp_path: Path) -> None:
     done = subprocess.run(
         [str(BIN / "turnlog"), "demo", "--exit", "--http", "127.0.0.1:0"],
@@ -63,6 +64,7 @@ def test_quick_start_has_at_most_twelve_lines() -> None:
     assert len(block.splitlines()) <= 12
 
 
+@pytest.mark.slow("the code of a page runs")
 @pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="needs bash, curl")
 async def test_own_model_receives_the_prompts_that_the_log_reads_back(tmp_path: Path) -> None:
     export, command = find_console_block("OPENAI_API_BASE").splitlines()

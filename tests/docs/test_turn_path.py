@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.docs.code_names import list_code_words, list_table_rows
 from tests.docs.doc_pages import ROOT
 from tests.support.processes.process_host import run_process_host, wait_for_file
@@ -31,6 +33,7 @@ def test_turn_is_read_in_at_most_forty_files() -> None:
     assert 20 <= len({file for file, _ in list_path()}) <= MAX_FILES
 
 
+@pytest.mark.slow("every call of a turn is recorded")
 async def test_plain_turn_calls_every_function_of_the_reading_list(tmp_path: Path) -> None:
     called = tmp_path / "called"
     variables = {"PYTHONPATH": str(RECORDER), "CALLED": str(called)}

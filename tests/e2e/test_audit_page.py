@@ -99,6 +99,7 @@ async def test_calls_of_another_session_are_compared_by_entering_its_id(
     )
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_what_if_with_a_smaller_budget_shows_its_effects_and_has_an_address(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -165,6 +166,7 @@ async def test_growth_is_shown_call_by_call(stand: RunningGateway, browser: Brow
     assert "history grows by" in summary
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_proof_tab_shows_the_verdict_of_each_check(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -195,6 +197,7 @@ async def test_proof_tab_shows_the_verdict_of_each_check(
     )
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_session_is_forked_at_the_event_shown(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -220,6 +223,7 @@ async def test_session_is_forked_at_the_event_shown(
     browser.events.clear()
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_session_is_moved_to_the_version_shown(
     stand: RunningGateway, browser: Browser, tmp_path: Path
 ) -> None:

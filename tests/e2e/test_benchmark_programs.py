@@ -12,7 +12,10 @@ from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.slow("processes of the service start, stop and recover"),
+]
 
 
 async def run_two_turns(http: str) -> None:

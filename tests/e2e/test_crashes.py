@@ -32,7 +32,11 @@ from turnlog.events.model.tool_events import (
 )
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(600),
+    pytest.mark.slow("processes of the service start, stop and recover"),
+]
 
 WORKERS = 2
 LOST = ("lost", "unknown", None)

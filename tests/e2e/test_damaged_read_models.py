@@ -15,7 +15,11 @@ from tests.support.processes.live_service import LiveService
 from tests.support.processes.process_host import POLL_INTERVAL, ProcessHost
 from tests.support.processes.turnlog_up import run_turnlog_up
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(300),
+    pytest.mark.slow("processes of the service start, stop and recover"),
+]
 
 
 def overwrite_header(file: Path) -> None:

@@ -22,7 +22,11 @@ from turnlog.events.store.ports import EventLog, SnapshotStore
 from turnlog.events.subjects import SESSIONS_STREAM, SNAPSHOTS_STREAM
 from turnlog.services.integrity.scrub_notes import NOTES_OWNER
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(300),
+    pytest.mark.slow("processes of the service start, stop and recover"),
+]
 
 
 async def test_lost_event_stops_its_session_until_the_stream_is_restored(

@@ -20,6 +20,8 @@ from tests.e2e.demo_process import (
 )
 from tests.support.processes.forked_program import get_forked_program
 
+pytestmark = pytest.mark.slow("a demo is played to its end")
+
 
 def test_trickster_demo_plays_and_explains_a_lesson_and_its_commands_work(
     tmp_path: Path,

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.demo_process import DEMO_TIMEOUT, assert_plain_screen, normalize_screen, run_demo
+
+pytestmark = pytest.mark.slow("a demo is played to its end")
 
 REPLIES = 3
 """What a narrator says in the story."""

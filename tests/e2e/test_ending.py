@@ -16,7 +16,11 @@ from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCompleted
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(400),
+    pytest.mark.slow("processes of the service start, stop and recover"),
+]
 
 
 async def start_streaming_turn(

@@ -16,6 +16,7 @@ from tests.services.gateway.gateway_service import RunningGateway
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH"),
+    pytest.mark.slow("it drives a browser on a service of its own"),
 ]
 
 BLANK_PAGE = (

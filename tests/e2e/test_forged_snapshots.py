@@ -19,7 +19,10 @@ from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
 from turnlog.services.caches.session_snapshots import KEY_FILE, StateSnapshot
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.slow("processes of the service start, stop and recover"),
+]
 
 
 async def forge_snapshot(up: TurnlogUp, forged: SessionState) -> None:

@@ -19,7 +19,11 @@ from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from turnlog.events.errors import Unavailable
 from turnlog.events.subjects import SESSIONS_STREAM
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(300),
+    pytest.mark.slow("processes of the service start, stop and recover"),
+]
 
 MEGABYTE = 1024 * 1024
 

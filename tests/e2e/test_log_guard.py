@@ -15,7 +15,11 @@ from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRole
 from tests.support.servers.nats_store_copies import copy_store, restore_store
 from turnlog.services.api.published_errors.error_code import ExitCode
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(300),
+    pytest.mark.slow("processes of the service start, stop and recover"),
+]
 
 UNANSWERED_TEXT = "Nobody answers this before the log is restored."
 

@@ -168,6 +168,7 @@ async def test_turn_stream_announces_a_retry_and_ends_with_the_recorded_reply(
     assert reply == history["turns"][0]["reply"] == "An answer."
 
 
+@pytest.mark.slow("processes of the service start, stop and recover")
 @pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH")
 async def test_retried_call_shows_the_same_time_and_cost_in_api_cli_and_page(
     up: TurnlogUp,

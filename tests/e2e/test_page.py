@@ -47,6 +47,7 @@ async def test_session_list_shows_every_session_and_search_finds_one(
     assert await browser.run_script("location.hash") == "#/sessions/apples"
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_reply_and_event_list_grow_while_the_turn_streams(
     stand: RunningGateway, browser: Browser
 ) -> None:
@@ -183,6 +184,7 @@ async def test_redacted_reply_is_replaced_on_an_open_page(
     assert "redacted" in await browser.run_script(build_texts_script(".turn .badge"))
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_markup_in_texts_is_never_rendered(stand: RunningGateway, browser: Browser) -> None:
     attributes = {"instructions": MARKUP, "name": MARKUP}
     session = await stand.open_session("assistant", attributes=attributes)
@@ -231,6 +233,7 @@ async def test_record_is_verified_on_request(stand: RunningGateway, browser: Bro
     )
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_abandoned_pages_hold_no_connection(stand: RunningGateway, browser: Browser) -> None:
     """A browser has six for one place, and keeps a page that was left for whoever goes back."""
     session = await stand.open_session("assistant")

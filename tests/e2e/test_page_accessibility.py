@@ -52,6 +52,7 @@ async def fill_session(stand: RunningGateway) -> None:
     await stand.http.post(f"/v1/sessions/{session}/turns?wait=30", json={"text": "Is it far?"})
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 @pytest.mark.skipif(not AXE_SCRIPT.exists(), reason="npm did not bring axe: see the Makefile")
 async def test_axe_reports_no_violations_in_any_view_colour_scheme_or_width(
     stand: RunningGateway, browser: Browser
@@ -75,6 +76,7 @@ async def test_axe_reports_no_violations_in_any_view_colour_scheme_or_width(
     assert found == []
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_message_input_is_reached_with_few_tab_presses(
     stand: RunningGateway, browser: Browser
 ) -> None:

@@ -15,6 +15,7 @@ from turnlog.services.worker.model.model_types import ModelFailure
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH"),
+    pytest.mark.slow("it drives a browser on a service of its own"),
 ]
 
 LISTED = build_texts_script(".list .id")

@@ -87,6 +87,7 @@ async def test_deleted_consumer_is_recreated_and_no_turn_is_lost_or_repeated(
     assert len(provider.exchanges) == exchange_count + 3
 
 
+@pytest.mark.slow("processes of the service start, stop and recover")
 @pytest.mark.promise("P9")
 async def test_rebuilt_rows_and_states_equal_the_live_ones(up: TurnlogUp) -> None:
     database = f"sqlite:///{up.ready_file.with_name('read-models.db')}"

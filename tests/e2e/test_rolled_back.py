@@ -11,7 +11,11 @@ from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRole
 from tests.support.servers.nats_store_copies import copy_store, restore_store
 from turnlog.services.api.published_errors.error_code import ExitCode
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(300),
+    pytest.mark.slow("processes of the service start, stop and recover"),
+]
 
 
 async def test_every_role_exits_with_an_alarm_when_the_log_is_rolled_back(

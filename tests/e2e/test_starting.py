@@ -22,6 +22,7 @@ from turnlog.events.model.turn_events import TurnCompleted
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@pytest.mark.slow("processes of the service start, stop and recover")
 async def test_work_is_accepted_while_litellm_loads(host: ProcessHost) -> None:
     fifo = host.folder / "litellm_import_guard"
     os.mkfifo(fifo)

@@ -32,6 +32,7 @@ def write_tools_file(folder: Path, **server: object) -> Path:
     return file
 
 
+@pytest.mark.slow("processes of the service start, stop and recover")
 async def test_session_runs_a_tool_of_the_file_at_prices_of_the_operator(
     host: ProcessHost, provider: OpenAIServer
 ) -> None:

@@ -15,7 +15,10 @@ from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.envelope import RecordedEvent
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.slow("a service, a browser and a collector of traces start"),
+]
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"

@@ -37,6 +37,7 @@ MISSING_REASON: Final = (
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(bool(MISSING_REASON), reason=MISSING_REASON),
+    pytest.mark.slow("it starts a service and a consumer beside it"),
 ]
 
 CONSUMER: Final = Path(__file__).with_name("typescript_consumer.ts")

@@ -166,6 +166,7 @@ async def test_leader_cut_off_from_its_replicas_is_not_trusted(
             await ask_until_refused(log, fresh_tenant)
 
 
+@pytest.mark.slow("a nats-server stops or starts")
 async def test_writer_and_watcher_survive_loss_of_the_leader(
     cluster: NatsCluster, replicated: JetStreamClient, fresh_tenant: str
 ) -> None:

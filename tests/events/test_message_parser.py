@@ -63,7 +63,12 @@ class Client:
 
 
 sent = st.builds(
-    SentMessage, st.sampled_from([TAKEN, OTHER]), words, st.just(b"") | words, headers, payloads
+    SentMessage,
+    sid=st.sampled_from([TAKEN, OTHER]),
+    subject=words,
+    reply=st.just(b"") | words,
+    headers=headers,
+    payload=payloads,
 )
 
 sendings = st.lists(sent | st.sampled_from(["ping", "pong"]), max_size=12)

@@ -258,6 +258,7 @@ async def test_watcher_finds_events_that_were_not_republished(
             assert await take_items(watched, 1) == [second]
 
 
+@pytest.mark.slow("a nats-server stops or starts")
 async def test_watcher_that_resumes_late_in_a_long_session_reads_few_messages(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:

@@ -68,6 +68,7 @@ async def damage_store(
     damage(StoredStream(folder, stream))
 
 
+@pytest.mark.slow("a nats-server stops or starts")
 @pytest.mark.parametrize("lost", [1, 4, 9, LENGTH])
 async def test_flipped_byte_is_a_hole_that_ends_every_reader(tmp_path: Path, lost: int) -> None:
     await damage_store(tmp_path, lambda stream: stream.flip_byte(lost))

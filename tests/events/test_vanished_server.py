@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+import pytest
 from nats import errors
 
 from tests.support.servers.fault_proxy import FaultProxy, run_fault_proxy
@@ -41,6 +42,7 @@ async def publish_much(connection: NatsConnection) -> None:
         await asyncio.sleep(0.001)
 
 
+@pytest.mark.slow("a nats-server stops or starts")
 async def test_idle_and_busy_connections_leave_a_vanished_server(nats_url: str) -> None:
     # Twelve seconds, because that is what is shown.
     async with (

@@ -15,7 +15,11 @@ from tests.support.servers.model_behaviours import EchoAnswer
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCancelled
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(400),
+    pytest.mark.slow("processes are attacked and have to recover"),
+]
 
 CROWD = 500
 

@@ -14,7 +14,11 @@ from tests.faults.clients.client_history import ClientHistory
 from tests.faults.crash_points import AGENT_CRASH_POINTS, CRASH_POINTS, CrashPoint
 from tests.faults.suite_extent import RUN_EVERYTHING
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(300),
+    pytest.mark.slow("processes are attacked and have to recover"),
+]
 
 KILLS = CRASH_POINTS if RUN_EVERYTHING else CRASH_POINTS[::3]
 PAUSES = (

@@ -183,6 +183,7 @@ def test_table_has_a_row_for_every_damage() -> None:
 ROWS = select_rows(DAMAGES, SUITE)
 
 
+@pytest.mark.slow("processes are attacked and have to recover")
 @pytest.mark.parametrize(("damaged", "row"), [(name, name) for name in ROWS], indirect=["damaged"])
 @pytest.mark.promise("P17")
 def test_damaged_directory_is_reported_as_the_table_states(

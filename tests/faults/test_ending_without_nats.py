@@ -14,7 +14,11 @@ from tests.faults.clients.client_history import ClientHistory
 from tests.support.processes.process_host import stop_cleanly
 from tests.support.servers.model_behaviours import EchoAnswer
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(400),
+    pytest.mark.slow("processes are attacked and have to recover"),
+]
 
 
 @pytest.mark.promise("P20")

@@ -13,6 +13,8 @@ from tests.faults.clients.client_history import ClientHistory
 from tests.faults.service_machine import build_machine
 from tests.faults.suite_extent import RUN_EVERYTHING
 
+pytestmark = pytest.mark.slow("processes are attacked and have to recover")
+
 EXAMPLES = 100 if RUN_EVERYTHING else 3
 STEPS = 40 if RUN_EVERYTHING else 20
 

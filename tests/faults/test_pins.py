@@ -12,7 +12,11 @@ from tests.faults.attacked_service import AttackedService, run_attacked_service
 from tests.faults.clients.attack_client import AttackClient
 from tests.faults.clients.client_history import ClientHistory
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(300),
+    pytest.mark.slow("processes are attacked and have to recover"),
+]
 
 STRUCTURE = """\
 blueprint: edited

@@ -13,7 +13,11 @@ from tests.faults.clients.attack_client import AttackClient
 from tests.faults.clients.client_history import ClientHistory
 from tests.support.processes.live_service import TENANT
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(300),
+    pytest.mark.slow("processes are attacked and have to recover"),
+]
 
 BEHIND = 504
 

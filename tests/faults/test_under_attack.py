@@ -15,7 +15,11 @@ from tests.faults.clients.client_load import run_load
 from tests.faults.suite_extent import KILL_ROUNDS, select_rows
 from tests.support.processes.process_host import find_free_port
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(600),
+    pytest.mark.slow("processes are attacked and have to recover"),
+]
 
 SUITE = (
     "gateway killed",

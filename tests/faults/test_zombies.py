@@ -22,7 +22,11 @@ from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 from turnlog.events.subjects import SESSIONS_STREAM
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(300),
+    pytest.mark.slow("processes are attacked and have to recover"),
+]
 
 POINTS = {
     "after-append:attempt-started": False,

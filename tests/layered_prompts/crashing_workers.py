@@ -25,7 +25,7 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import Command, OpenSession, SubmitTurn
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.worker.model.model_types import ModelToolCall
-from turnlog.services.worker.turn_queue import DeliveryVerdict
+from turnlog.services.worker.turn_delivery import DeliveryVerdict
 from turnlog.services.worker.turn_runner import TurnRunner
 
 SESSION = "s"

@@ -101,22 +101,22 @@ REQUESTS = st.builds(
     st.integers(0, 20),
 )
 
-PLAIN_ANSWERS = st.builds(AnswerAction, st.sampled_from(REPLIES))
+PLAIN_ANSWERS = st.builds(AnswerAction, reply=st.sampled_from(REPLIES))
 
 SIGNALLED_ANSWERS = st.builds(
     AnswerAction,
-    st.sampled_from(REPLIES),
-    st.lists(st.sampled_from(SIGNALS), min_size=1, max_size=2).map(tuple),
+    reply=st.sampled_from(REPLIES),
+    signals=st.lists(st.sampled_from(SIGNALS), min_size=1, max_size=2).map(tuple),
 )
 
 DISTURBED_ANSWERS = st.builds(
     AnswerAction,
-    st.sampled_from(REPLIES),
-    st.lists(st.sampled_from(SIGNALS), max_size=1).map(tuple),
-    st.sampled_from([0, 0, 1, 3]),
-    st.integers(0, 60),
-    st.none() | REQUESTS,
-    st.booleans(),
+    reply=st.sampled_from(REPLIES),
+    signals=st.lists(st.sampled_from(SIGNALS), max_size=1).map(tuple),
+    failures=st.sampled_from([0, 0, 1, 3]),
+    steps=st.integers(0, 60),
+    meanwhile=st.none() | REQUESTS,
+    dies=st.booleans(),
 )
 
 ACTIONS: st.SearchStrategy[list[Action]] = st.lists(

@@ -23,6 +23,8 @@ from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
+pytestmark = pytest.mark.slow("whole sessions run on a service of their own")
+
 
 async def hold_debrief(room: TutorService, session: str) -> str:
     """Run `turnlog debrief` and return what it prints."""

@@ -416,6 +416,7 @@ async def test_t8_failed_debrief_is_repeated_when_requested_without_a_text(
     assert (await tutor_service.fetch_session(session))["phase"] == "end"
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 async def test_t9_prompt_files_are_pinned_at_the_first_call_also_across_restarts(
     provider: OpenAIServer, tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ def test_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[str,
     assert texts == ([] if violation else ["".join(pieces)])
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 @pytest.mark.parametrize("hold_back", HOLDS)
 @pytest.mark.parametrize("before", [0, 1, MATCH_REACH - 20, MATCH_REACH, 3 * MATCH_REACH])
 @pytest.mark.parametrize("size", [1, 7, 5_000])

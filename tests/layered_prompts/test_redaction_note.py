@@ -96,6 +96,7 @@ async def iterate_worker_deaths(*, tries: int) -> AsyncGenerator[tuple[int, Cras
         step += 1
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 @pytest.mark.parametrize("tries", [1, 2])
 async def test_worker_crash_before_the_next_answer_neither_repeats_nor_loses_the_note(
     tries: int,
@@ -110,6 +111,7 @@ async def test_worker_crash_before_the_next_answer_neither_repeats_nor_loses_the
     assert steps > 20
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 async def test_worker_crash_during_a_redaction_does_not_change_the_note() -> None:
     ended, step = False, 0
     while not ended:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import Phase, given, settings
 
 from tests.layered_prompts.crashing_workers import CrashingSession, has_redaction_note
@@ -37,6 +38,8 @@ from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.evolve import fold, fold_unbounded
 from turnlog.services.extensions.plugins import collect_installed
+
+pytestmark = pytest.mark.slow("whole sessions run on a service of their own")
 
 # Shrinking a whole session takes minutes, and a short list of actions is readable as it is.
 lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -56,6 +57,7 @@ ANYTHING: st.SearchStrategy[JsonValue] = st.recursive(
 )
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(st.dictionaries(st.sampled_from(sorted(Blueprint.model_fields)), ANYTHING))
 def test_any_json_document_is_parsed_as_a_blueprint_or_reported_with_faults(
     shape: dict[str, JsonValue],

@@ -66,6 +66,7 @@ def encode_tolerantly(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
+@pytest.mark.slow("many generated cases are tried")
 @many
 @given(JSON_VALUES)
 def test_every_json_value_is_parsed_unchanged(value: JsonValue) -> None:

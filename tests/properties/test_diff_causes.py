@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -19,6 +20,8 @@ from turnlog.events.model.manifest import SegmentSource
 from turnlog.projections.audit.diff.call_diff import CallDiff, PromptChange, compare_calls
 from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
 from turnlog.projections.audit.record.partial_log import build_complete_log
+
+pytestmark = pytest.mark.slow("many generated cases are tried")
 
 few = settings(max_examples=25)
 """A session of a dozen actions, and every pair of its calls."""

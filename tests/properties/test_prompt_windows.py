@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -103,6 +104,7 @@ def draw_case(draw: st.DrawFn) -> PromptCase:
     return replace(build_case(variant, session), asked=tuple(played))
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(draw_case())
 def test_prompt_equals_that_of_a_naive_reference_assembler(case: PromptCase) -> None:
     expected = assemble_reference_prompt(case.variant, case.session)
@@ -262,6 +264,7 @@ LONG_TALK = st.lists(st.tuples(st.text("ab", min_size=9), st.text("c", min_size=
 TIGHT = draw_variants(budgets=st.integers(200, 260), max_turns=st.none())
 
 
+@pytest.mark.slow("many generated cases are tried")
 @few
 @given(TIGHT, LONG_TALK)
 def test_only_the_oldest_turns_are_dropped_and_only_as_many_as_needed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from turnlog.projections.library.segment_inputs import (
 )
 from turnlog.projections.library.segment_library import LibrarySegment, SegmentLibrary, fold
 from turnlog.projections.library.segment_selection import SegmentRequest, select_segments
+
+pytestmark = pytest.mark.slow("many generated cases are tried")
 
 NUMBERS = st.integers(1, 5)
 
@@ -64,7 +67,11 @@ UNNUMBERED = st.builds(
 ROWS = st.lists(NUMBERS.flatmap(build_segment_strategy) | UNNUMBERED, max_size=8).map(tuple)
 
 EDITS = st.builds(
-    EditSegment, NUMBERS, st.none() | VARIANTS, st.none() | CONTENTS, active=st.none() | FLAGS
+    EditSegment,
+    id=NUMBERS,
+    variant=st.none() | VARIANTS,
+    content=st.none() | CONTENTS,
+    active=st.none() | FLAGS,
 )
 
 COMMANDS = st.lists(ROWS.map(ImportSegments) | EDITS, max_size=6)

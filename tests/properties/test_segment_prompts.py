@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -180,6 +181,7 @@ def test_layers_are_in_order_and_required_layers_are_complete(game_turn: GameMas
     assert "input" in names or not game_turn.text
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(draw_case())
 def test_prompt_and_npc_section_are_within_their_budgets(game_turn: GameMasterTurn) -> None:
     prompt = assemble_prompt_text(game_turn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -30,6 +31,8 @@ from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.evolve import fold, fold_unbounded
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import DEFAULT_POLICIES, STATE_ADAPTER, SessionScenario
+
+pytestmark = pytest.mark.slow("many generated cases are tried")
 
 INPUTS: dict[str, JsonValue] = {"npcs": [{"npc": "npc.a", "tier": 1}], "game_state": "Dusk."}
 

@@ -49,11 +49,11 @@ class BlueprintVersion:
 
 VERSIONS = st.builds(
     BlueprintVersion,
-    st.sampled_from(["You serve {name}.", "Wait for {name}."]),
-    st.booleans(),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from(["Be kind.", "Be strict."]),
-    st.sampled_from(["Ann", "Bob"]),
+    greeting=st.sampled_from(["You serve {name}.", "Wait for {name}."]),
+    extra=st.booleans(),
+    limit=st.sampled_from([None, 1, 2, 3]),
+    persona=st.sampled_from(["Be kind.", "Be strict."]),
+    name=st.sampled_from(["Ann", "Bob"]),
 )
 
 

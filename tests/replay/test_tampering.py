@@ -112,6 +112,7 @@ async def test_log_verification_finds_tampering_and_names_the_first_bad_event(
     assert find_first_fault(found, tampering.session) == tampering.event, found
 
 
+@pytest.mark.slow("whole logs are verified")
 @pytest.mark.promise("P17")
 async def test_tampering_in_recreated_server_streams_is_found_as_in_a_memory_log(
     checkpoint: SignedCheckpoint, tmp_path: Path

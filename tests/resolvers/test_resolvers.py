@@ -80,6 +80,7 @@ async def test_resolver_request_has_the_question_and_the_history_visible_to_the_
     assert (again.used, again.resolver) == (True, f"127.0.0.1:{answerer.port}")
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 @pytest.mark.parametrize(
     ("behaviours", "code"),
     [

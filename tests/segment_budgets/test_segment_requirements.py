@@ -256,6 +256,7 @@ async def test_p9_dropped_or_cued_npc_with_one_tier_is_reported(
     assert parse_blocks(cued["prompt"])["NPC"] == "NPC: npc.judge\nHe frowns."
 
 
+@pytest.mark.slow("whole sessions run on a service of their own")
 async def test_p6_prompt_ladder_trims_the_input_first_and_never_drops_core_or_ruleset(
     coast: GameService,
 ) -> None:

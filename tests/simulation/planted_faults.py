@@ -19,6 +19,7 @@ from turnlog.events.codec import CommandRef, EventBatch, EventDraft, decode_even
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog
+from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.registry import KnownEvent
@@ -30,9 +31,9 @@ from turnlog.events.store.ports import (
 )
 from turnlog.events.tokens import AttemptClosed, Token
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.worker import app
+from turnlog.services.worker import delivery_handling
 from turnlog.services.worker.child_sessions import ChildSessions
-from turnlog.services.worker.turn_queue import DeliveryVerdict, TurnDelivery
+from turnlog.services.worker.turn_delivery import DeliveryVerdict, TurnDelivery
 from turnlog.services.worker.turn_runner import TurnRunner
 
 LATE_SECONDS: Final = 3.0
@@ -72,10 +73,12 @@ class WatchedMessage(PlantedFault):
         await self.real.nack(delay=delay)
 
 
-async def hand_back_after_fencing(message: NatsMessage, answering: TurnRunner) -> None:
+async def hand_back_after_fencing(
+    message: NatsMessage, connection: NatsConnection, answering: TurnRunner
+) -> None:
     """Hand back what one was fenced off from."""
     overheard = WatchedMessage(message)
-    await app.handle_message(cast("NatsMessage", overheard), answering)
+    await delivery_handling.handle_message(cast("NatsMessage", overheard), connection, answering)
     if not overheard.acknowledged:
         await message.nack(delay=0)
 
@@ -163,9 +166,13 @@ class UnreportingRunner(PlantedFault):
         )
 
 
-async def report_no_ends(message: NatsMessage, answering: TurnRunner) -> None:
+async def report_no_ends(
+    message: NatsMessage, connection: NatsConnection, answering: TurnRunner
+) -> None:
     """Leave the end of a child's turn to its parent's message."""
-    await app.handle_message(message, cast("TurnRunner", UnreportingRunner(answering)))
+    await delivery_handling.handle_message(
+        message, connection, cast("TurnRunner", UnreportingRunner(answering))
+    )
 
 
 class RelievedMessage(PlantedFault):
@@ -175,15 +182,21 @@ class RelievedMessage(PlantedFault):
         await (self.real.ack() if delay > LATE_SECONDS else self.real.nack(delay=delay))
 
 
-async def acknowledge_waiting_parents(message: NatsMessage, answering: TurnRunner) -> None:
+async def acknowledge_waiting_parents(
+    message: NatsMessage, connection: NatsConnection, answering: TurnRunner
+) -> None:
     """Acknowledge a parent's turn while its children answer, who have messages of their own."""
-    await app.handle_message(cast("NatsMessage", RelievedMessage(message)), answering)
+    await delivery_handling.handle_message(
+        cast("NatsMessage", RelievedMessage(message)), connection, answering
+    )
 
 
-async def acknowledge_first(message: NatsMessage, answering: TurnRunner) -> None:
+async def acknowledge_first(
+    message: NatsMessage, connection: NatsConnection, answering: TurnRunner
+) -> None:
     """Acknowledge a turn before it is answered."""
     await message.ack()
-    await app.handle_message(message, answering)
+    await delivery_handling.handle_message(message, connection, answering)
 
 
 def _inject_keyless_handler(sessions: CommandHandler) -> CommandHandler:

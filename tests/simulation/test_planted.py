@@ -16,6 +16,8 @@ from tests.simulation.planted_faults import PLANTED, PLANTED_IN_TEAMS
 from tests.simulation.processes.simulated_roles import ProcessOptions
 from tests.simulation.simulation import Simulation, has_teams
 
+pytestmark = pytest.mark.slow("whole seeds of the simulation run")
+
 SEED_COUNT = 150
 """Seeds within which each fault is found."""
 

@@ -14,6 +14,8 @@ from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.seed_runner import SeedResult, run_seeds
 from tests.simulation.simulation import Simulation
 
+pytestmark = pytest.mark.slow("whole seeds of the simulation run")
+
 SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "40"))
 """`make test-long` runs ten thousand."""
 

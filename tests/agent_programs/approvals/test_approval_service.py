@@ -75,6 +75,7 @@ async def wait_for_end(platform: AgentService, session: str) -> list[Any]:
         return [event async for event in watched.iterate_events()]
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_session_state_lists_pending_approval_and_turn_resumes_once_approved(
     platform: AgentService,
 ) -> None:

@@ -34,7 +34,7 @@ from turnlog.projections.session.commands import (
     DecideApproval,
     StartTool,
 )
-from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled
+from turnlog.services.worker.turn_delivery import DeliveryDeferred, DeliverySettled
 
 GUARDED_TOOLS = {
     "servers": {"shop": {"command": ["shop"], "idempotent": ["look"], "approve": ["pay"]}}

@@ -93,6 +93,7 @@ async def show_at_width(browser: Browser, width: int) -> None:
     await browser.send_command("Emulation.setDeviceMetricsOverride", **size)
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_page_shows_plans_tools_and_phases_and_links_to_hidden_calls(
     platform: AgentService, browser: Browser
 ) -> None:
@@ -170,6 +171,7 @@ async def test_page_of_coordinator_requests_approval_that_its_child_needs(
     await browser.wait_for(f"location.hash === '#/sessions/{session}/calls/1.1/why'")
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_prompt_is_shown_beside_answer_of_the_model(
     platform: AgentService, browser: Browser
 ) -> None:
@@ -331,6 +333,7 @@ async def test_timeline_of_a_turn_shows_its_spans(platform: AgentService, browse
     )
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_failure_is_shown_with_meaning_cause_and_action(
     platform: AgentService, browser: Browser
 ) -> None:
@@ -356,6 +359,7 @@ async def test_failure_is_shown_with_meaning_cause_and_action(
     assert "what to do" not in shown
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_retrieved_cases_of_a_call_are_shown_with_their_scores(
     platform: AgentService, browser: Browser
 ) -> None:

@@ -19,6 +19,7 @@ from turnlog.events.model.tool_events import ToolReturned
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u16_turn_plans_runs_each_step_with_its_tools_and_replies(
     platform: AgentService,
 ) -> None:

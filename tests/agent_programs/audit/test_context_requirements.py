@@ -118,6 +118,7 @@ async def run_short_turn(
     await platform.complete_turn(session, answer_with_plan(), answer_with_text(reply), text=text)
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u1_base_prompt_includes_tools_and_prompts_at_their_placeholders(
     platform: AgentService,
 ) -> None:

@@ -61,6 +61,7 @@ def list_command_keys(browser: Browser) -> list[str]:
     return [each["headers"]["idempotency-key"] for each in requests if each["method"] != "GET"]
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_exclusion_dialog_previews_its_cost_and_turn_can_be_restored(
     platform: AgentService, browser: Browser
 ) -> None:
@@ -154,6 +155,7 @@ async def test_phase_and_profile_dialogs_show_refusals_beside_their_fields(
     browser.events.clear()
 
 
+@pytest.mark.slow("it drives a browser on a service of its own")
 @pytest.mark.skipif(not AXE_SCRIPT.exists(), reason="npm did not bring axe: see the Makefile")
 async def test_axe_reports_no_violations_in_dialogs(
     platform: AgentService, browser: Browser

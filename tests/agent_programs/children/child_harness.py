@@ -21,7 +21,7 @@ from turnlog.services.worker.model.model_types import (
     ModelToolCall,
     TextDelta,
 )
-from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled
+from turnlog.services.worker.turn_delivery import DeliveryDeferred, DeliverySettled
 from turnlog.services.worker.turn_runner import TurnRunner
 
 COORDINATOR = {

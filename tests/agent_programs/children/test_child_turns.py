@@ -44,7 +44,7 @@ from turnlog.services.worker.model.model_types import (
     ModelRequest,
     ModelToolCall,
 )
-from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled
+from turnlog.services.worker.turn_delivery import DeliveryDeferred, DeliverySettled
 from turnlog.services.worker.turn_runner import CHILD_CHECK_SECONDS
 
 

@@ -29,7 +29,7 @@ from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
-from turnlog.services.worker.turn_queue import DeliverySettled
+from turnlog.services.worker.turn_delivery import DeliverySettled
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

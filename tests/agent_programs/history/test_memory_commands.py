@@ -152,6 +152,7 @@ async def test_input_of_a_summary_call_is_not_counted_as_history_growth(
     assert growth["history_growth"] == history["4.2"] / 3
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_exclusion_preview_lists_summaries_that_it_undoes(
     platform: AgentService,
 ) -> None:

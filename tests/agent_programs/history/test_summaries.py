@@ -42,7 +42,7 @@ from turnlog.services.sessions.prompt_inputs import (
     UnrecordedInputs,
 )
 from turnlog.services.worker.model.model_types import ModelFailure
-from turnlog.services.worker.turn_queue import DeliverySettled
+from turnlog.services.worker.turn_delivery import DeliverySettled
 
 LONG = "word " * 20
 """100 characters."""

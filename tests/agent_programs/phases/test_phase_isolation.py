@@ -48,6 +48,7 @@ def test_prompt_contains_no_text_of_a_hidden_phase(walk: Walk, tokens: int) -> N
         assert set(CARRIED.findall(prompt)) <= set(CAN_SEE[phase])
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 @settings(max_examples=8)
 @given(WITHOUT_UNDOING, st.sampled_from(ORDER))
 def test_turns_of_a_hidden_phase_do_not_change_prompts(walk: Walk, phase: str) -> None:

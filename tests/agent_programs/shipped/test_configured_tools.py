@@ -28,7 +28,10 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.extensions.tools_file import ToolsFile, load_tools_file
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.slow("turns of several calls run over HTTP"),
+]
 
 SECRET = "sk-of-the-operator"
 

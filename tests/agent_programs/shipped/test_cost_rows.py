@@ -74,6 +74,7 @@ async def fetch_usage(platform: AgentService, session: str, **query: str) -> dic
     return dict(await platform.fetch_json("/v1/usage", **query))
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u24_turns_tokens_cost_models_and_profiles_are_reported_per_user(
     platform: AgentService,
 ) -> None:
@@ -127,6 +128,7 @@ def answer_in(tokens: int, answer: ModelAnswer) -> ModelAnswer:
     return replace(answer, usage=usage)
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u24_savings_compare_a_turn_with_retrieval_to_the_previous_turn(
     platform: AgentService,
 ) -> None:

@@ -189,6 +189,7 @@ async def read_all(platform: AgentService, session: str, call: str) -> list[str]
     return [str(each["content"]) for each in messages]
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u18_child_window_follows_phase_visibility_of_its_parent(
     platform: AgentService,
 ) -> None:

@@ -85,6 +85,7 @@ async def test_four_results_of_9900_characters_leave_room_for_the_reply(
     }
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_many_results_are_condensed_to_samples_and_then_to_name_and_digest(
     platform: AgentService,
 ) -> None:

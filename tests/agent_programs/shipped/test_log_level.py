@@ -11,7 +11,10 @@ import pytest
 from tests.support.processes.process_host import run_process_host
 from tests.support.processes.turnlog_up import run_turnlog_up
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.slow("turns of several calls run over HTTP"),
+]
 
 VARIABLES = {"TURNLOG_MODEL": "scripted/uderia", "TURNLOG_LOG_FORMAT": "json"}
 

@@ -84,6 +84,7 @@ async def fetch_call_metrics(platform: AgentService, session: str) -> dict[str, 
     return {each["call"]: each for each in growth["calls"]}
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_u4_excluded_turn_leaves_next_prompt_until_restored_and_stays_in_the_audit(
     platform: AgentService,
 ) -> None:

@@ -186,6 +186,7 @@ class RandomSession:
         return {n for one in ranges for each in one for n in range(each["first"], each["last"] + 1)}
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 @pytest.mark.parametrize(("blueprint", "seed"), CASES)
 async def test_u10_every_turn_is_verbatim_in_a_summary_or_named_as_left_out(
     blueprint: str, seed: int, tmp_path: Path

@@ -70,6 +70,7 @@ def answer_with_time_call(zone: str) -> ModelAnswer:
     return ModelAnswer(tokens=(), finish="tool_calls", tool_calls=(tool_request,))
 
 
+@pytest.mark.slow("real tool servers start")
 async def test_tool_of_a_real_server_is_discovered_run_and_included_in_prompts(
     shop: ClockService,
 ) -> None:

@@ -132,6 +132,7 @@ async def test_tool_over_its_time_limit_is_lost_and_the_turn_continues(
     assert "lost: no answer in 3 s; it may have been done" in format_result(lost)
 
 
+@pytest.mark.slow("real tool servers start")
 async def test_tool_is_lost_if_its_server_is_killed_while_it_runs(
     far: RemoteToolServer, servers: McpToolServers, tmp_path: Path
 ) -> None:
@@ -169,6 +170,7 @@ async def test_result_over_the_byte_limit_is_discarded_but_the_tool_counts_as_do
     assert done.characters < 100
 
 
+@pytest.mark.slow("real tool servers start")
 async def test_stopped_server_fails_calls_and_restarted_server_answers_them(
     far: RemoteToolServer, servers: McpToolServers
 ) -> None:

@@ -63,6 +63,7 @@ async def test_crash_points_cover_every_append_of_a_loop() -> None:
     assert not died
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_payment_with_unknown_outcome_is_reported_to_the_model_as_lost() -> None:
     outcomes = set[str]()
     for at in range(1, APPENDS + 1):

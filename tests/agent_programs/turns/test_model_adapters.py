@@ -66,6 +66,7 @@ def drop_own_values(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, dict(drop_own_values(cast("dict[str, Any]", each))) if is_object else each
 
 
+@pytest.mark.slow("turns of several calls run over HTTP")
 async def test_both_adapters_record_the_same_events_and_the_direct_one_matches_body_digests(
     platform: AgentService,
 ) -> None:

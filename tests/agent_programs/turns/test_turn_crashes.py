@@ -31,7 +31,7 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import AppendOutcome
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
-from turnlog.services.worker.turn_queue import DeliverySettled
+from turnlog.services.worker.turn_delivery import DeliverySettled
 from turnlog.services.worker.turn_runner import TurnRunner
 
 APPENDS = 14

@@ -30,7 +30,11 @@ from tests.faults.cluster.site_faults import (
     restart_nodes_in_turn,
 )
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(180),
+    pytest.mark.slow("processes are attacked and have to recover"),
+]
 
 CLIENTS: Final = 4
 

@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import wraps
 from importlib.machinery import ModuleSpec, PathFinder
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,7 +31,7 @@ CRASH_AT = "CRASH_AT"
 CLOCK_AHEAD = "CLOCK_AHEAD"
 
 PassageNamer = Callable[..., Iterable[str]]
-"""Names what a call passes, from its arguments."""
+"""Names what a call passes, from its arguments in the order of the parameters."""
 
 
 def trigger_point(point: str) -> None:
@@ -49,10 +50,11 @@ def trigger_point(point: str) -> None:
 def wrap_with_points(holder: Any, name: str, named: PassageNamer) -> None:  # noqa: ANN401 - a class or a module
     """Make a coroutine function reach a point before and after it runs."""
     real: Callable[..., Awaitable[Any]] = getattr(holder, name)
+    parameters = signature(real)
 
     @wraps(real)
     async def between(*arguments: Any, **more: Any) -> Any:  # noqa: ANN401
-        passed = tuple(named(*arguments))
+        passed = tuple(named(*parameters.bind(*arguments, **more).arguments.values()))
         for what in passed:
             trigger_point(f"before-{what}")
         result = await real(*arguments, **more)

@@ -216,6 +216,7 @@ def test_api_key_or_address_in_call_parameters_is_refused() -> None:
     assert fault.startswith("16: calls.reply.parameters.api_key: there is no parameter `api_key`")
 
 
+@pytest.mark.slow("many generated cases are tried")
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

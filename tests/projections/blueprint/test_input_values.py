@@ -210,6 +210,7 @@ TYPED_VALUES = VALUES | st.sampled_from(
 )
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(
     st.dictionaries(
         st.sampled_from([*SPECS, "taskId", "showHints", "help", "mode", "other"]), TYPED_VALUES

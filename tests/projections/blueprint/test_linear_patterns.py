@@ -79,6 +79,7 @@ ANCHORED: Final = ("^a", "a$", r"\bab\b", "(?m)^b$", r"\Aa|b\z", "a{3}b", r"x\b.
 UNITS: Final = ("a", "b", "ab", "a b", "aaab", "\n", "x x", "é")
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(
     st.sampled_from(ANCHORED),
     st.lists(st.tuples(st.sampled_from(UNITS), st.integers(1, 3_000)), min_size=1, max_size=6),

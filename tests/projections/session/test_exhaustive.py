@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow("mypy checks the events and the rules of a session")
+
 HOUSE = Path(__file__).parents[3]
 EVENTS = "events/src/turnlog/events"
 SESSION = "projections/src/turnlog/projections/session"

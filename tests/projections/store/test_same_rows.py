@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
@@ -35,6 +36,7 @@ _shared = settings(
 )
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @_shared
 @given(steps=HISTORIES, sizes=st.lists(st.integers(1, 7), min_size=1, max_size=5))
 async def test_rows_folded_in_batches_equal_rows_folded_at_once(
@@ -52,6 +54,7 @@ async def test_rows_folded_in_batches_equal_rows_folded_at_once(
     await clear_hidden_builds(store)
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @_shared
 @given(steps=HISTORIES)
 async def test_both_databases_contain_the_same_rows(

@@ -97,6 +97,7 @@ def alter_event(log: list[RawEvent | None], session: str, was: bytes, now: bytes
     log[at] = replace(raw, stored=raw.stored.replace(was, now))
 
 
+@pytest.mark.slow("processes of a pool start")
 @pytest.mark.tampers
 async def test_process_pool_reports_the_same_faults_as_one_process_and_then_ends(
     house: SessionHarness, store: ReadModelStore

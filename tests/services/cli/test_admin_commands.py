@@ -57,6 +57,7 @@ def test_doctor_checks_configured_roles_instead_of_the_data_directory(
     assert (ran.code, list(tmp_path.iterdir())) == (0, []), "looking changes nothing"
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_doctor_reports_unreachable_servers_without_their_passwords(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,7 @@ def test_ctrl_c_cancels_the_turn_and_keeps_the_chat_open(up: BlockingTurnlogUp) 
         person.wait_for_text("Done at once.")
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_chat_requests_tool_approval_and_ignores_earlier_input(
     up: BlockingTurnlogUp,
 ) -> None:
@@ -217,6 +218,7 @@ def find_child(up: BlockingTurnlogUp, session: str) -> str:
     return str(child)
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_chat_requests_approval_for_a_tool_of_a_child_session(
     up: BlockingTurnlogUp,
 ) -> None:

@@ -38,6 +38,7 @@ def test_start_logs_created_files_and_listening_address(played: RecordedSession)
     assert not [line for line in read_lines(data_dir, "request") if played.session in line]
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_nats_address_is_reused_until_another_is_requested(tmp_path: Path) -> None:
     data_dir, address = tmp_path / "data", f"127.0.0.1:{find_free_port()}"
 
@@ -99,6 +100,7 @@ def test_reading_a_data_directory_without_keys_reports_the_replaced_password(
     assert not (data_dir / "snapshot-key").exists()
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_blueprints_are_listed_and_shown_without_starting_a_service(
     turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

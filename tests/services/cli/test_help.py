@@ -47,6 +47,7 @@ def test_help_does_not_import_slow_libraries() -> None:
     assert imported & (SERVICE_LIBRARIES | OUTPUT_LIBRARIES) == set()
 
 
+@pytest.mark.slow("an interpreter starts, to see what it imports")
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
 def test_client_command_does_not_import_service_libraries(words: list[str]) -> None:
     # A port that nothing can listen at: the request is the last thing that the command does.

@@ -79,6 +79,7 @@ def test_every_character_of_a_prompt_is_shown_under_its_layer(
         assert {passage.role for passage in of_this} == {message.role}
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(draw_variants(), draw_requests(most=12))
 def test_any_prompt_can_be_rendered(
     variant: BlueprintVariant, requests: list[SessionRequest]
@@ -111,6 +112,7 @@ def test_token_bars_fill_all_columns_and_show_every_nonzero_part(
     assert all(bool(width) == bool(size) for width, size in zip(given_columns, sizes, strict=True))
 
 
+@pytest.mark.slow("many generated cases are tried")
 @given(draw_variants(), draw_requests(most=12))
 def test_component_tokens_add_up_to_the_prompt_tokens(
     variant: BlueprintVariant, requests: list[SessionRequest]

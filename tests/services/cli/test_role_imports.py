@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow("an interpreter starts, to see what it imports")
+
 COMMON = {
     "alembic",
     "faststream",

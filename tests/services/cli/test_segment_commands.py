@@ -10,6 +10,8 @@ import pytest
 from tests.services.cli.conftest import RunCommand
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
 
+pytestmark = pytest.mark.slow("commands run against a service of their own")
+
 ROWS = """\
 - {id: 1, scope: core, content: You lead a game.}
 - {id: 2, scope: npc, ref: npc.a, content: He nods., metadata: {tier: 1, type: npc_cue}}

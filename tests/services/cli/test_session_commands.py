@@ -53,6 +53,7 @@ def test_blueprint_show_lists_the_allowed_values(
     assert "write `game-master`" in nearest.err
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_attribute_option_is_parsed_by_its_declared_type(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
@@ -65,6 +66,7 @@ def test_attribute_option_is_parsed_by_its_declared_type(
     assert "attributes.charting" in refused.err
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_input_option_is_parsed_by_its_declared_type(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
@@ -192,6 +194,7 @@ def test_prompt_command_shows_all_text_sources_and_digest(
     assert digest in ran.out
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_turn_number_selects_the_call_that_produced_its_reply(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
@@ -412,6 +415,7 @@ QUESTIONS = (
 )
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_offline_data_directory_gives_the_same_answers_as_its_service(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:

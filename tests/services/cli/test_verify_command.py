@@ -99,6 +99,7 @@ def test_verifying_all_sessions_reports_only_the_tampered_ones(
     assert (ran.json["integrity"], ran.json["reproduction"]) == ("broken", "reproduced")
 
 
+@pytest.mark.slow("commands run against a service of their own")
 @pytest.mark.promise("P17")
 def test_signed_checkpoint_reveals_events_removed_later(
     turnlog: RunCommand, tampered: TamperedService, tmp_path: Path
@@ -196,6 +197,7 @@ def test_session_page_shows_the_option_for_the_next_page(
     assert "sound" in turnlog("sessions", *target, *older).out
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_read_models_are_rebuilt_while_a_service_reads_them(
     turnlog: RunCommand, tampered: TamperedService
 ) -> None:

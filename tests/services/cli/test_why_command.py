@@ -116,6 +116,7 @@ def test_why_shows_the_redaction_rule_and_the_calls_that_mention_it(
     assert WITHHELD not in ran.out + str(run_why(turnlog, tutored, 2))
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_redaction_note_is_included_in_the_next_call_only(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
@@ -217,6 +218,7 @@ def test_withheld_command_reads_the_redacted_text_from_the_log(
     assert (answer["sequence"], answer["rule"]) == (14, "contact-details")
 
 
+@pytest.mark.slow("commands run against a service of their own")
 def test_withheld_command_works_without_a_running_service(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ async def test_quarantine_routes_return_404_for_sessions_that_are_not_stopped(
         assert (answer.json()["field"], bool(answer.json()["fix"])) == ("session", True)
 
 
+@pytest.mark.slow("commands run against a service of their own")
 async def test_quarantine_commands_list_show_and_release_stopped_sessions(
     idle: RunningGateway, broken_release: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def build_frame(kind: str, body: bytes) -> bytes:
     return b"%s\n" % body if kind == LINES else (len(body) + 4).to_bytes(4) + body
 
 
+@pytest.mark.slow("a frame is tried in every way it can be cut")
 @given(
     st.sampled_from([EVENTS, LINES, AWS]),
     st.lists(st.sampled_from([0, 10, 5_000, MAX_ERROR_BYTES, MAX_FRAME_BYTES - 50]), max_size=5),

@@ -38,6 +38,7 @@ assert gc.get_freeze_count() > 100_000 and gc.isenabled()
 """
 
 
+@pytest.mark.slow("an interpreter starts, to see what it imports")
 def test_litellm_is_imported_on_demand_and_without_network_access() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True)
     assert ran.returncode == 0, ran.stderr.decode()

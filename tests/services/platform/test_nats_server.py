@@ -150,7 +150,7 @@ from turnlog.services.platform.nats_server import NatsConfig
 from turnlog.services.platform.nats_server import NatsServer
 
 async def main():
-    server = await NatsServer.start(NatsConfig(Path(sys.argv[1])))
+    server = await NatsServer.start(NatsConfig(data_dir=Path(sys.argv[1])))
     print(server.url, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 

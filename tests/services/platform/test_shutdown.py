@@ -43,6 +43,7 @@ async def test_signal_during_imports_exits_with_code_zero(
     assert not any(Path(tmp_path).iterdir())  # noqa: ASYNC240
 
 
+@pytest.mark.slow("a program is executed, not forked")
 async def test_signal_ends_a_waiting_start_immediately(tmp_path: Path) -> None:
     # The lock of a server that seems to run: a start waits for it for a minute.
     lock = lock_file(tmp_path / "server.lock")

@@ -22,6 +22,8 @@ from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.projections.store.engine import ReadModelStore
 
+pytestmark = pytest.mark.slow("rows are built many times over, on both databases")
+
 POINTS = 10
 
 _KILLED = """
@@ -50,7 +52,9 @@ async def main(number):
             event.listen(engine, moment, kill)
     async with open_client(nats_url, StreamOptions()) as nats:
         tracing = create_tracing("p", None)
-        fold = log_fold.LogFolder(nats.log, store, tracing, tenant, catch_up_batch=7)
+        fold = log_fold.LogFolder(
+            log=nats.log, store=store, tracing=tracing, tenant=tenant, catch_up_batch=7
+        )
         await log_fold.rebuild_rows(fold, lambda position, goal: None)
     await store.close()
     return number - left

@@ -37,6 +37,7 @@ async def direct(own_postgres: PostgresServer) -> AsyncIterator[ReadModelStore]:
     await store.close()
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.parametrize("end", [PostgresServer.stop_server, PostgresServer.kill_server])
 async def test_events_are_folded_once_across_postgres_restarts(
     own_postgres: PostgresServer, direct: ReadModelStore, end: Callable[[PostgresServer], None]

@@ -82,6 +82,7 @@ class SingleEventLog(MemoryLog):
                     yield [raw]
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 async def test_projector_cancelled_at_any_statement_folds_every_event_once(
     store: ReadModelStore,
 ) -> None:

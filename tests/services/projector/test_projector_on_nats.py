@@ -98,13 +98,16 @@ async def main():
     for engine in filter(None, (store.engine.sync_engine, store.writer)):
         event.listen(engine, moment, kill)
     async with open_client(nats_url, StreamOptions()) as nats:
-        folder = LogFolder(nats.log, store, create_tracing("p", None), "t")
+        folder = LogFolder(
+            log=nats.log, store=store, tracing=create_tracing("p", None), tenant="t"
+        )
         await SessionProjector(folder, ProjectionSignal()).run()
 
 asyncio.run(main())
 """
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_projector_killed_around_a_commit_loses_and_repeats_no_event(
     store: ReadModelStore, database_url: str, nats: JetStreamClient, server: NatsServer, when: str

@@ -54,6 +54,7 @@ async def append_stories(log: MemoryLog, sessions: int = 3, turns: int = 5) -> l
     return stories
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @settings(
     max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -74,6 +75,7 @@ async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
     assert live == await running.rebuild_rows()
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.promise("P11")
 async def test_readers_see_every_session_throughout_a_rebuild(
     store: ReadModelStore,
@@ -118,6 +120,7 @@ async def test_projector_continues_with_the_new_build_after_a_rebuild(
     assert not any((await read_rows(store, before.build)).values())
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 async def test_reader_position_never_decreases_while_a_rebuild_catches_up(
     store: ReadModelStore,
 ) -> None:

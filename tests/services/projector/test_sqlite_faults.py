@@ -56,6 +56,7 @@ async def wait_for_warning(log_lines: list[EventDict], reason: str) -> None:
     )
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 async def test_projector_waits_for_a_locked_sqlite_database_with_a_warning(
     store: ReadModelStore, locker: ReadModelStore
 ) -> None:

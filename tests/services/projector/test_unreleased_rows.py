@@ -47,6 +47,7 @@ async def wait_until_rebuilt(running: ProjectorRunner) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow("rows are built many times over, on both databases")
 @pytest.mark.parametrize("revision", UNRELEASED_REVISIONS)
 async def test_projector_rebuilds_the_rows_of_every_unreleased_revision(
     database_url: str, log: MemoryLog, revision: str

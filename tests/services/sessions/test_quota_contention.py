@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Final
 
+import pytest
 import pytest_asyncio
 
 from tests.support.sessions.session_harness import (
@@ -31,6 +32,8 @@ from turnlog.services.platform.clock import create_id
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.sessions.command_handler import CommandHandler
+
+pytestmark = pytest.mark.slow("many turns reserve of one limit at once")
 
 GATEWAYS: Final = 50
 

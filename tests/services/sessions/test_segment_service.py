@@ -191,6 +191,7 @@ async def test_concurrent_calls_read_new_library_events_once() -> None:
     assert log.read == 20
 
 
+@pytest.mark.slow("a nats-server stops and starts")
 async def test_deleted_library_stream_counts_as_unavailable(
     own_server: NatsServer,
 ) -> None:
@@ -236,6 +237,7 @@ async def test_segment_with_a_missing_blob_is_omitted_or_refuses_the_turn() -> N
         await gather_segments(library, SegmentRequest("world", "w", required=True))
 
 
+@pytest.mark.slow("a nats-server stops and starts")
 async def test_rolled_back_library_is_reported_as_corrupt() -> None:
     log = MemoryLog(kind=LIBRARY_HISTORY)
     library = SegmentHarness(log=log)

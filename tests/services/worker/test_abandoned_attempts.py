@@ -22,8 +22,8 @@ from turnlog.events.errors import Unavailable
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.events.tokens import AttemptAbandoned
-from turnlog.services.worker.app import handle_message
-from turnlog.services.worker.turn_queue import DeliverySettled
+from turnlog.services.worker.delivery_handling import handle_message
+from turnlog.services.worker.turn_delivery import DeliverySettled
 
 PATIENT = 3600.0
 """Seconds of silence that no test waits for."""
@@ -96,7 +96,7 @@ async def test_message_for_a_missing_session_is_acknowledged_and_logged_as_an_er
     )
     message = SimpleNamespace(raw_message=raw, ack=acknowledge, nack=hand_back)
     with capture_logs() as logs:
-        await handle_message(cast("Any", message), house.build_worker())
+        await handle_message(cast("Any", message), cast("Any", None), house.build_worker())
     assert said == ["ack"]
     assert [(log["event"], log["log_level"], log["subject"]) for log in logs] == [
         ("turn-without-session", "error", f"session.{TENANT}.nobody.turn.submitted")

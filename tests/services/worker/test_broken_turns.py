@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.services.worker.app import REDELIVERY_DELAY, handle_message
+from turnlog.services.worker.delivery_handling import REDELIVERY_DELAY, handle_message
 
 SECRET = "sk-secret"
 
@@ -18,6 +19,8 @@ class BrokenDelivery:
     """A delivery whose turn ends in an error whose message repeats a provider's body."""
 
     subject = "session.t.s.turn.submitted"
+
+    reply = "$JS.ACK"
 
     def __init__(self, delivered: int) -> None:
         self.metadata = SimpleNamespace(num_delivered=delivered, sequence=SimpleNamespace(stream=1))
@@ -39,11 +42,19 @@ class BrokenMessage:
         self.delays.append(delay)
 
 
+def build_answering_connection() -> NatsConnection:
+    """Build a connection on which every request is answered."""
+
+    async def request(*_: object, **options: object) -> None:
+        del options
+
+    return NatsConnection(cast("Any", SimpleNamespace(request=request)), 1.0)
+
+
 async def hand_over(message: BrokenMessage) -> None:
     sessions = SimpleNamespace(log=MemoryLog())
-    await handle_message(
-        cast("Any", message), cast("Any", SimpleNamespace(ack_wait=30.0, sessions=sessions))
-    )
+    answering = cast("Any", SimpleNamespace(ack_wait=30.0, sessions=sessions))
+    await handle_message(cast("Any", message), build_answering_connection(), answering)
 
 
 @pytest.mark.asyncio

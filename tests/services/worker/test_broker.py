@@ -16,8 +16,8 @@ from turnlog.events.jetstream.stream_setup import (
     WorkQueueOptions,
     ensure_work_queue,
 )
-from turnlog.services.worker.app import TurnBroker, build_broker, run_broker
 from turnlog.services.worker.turn_runner import TurnRunner
+from turnlog.services.worker.turn_subscription import TurnBroker, build_broker, run_broker
 
 # An event loop that is held cannot end a test; the signal of the timeout can.
 pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(30, method="signal")]

@@ -11,14 +11,17 @@ from typing import Any, cast
 
 import pytest
 from faststream.nats.message import NatsMessage
+from nats import errors
+from nats.aio.client import Client
 
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import PlainText
+from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.services.platform.telemetry.traces import create_tracing
-from turnlog.services.worker.app import handle_message
-from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliveryVerdict, TurnDelivery
+from turnlog.services.worker.delivery_handling import handle_message
+from turnlog.services.worker.turn_delivery import DeliveryDeferred, DeliveryVerdict, TurnDelivery
 from turnlog.services.worker.turn_runner import TurnRunner
 
 ACK_WAIT = 30.0
@@ -37,8 +40,13 @@ class AdjustableClockLoop(asyncio.SelectorEventLoop):
 
 @dataclass
 class RecordedMessage:
-    """A queue message that records its acknowledgements."""
+    """A queue message that records its acknowledgements, and the connection that sends them.
 
+    `silence` is how often nobody answers, as while the consumer has no leader.
+    """
+
+    loop: AdjustableClockLoop
+    silence: int = 0
     said: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -53,7 +61,7 @@ class RecordedMessage:
         (written,) = encode_batch("t", "s", None, [draft]).messages
         metadata = SimpleNamespace(sequence=SimpleNamespace(stream=1), num_delivered=1)
         self.raw_message = SimpleNamespace(
-            metadata=metadata, data=written.payload, subject=written.subject
+            metadata=metadata, data=written.payload, subject=written.subject, reply="$JS.ACK"
         )
 
     async def ack(self) -> None:
@@ -62,23 +70,33 @@ class RecordedMessage:
     async def nack(self, delay: float) -> None:
         self.said.append(f"nak {delay:g}")
 
-    async def in_progress(self) -> None:
+    async def request(self, subject: str, payload: bytes, timeout: float, headers: None) -> None:
+        del headers, timeout
+        assert (subject, payload) == ("$JS.ACK", b"+WPI")
+        if self.silence:
+            self.silence -= 1
+            self.loop.ahead += ACK_WAIT / 5
+            self.said.append("unanswered")
+            raise errors.TimeoutError
         self.said.append("progress")
 
 
-def run_delivery(minding: Callable[[AdjustableClockLoop], Minding]) -> list[str]:
+def run_delivery(minding: Callable[[AdjustableClockLoop], Minding], silence: int = 0) -> list[str]:
     """Return the acknowledgements of a worker that extends its lease with `minding`."""
-    loop, message = AdjustableClockLoop(), RecordedMessage()
+    loop = AdjustableClockLoop()
+    message = RecordedMessage(loop)
 
     async def answer(delivery: TurnDelivery) -> DeliveryVerdict:
         await minding(loop)(delivery)
+        message.silence = silence
         return DeliveryDeferred(1)
 
     sessions = SimpleNamespace(apply_observed_event=print, log=MemoryLog())
     parts: dict[str, Any] = {"ack_wait": ACK_WAIT, "run_turn": answer, "sessions": sessions}
     worker = cast("TurnRunner", SimpleNamespace(**parts, tracing=create_tracing("test", None)))
     try:
-        loop.run_until_complete(handle_message(cast("NatsMessage", message), worker))
+        connection = NatsConnection(cast("Client", message), 1.0)
+        loop.run_until_complete(handle_message(cast("NatsMessage", message), connection, worker))
     finally:
         loop.close()
     return message.said
@@ -102,8 +120,8 @@ def pause_repeatedly(*seconds: float) -> Callable[[AdjustableClockLoop], Minding
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
-        ((10.0,), ["progress", "nak 1"]),
-        ((20.0, 20.0, 20.0), ["progress", "progress", "progress", "nak 1"]),
+        ((10.0,), ["progress", "progress", "nak 1"]),
+        ((20.0, 20.0, 20.0), ["progress", "progress", "progress", "progress", "nak 1"]),
         ((40.0,), []),
         ((10.0, 40.0, 1.0), ["progress"]),
     ],
@@ -112,3 +130,14 @@ def test_expired_delivery_is_not_regained_by_extending_its_lease(
     seconds: tuple[float, ...], expected: list[str]
 ) -> None:
     assert run_delivery(pause_repeatedly(*seconds)) == expected
+
+
+@pytest.mark.promise("P6")
+def test_message_is_handed_back_once_and_only_after_the_leader_has_answered() -> None:
+    expected = ["unanswered", "unanswered", "unanswered", "progress", "nak 1"]
+    assert run_delivery(pause_repeatedly(), silence=3) == expected
+
+
+@pytest.mark.promise("P6")
+def test_message_is_not_handed_back_after_a_leader_was_missing_for_the_whole_lease() -> None:
+    assert set(run_delivery(pause_repeatedly(), silence=100)) == {"unanswered"}

@@ -13,7 +13,7 @@ from turnlog.projections.testing import (
 )
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.worker.attempts.attempt_outcomes import find_started_attempt, find_verdict
-from turnlog.services.worker.turn_queue import DeliverySettled, DeliverySuperseded
+from turnlog.services.worker.turn_delivery import DeliverySettled, DeliverySuperseded
 
 FIRST = AttemptRef(1, "1.1", 1)
 

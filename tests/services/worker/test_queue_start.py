@@ -8,8 +8,8 @@ from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.store.memory_log import MemorySnapshotStore
-from turnlog.services.worker import turn_queue
-from turnlog.services.worker.turn_queue import QueueKeeper
+from turnlog.services.worker import queue_keeper
+from turnlog.services.worker.queue_keeper import QueueKeeper
 
 
 class LeaderlessSnapshotStore(MemorySnapshotStore):
@@ -46,7 +46,7 @@ async def test_start_waits_for_a_stream_without_leader(nats_url: str) -> None:
 async def test_start_fails_when_no_leader_is_elected_in_time(
     nats_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_queue, "START_SECONDS", 0.1)
+    monkeypatch.setattr(queue_keeper, "START_SECONDS", 0.1)
     async with open_client(nats_url, StreamOptions()) as client:
         identity = await client.log.get_identity("default")
         store = LeaderlessSnapshotStore(1_000_000)

@@ -32,7 +32,11 @@ from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
 from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.worker.model.model_types import ModelFailure
-from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled, DeliverySuperseded
+from turnlog.services.worker.turn_delivery import (
+    DeliveryDeferred,
+    DeliverySettled,
+    DeliverySuperseded,
+)
 
 
 def find_last_event(house: SessionHarness, kind: type) -> RecordedEvent:

@@ -134,8 +134,7 @@ class SimulatedConnection:
         self, subject: str, payload: bytes = b"", reply: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        if subject.startswith(ACK_PREFIX):
-            self.server.record_acknowledgement(self, subject, payload, CURRENT_DELIVERY.get())
+        self._record_acknowledgement(subject, payload)
         self._send_packet(
             subject=subject,
             payload=payload,
@@ -148,6 +147,7 @@ class SimulatedConnection:
         self, subject: str, payload: bytes = b"", timeout: float = 5.0,
         headers: Mapping[str, str] | None = None,
     ) -> Msg:  # fmt: skip
+        self._record_acknowledgement(subject, payload)
         inbox = self.new_inbox()
         answer = self._answers[inbox] = self.loop.create_future()
         try:
@@ -166,6 +166,10 @@ class SimulatedConnection:
         if (message.headers or {}).get("Status") == "503":
             raise errors.NoRespondersError
         return message
+
+    def _record_acknowledgement(self, subject: str, payload: bytes) -> None:
+        if subject.startswith(ACK_PREFIX):
+            self.server.record_acknowledgement(self, subject, payload, CURRENT_DELIVERY.get())
 
     def draw_fault(self, chance: float) -> bool:
         """Draw whether a fault happens; never after `FAULTS_END`."""

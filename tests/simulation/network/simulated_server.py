@@ -137,6 +137,7 @@ class SimulatedServer:
                 self.consumer.add_pull_request(packet)
             case _ if packet.subject.startswith(ACK_PREFIX):
                 self.consumer.handle_acknowledgement(packet)
+                self.send_answer(packet)
             case _:
                 self._handle_publish(packet)
 

@@ -39,7 +39,7 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.use_cases.sessions.session_steering import SessionSteering
 from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import TurnWatching
-from turnlog.services.worker import app
+from turnlog.services.worker import delivery_handling
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
@@ -50,7 +50,7 @@ TENANT: Final = "t"
 TURNS_AT_ONCE: Final = 3
 """Turns that a worker runs at once."""
 
-MessageHandler = Callable[[NatsMessage, TurnRunner], Any]
+MessageHandler = Callable[[NatsMessage, NatsConnection, TurnRunner], Any]
 """What a worker does with a delivery."""
 
 ConnectionWrapper = Callable[[JetStreamClient], JetStreamClient]
@@ -61,7 +61,7 @@ ConnectionWrapper = Callable[[JetStreamClient], JetStreamClient]
 class ProcessOptions:
     """How processes are composed: unchanged, or with a planted fault."""
 
-    take: MessageHandler = app.handle_message
+    take: MessageHandler = delivery_handling.handle_message
     over: ConnectionWrapper = lambda jetstream: jetstream
     asking: Callable[[CommandHandler], CommandHandler] = lambda sessions: sessions
 
@@ -150,9 +150,8 @@ class SimulatedWorker:
                 )
                 place = raw.metadata
                 CURRENT_DELIVERY.set((place.sequence.stream, place.num_delivered))
-                await self.take(
-                    NatsMessage(raw, raw.data, correlation_id="", message_id=""), self.turn_runner
-                )
+                message = NatsMessage(raw, raw.data, correlation_id="", message_id="")
+                await self.take(message, self.role.client.connection, self.turn_runner)
             CURRENT_DELIVERY.set(None)
 
 
@@ -183,6 +182,7 @@ def build_worker(
             blobs=blobs,
             prices=model.get_prices,
             jitter=server.loop.chance.random,
+            draw_bytes=server.loop.chance.randbytes,
         ),
         tracing=create_tracing("simulated", None),
         ack_wait=server.ack_wait,

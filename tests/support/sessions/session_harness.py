@@ -45,7 +45,7 @@ from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_servers import ToolServers
-from turnlog.services.worker.turn_queue import DeliveryVerdict, TurnDelivery
+from turnlog.services.worker.turn_delivery import DeliveryVerdict, TurnDelivery
 from turnlog.services.worker.turn_runner import TurnRunner
 
 TENANT = "t"

@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.events.ids import ID_PATTERN
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.slow("many generated cases are tried"),
+]
 
 CALM: Final = settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]

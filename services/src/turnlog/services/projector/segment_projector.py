@@ -28,12 +28,8 @@ from turnlog.projections.store.write.segment_projection import (
     write_segments,
 )
 from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
-from turnlog.services.projector.projector_rounds import (
-    OutageLog,
-    load_library_text,
-    run_rounds,
-    verify_library_position,
-)
+from turnlog.services.projector.library_reads import load_library_text, verify_library_position
+from turnlog.services.projector.projector_rounds import OutageLog, run_rounds
 
 _log = structlog.get_logger("turnlog.projector")
 

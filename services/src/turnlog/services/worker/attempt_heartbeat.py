@@ -23,7 +23,7 @@ from turnlog.events.tokens import AttemptAlive
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.worker.turn_queue import TurnDelivery
+from turnlog.services.worker.turn_delivery import TurnDelivery
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.turn_context import AttemptSuperseded, TurnContext
-from turnlog.services.worker.turn_queue import TurnDelivery
+from turnlog.services.worker.turn_delivery import TurnDelivery
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ from turnlog.services.worker.turn_context import (
     append_command,
     open_context,
 )
-from turnlog.services.worker.turn_queue import (
+from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
     DeliverySettled,
     DeliverySuperseded,

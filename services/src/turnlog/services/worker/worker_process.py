@@ -30,16 +30,16 @@ from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.sessions.cache_rollback_check import watch_log_identity
-from turnlog.services.worker import app
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.model_router import ModelRouter
+from turnlog.services.worker.queue_keeper import QueueKeeper
 from turnlog.services.worker.tools.mcp_server_addresses import check_endpoints
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
-from turnlog.services.worker.turn_queue import QueueKeeper
 from turnlog.services.worker.turn_runner import TurnRunner
+from turnlog.services.worker.turn_subscription import build_broker, run_broker
 
 
 class NoOlderCommands:
@@ -74,7 +74,7 @@ async def run_worker(
         durable = await _open_queue(settings, parts)
         if client is not None:
             await durable.redeliver_pending()
-        broker = app.build_broker(parts.connection, settings.concurrency, settings.grace, answering)
+        broker = build_broker(parts.connection, settings.concurrency, settings.grace, answering)
         shared: HealthChecks = {
             "durable": durable.fetch_settled_sequence,
             "turns": broker.require_listening,
@@ -93,7 +93,7 @@ async def run_worker(
                 guard.run_checks(),
                 record.run_checks(),
                 watch_log_identity(parts.connection, answering.sessions, ending),
-                app.run_broker(broker, answering, settings.grace),
+                run_broker(broker, answering, settings.grace),
                 # Not before work is accepted: the import would delay everything else.
                 run_tasks(model.load_early(settings.model)),
                 serve_health(settings.health, health_checks, settings.tenant),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -35,9 +34,7 @@ from turnlog.services.cli.client.service_client import (
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.console import (
     OutputFormat,
-    create_output_console,
     print_answer,
-    print_json,
 )
 from turnlog.services.cli.knowledge.knowledge_files import FileEntry, read_knowledge_files
 from turnlog.services.cli.knowledge.knowledge_view import (
@@ -45,7 +42,7 @@ from turnlog.services.cli.knowledge.knowledge_view import (
     render_knowledge_change,
 )
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.segments.segment_view import render_segment_faults
+from turnlog.services.cli.views.import_faults import print_import_faults
 
 BATCH_ENTRIES: Final = 500
 """Entries of one request of an import, if no single file has more."""
@@ -104,7 +101,8 @@ async def import_knowledge(
     """Import all entries of these files and folders; return whether all could be."""
     found = read_knowledge_files(paths, kind)
     if found.faults:
-        return _print_faults(found.faults, output)
+        print_import_faults(found.faults, output)
+        return False
     batches = list(split_batches(found.files))
     added = edited = removed = sequence = 0
     total = sum(len(batch) for batch in batches)
@@ -121,7 +119,8 @@ async def import_knowledge(
                     fault = _locate_fault(refused, batch)
                     if fault is None:
                         raise
-                    return _print_faults([fault], output)
+                    print_import_faults([fault], output)
+                    return False
                 added, edited, removed = (
                     added + done.added,
                     edited + done.edited,
@@ -166,11 +165,3 @@ def _locate_fault(refused: Refused, batch: Sequence[FileEntry]) -> BlueprintFaul
     if match is None or int(match[1]) >= len(batch):
         return None
     return batch[int(match[1])].build_fault(match[2] or "", refused.detail, refused.fix)
-
-
-def _print_faults(faults: Sequence[BlueprintFault], output: OutputFormat) -> bool:
-    if output == "json":
-        print_json([asdict(fault) for fault in faults])
-    else:
-        create_output_console().print(render_segment_faults(faults))
-    return False

@@ -34,8 +34,8 @@ from turnlog.services.cli.segments.import_rows import ImportedSegmentRow, Parsed
 from turnlog.services.cli.segments.segment_view import (
     render_import,
     render_segment_change,
-    render_segment_faults,
 )
+from turnlog.services.cli.views.import_faults import print_import_faults
 
 CommandBody = Mapping[str, JsonValue]
 
@@ -139,7 +139,8 @@ async def import_segment_files(
     """Import all segments of these files, or none; return whether they were imported."""
     found = read_segment_files(files)
     if found.faults:
-        return _print_faults(found.faults, output)
+        print_import_faults(found.faults, output)
+        return False
     try:
         done = await send_command(
             target,
@@ -149,7 +150,8 @@ async def import_segment_files(
         fault = _locate_fault(refused, [row for row, _ in found.segments])
         if fault is None:
             raise
-        return _print_faults([fault], output)
+        print_import_faults([fault], output)
+        return False
     if output == "json":
         print_json(done.model_dump(mode="json"))
     else:
@@ -176,14 +178,6 @@ def _locate_fault(refused: Refused, rows: Sequence[ImportedSegmentRow]) -> Bluep
     if match is None or int(match[1]) >= len(rows):
         return None
     return rows[int(match[1])].build_fault(match[2] or "", refused.detail, refused.fix)
-
-
-def _print_faults(faults: Sequence[BlueprintFault], output: OutputFormat) -> bool:
-    if output == "json":
-        print_json([asdict(fault) for fault in faults])
-    else:
-        create_output_console().print(render_segment_faults(faults))
-    return False
 
 
 def _print_change(done: SegmentChangeResult, what: str, output: OutputFormat) -> None:

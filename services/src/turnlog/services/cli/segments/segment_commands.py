@@ -159,17 +159,7 @@ def mark_segment_active(
     output: OutputOption = "table",
 ) -> None:
     """Include a segment, or one of its variants, in later calls again."""
-    from turnlog.services.cli.segments.segment_actions import send_segment_edit
-
-    run_async(
-        send_segment_edit(
-            target=target,
-            segment=segment,
-            text=None,
-            fields={"variant": variant, "active": True},
-            output=output,
-        )
-    )
+    _set_active(active=True, segment=segment, variant=variant, target=target, output=output)
 
 
 def mark_segment_inactive(
@@ -180,16 +170,22 @@ def mark_segment_inactive(
     output: OutputOption = "table",
 ) -> None:
     """Exclude a segment, or one of its variants, from later calls."""
+    _set_active(active=False, segment=segment, variant=variant, target=target, output=output)
+
+
+def _set_active(
+    *,
+    active: bool,
+    segment: int,
+    variant: str | None,
+    target: ServiceTarget,
+    output: OutputOption,
+) -> None:
     from turnlog.services.cli.segments.segment_actions import send_segment_edit
 
+    fields = {"variant": variant, "active": active}
     run_async(
-        send_segment_edit(
-            target=target,
-            segment=segment,
-            text=None,
-            fields={"variant": variant, "active": False},
-            output=output,
-        )
+        send_segment_edit(target=target, segment=segment, text=None, fields=fields, output=output)
     )
 
 

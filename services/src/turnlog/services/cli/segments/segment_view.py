@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
 from turnlog.services.api.segment_payloads import (
     SegmentChangeResult,
     SegmentImportResult,
@@ -82,14 +79,3 @@ def render_import(done: SegmentImportResult) -> Text:
     """Render the result of an import."""
     summary = f"{done.rows} rows: {len(done.added)} added, {len(done.edited)} edited"
     return Text("✓ ", GOOD).append(summary, "default")
-
-
-def render_segment_faults(faults: Iterable[BlueprintFault]) -> RenderableType:
-    """Render the faults of segment files."""
-    return Group(*(_render_fault(fault) for fault in faults))
-
-
-def _render_fault(fault: BlueprintFault) -> Text:
-    line = Text().append("✗ ", BAD).append(f"{fault.file}:{fault.line} ", "bold")
-    line.append(escape_controls(f"{fault.path}: {fault.what}" if fault.path else fault.what))
-    return line.append(f"\n  {fault.fix}", MUTED)

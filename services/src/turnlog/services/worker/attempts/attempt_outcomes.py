@@ -78,7 +78,7 @@ from turnlog.services.worker.model.model_types import (
 from turnlog.services.worker.model.usage_estimate import estimate_usage
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure
 from turnlog.services.worker.turn_context import TurnContext
-from turnlog.services.worker.turn_queue import (
+from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
     DeliverySettled,
     DeliverySuperseded,
@@ -177,6 +177,8 @@ class OutcomeRecorder:
     blobs: BlobStore
     prices: Callable[[], Awaitable[PriceTable]]
     jitter: Callable[[], float] = random.random
+    draw_bytes: Callable[[int], bytes] = secrets.token_bytes
+    """Draws the salt of a withheld answer."""
     drift: TokenCountDrift = field(default_factory=TokenCountDrift)
 
     async def record_end(
@@ -303,7 +305,7 @@ class OutcomeRecorder:
     ) -> AnswerRefused:
         requested = active.progress.finished.tool_calls if active.progress.finished else ()
         text = "\n".join([active.text, *(call.arguments for call in requested)])
-        stored = encode_withheld_text(text, secrets.token_bytes(32))
+        stored = encode_withheld_text(text, self.draw_bytes(32))
         blob = await self.blobs.put_blob(active.context.tenant, stored)
         return AnswerRefused(violation.reason, violation.rule, blob)
 

@@ -9,14 +9,11 @@ that has at most one message, so nothing is fetched before there is time for it.
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 from types import TracebackType
-from typing import Final, assert_never
+from typing import Final
 
-import structlog
 from faststream import AckPolicy
 from faststream.message import StreamMessage
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
@@ -28,31 +25,16 @@ from nats.js.api import ConsumerConfig
 from nats.js.errors import APIError
 
 from turnlog.events.async_tasks import cancel_tasks
-from turnlog.events.errors import Corrupt, Refused, TurnlogError, Unavailable
+from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
-from turnlog.events.model.child_events import ChildSettled
-from turnlog.events.registry import ClaimableEvent
 from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
-from turnlog.services.caches.state_cache import UNKNOWN_SESSION
-from turnlog.services.worker.turn_queue import (
-    DeliveryDeferred,
-    DeliveryLease,
-    DeliverySettled,
-    DeliverySuperseded,
-    DeliveryVerdict,
-    TurnDelivery,
-)
+from turnlog.services.worker.delivery_handling import handle_message
 from turnlog.services.worker.turn_runner import TurnRunner
-
-_log = structlog.get_logger("turnlog.worker")
 
 PULL_TIMEOUT: Final = 5.0
 """How long one pull request stays open before it is repeated."""
-REDELIVERY_DELAY: Final = 1.0
-"""Seconds until a delivery is repeated that failed, the first time; then twice as long each time,
-up to `ack_wait`, so that what fails for ever costs little.
-"""
+
 HAND_BACK_SHARE: Final = 0.6
 """Share of the grace time after which unfinished turns are handed back."""
 
@@ -113,7 +95,7 @@ def build_broker(
     broker = TurnBroker(connection, grace)
 
     async def on_turn(message: NatsMessage) -> None:
-        await handle_message(message, answering)
+        await handle_message(message, connection, answering)
 
     for _ in range(slots):
         broker.subscriber(
@@ -124,46 +106,6 @@ def build_broker(
             ack_policy=AckPolicy.MANUAL,
         )(on_turn)
     return broker
-
-
-async def handle_message(message: NatsMessage, answering: TurnRunner) -> None:
-    """Run the turn of a message and settle the message.
-
-    A worker that was silent for too long does not settle it: the message was redelivered by then.
-    """
-    clock = asyncio.get_running_loop()
-    hold = DeliveryLease(answering.ack_wait, clock.time())
-    try:
-        verdict = await _run_message(message, answering, hold)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the delivery needs an answer
-        verdict = _find_failure_verdict(message, answering, error)
-    await _settle_message(message, verdict if hold.is_valid(clock.time()) else DeliverySuperseded())
-
-
-def _find_failure_verdict(
-    message: NatsMessage, answering: TurnRunner, error: Exception
-) -> DeliveryVerdict:
-    """Log why a turn was given up, and return what to do with its delivery."""
-    delivered = message.raw_message.metadata.num_delivered
-    seconds = min(REDELIVERY_DELAY * 2.0 ** min(delivered - 1, 10), answering.ack_wait)
-    match error:
-        case Refused(code=code) if code == UNKNOWN_SESSION:
-            # Whoever can write to NATS can write this; no later delivery would find the session.
-            _log.error("turn-without-session", subject=message.raw_message.subject)
-            return DeliverySettled()
-        case TurnlogError():
-            _log.warning("turn-postponed", error=str(error), seconds=seconds)
-        case _:
-            # A bug must be visible, but no message: it may repeat what a provider or a prompt says.
-            # The turn continues until its claim limit or deadline.
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            _log.error(
-                "turn-failed-unexpectedly",
-                error=type(error).__name__,
-                frames=frames,
-                seconds=seconds,
-            )
-    return DeliveryDeferred(seconds)
 
 
 @asynccontextmanager
@@ -193,59 +135,3 @@ async def _start_slots(broker: TurnBroker) -> None:
 async def _release_unfinished(answering: TurnRunner, seconds: float) -> None:
     await asyncio.sleep(seconds)
     answering.stop_requested.set()
-
-
-async def _run_message(
-    message: NatsMessage, answering: TurnRunner, hold: DeliveryLease
-) -> DeliveryVerdict:
-    try:
-        delivery = _parse_delivery(message, answering, hold)
-    except Corrupt as error:
-        # An unreadable event cannot be answered; the projector quarantines the session.
-        _log.error("turn-undecodable", error=str(error))
-        return DeliverySettled()
-    with answering.tracing.start_turn_span(delivery.session, delivery.turn, delivery.traceparent):
-        return await answering.run_turn(delivery)
-
-
-def _parse_delivery(
-    message: NatsMessage, answering: TurnRunner, hold: DeliveryLease
-) -> TurnDelivery:
-    metadata = message.raw_message.metadata
-    log = answering.sessions.log
-    recorded = log.decode_event(message.raw_message.data, metadata.sequence.stream)
-    if not isinstance(recorded.event, ClaimableEvent):
-        raise Corrupt(message.raw_message.subject, "it is not a turn to be answered")
-    answering.sessions.apply_observed_event(recorded)
-    event = recorded.event
-    return TurnDelivery(
-        tenant=recorded.tenant,
-        session=recorded.session,
-        turn=event.turn,
-        stream_sequence=recorded.stream_sequence,
-        redelivered=metadata.num_delivered > 1,
-        traceparent=recorded.envelope.traceparent,
-        extend_delivery=partial(_extend_delivery, message, hold),
-        settled_child=event if isinstance(event, ChildSettled) else None,
-    )
-
-
-async def _extend_delivery(message: NatsMessage, hold: DeliveryLease) -> None:
-    at = asyncio.get_running_loop().time()
-    if hold.is_valid(
-        at
-    ):  # A message that was redelivered cannot be reclaimed by asking for more time
-        await message.in_progress()
-        hold.renewed_at = at
-
-
-async def _settle_message(message: NatsMessage, verdict: DeliveryVerdict) -> None:
-    match verdict:
-        case DeliverySettled():
-            await message.ack()
-        case DeliveryDeferred(seconds=seconds):
-            await message.nack(delay=seconds)
-        case DeliverySuperseded():
-            pass
-        case _ as never:
-            assert_never(never)

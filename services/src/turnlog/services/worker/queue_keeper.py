@@ -1,7 +1,4 @@
-"""The queue of turns: a delivered message with its lease, and the durable consumer behind it.
-
-An acknowledgement belongs to the message and not to the delivery: what a stalled worker sends after
-a redelivery acts on its successor's delivery. A superseded worker therefore sends nothing at all.
+"""Keeps the durable consumer behind the workers in existence, and its position.
 
 The durable consumer is the clock of every open turn: a message stays pending until its turn is
 settled. The position up to which all turns are settled is saved beside the snapshots, so that a
@@ -13,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,66 +26,8 @@ from turnlog.events.jetstream.stream_setup import (
     WorkQueueOptions,
     ensure_work_queue,
 )
-from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.store.ports import LogIdentity, SnapshotStore
 from turnlog.events.subjects import SESSIONS_STREAM
-
-SAFE_LEASE_SHARE: Final = 0.9
-"""Share of the lease time that the receiver relies on: the server began to count before it did."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeliverySettled:
-    """Nothing is left to do for this turn: acknowledge."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryDeferred:
-    """Redeliver the message after `seconds`."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class DeliverySuperseded:
-    """The attempt was superseded: its successor settles the message."""
-
-
-DeliveryVerdict = DeliverySettled | DeliveryDeferred | DeliverySuperseded
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDelivery:
-    """The message that delivered a turn, as the worker sees it."""
-
-    tenant: str
-    session: str
-    turn: int
-    stream_sequence: int
-    redelivered: bool
-    traceparent: str | None
-    extend_delivery: Callable[[], Awaitable[None]]
-    """Reports to the server that the message is still being processed."""
-    settled_child: ChildSettled | None = None
-    """The settled child that the message is about; None if it is about the turn."""
-
-
-@dataclass
-class DeliveryLease:
-    """How long a delivery belongs to its receiver.
-
-    After that the server may have redelivered it.
-    """
-
-    seconds: float
-    """Seconds of silence after which the server redelivers the message."""
-    renewed_at: float
-    """When the server last heard of it, by the worker's clock."""
-
-    def is_valid(self, at: float) -> bool:
-        """Return whether the delivery still belongs to this worker."""
-        return at - self.renewed_at < self.seconds * SAFE_LEASE_SHARE
-
 
 MAX_PENDING_TURNS: Final = 10_000
 """Maximum number of open turns; the message of each is pending while it is open."""

@@ -1,0 +1,168 @@
+"""A delivery from its arrival to its acknowledgement: run its turn, then settle or hand back."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+import structlog
+from faststream.nats import NatsMessage
+from nats.aio.msg import Msg
+
+from turnlog.events.errors import Corrupt, Refused, TurnlogError, Unavailable
+from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.model.child_events import ChildSettled
+from turnlog.events.registry import ClaimableEvent
+from turnlog.services.caches.state_cache import UNKNOWN_SESSION
+from turnlog.services.worker.turn_delivery import (
+    DeliveryDeferred,
+    DeliveryLease,
+    DeliverySettled,
+    DeliverySuperseded,
+    DeliveryVerdict,
+    TurnDelivery,
+)
+from turnlog.services.worker.turn_runner import TurnRunner
+
+_log = structlog.get_logger("turnlog.worker")
+
+CONFIRMATION_SECONDS: Final = 1.0
+"""Seconds that the consumer's leader has to confirm that a message is being processed."""
+
+REDELIVERY_DELAY: Final = 1.0
+"""Seconds until a delivery is repeated that failed, the first time; then twice as long each time,
+up to `ack_wait`, so that what fails for ever costs little.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMessage:
+    """A message while its delivery belongs to this worker."""
+
+    message: NatsMessage
+    connection: NatsConnection
+    lease: DeliveryLease
+
+    async def extend(self) -> None:
+        """Report that the message is being processed, unless it may have been redelivered.
+
+        Raises `Unavailable` if nobody confirms it.
+        """
+        at = asyncio.get_running_loop().time()
+        if not self.lease.is_valid(at):
+            return  # Asking for more time does not reclaim a message that was redelivered.
+        await self.connection.send_request(
+            self.message.raw_message.reply, Msg.Ack.Progress, patience=CONFIRMATION_SECONDS
+        )
+        self.lease.renewed_at = at
+
+    async def settle(self, verdict: DeliveryVerdict) -> None:
+        """Acknowledge the message or hand it back; after the end of the lease do neither."""
+        match verdict:
+            case DeliverySettled() if self._is_leased():
+                await self.message.ack()
+            case DeliveryDeferred(seconds=seconds) if await self._find_leader():
+                await self.message.nack(delay=seconds)
+            case DeliverySettled() | DeliveryDeferred() | DeliverySuperseded():
+                pass
+            case _ as never:
+                assert_never(never)
+
+    async def _find_leader(self) -> bool:
+        """Wait until the consumer's leader answers; return whether it does within the lease.
+
+        A message that is handed back to a leader that has vanished comes again only after
+        `ack_wait`. To hand it back twice would be worse: the second time may take it from whoever
+        has it by then.
+        """
+        failures = 0
+        while self._is_leased():
+            try:
+                await self.extend()
+            except Unavailable:
+                failures += 1
+                await wait_backoff(failures)
+            else:
+                return True
+        return False
+
+    def _is_leased(self) -> bool:
+        return self.lease.is_valid(asyncio.get_running_loop().time())
+
+
+async def handle_message(
+    message: NatsMessage, connection: NatsConnection, answering: TurnRunner
+) -> None:
+    """Run the turn of a message and settle the message.
+
+    A worker that was silent for too long does not settle it: the message was redelivered by then.
+    """
+    held = HeldMessage(
+        message,
+        connection,
+        DeliveryLease(answering.ack_wait, asyncio.get_running_loop().time()),
+    )
+    try:
+        verdict = await _run_message(held, answering)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the delivery needs an answer
+        verdict = _find_failure_verdict(message, answering, error)
+    await held.settle(verdict)
+
+
+def _find_failure_verdict(
+    message: NatsMessage, answering: TurnRunner, error: Exception
+) -> DeliveryVerdict:
+    """Log why a turn was given up, and return what to do with its delivery."""
+    delivered = message.raw_message.metadata.num_delivered
+    seconds = min(REDELIVERY_DELAY * 2.0 ** min(delivered - 1, 10), answering.ack_wait)
+    match error:
+        case Refused(code=code) if code == UNKNOWN_SESSION:
+            # Whoever can write to NATS can write this; no later delivery would find the session.
+            _log.error("turn-without-session", subject=message.raw_message.subject)
+            return DeliverySettled()
+        case TurnlogError():
+            _log.warning("turn-postponed", error=str(error), seconds=seconds)
+        case _:
+            # A bug must be visible, but no message: it may repeat what a provider or a prompt says.
+            # The turn continues until its claim limit or deadline.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            _log.error(
+                "turn-failed-unexpectedly",
+                error=type(error).__name__,
+                frames=frames,
+                seconds=seconds,
+            )
+    return DeliveryDeferred(seconds)
+
+
+async def _run_message(held: HeldMessage, answering: TurnRunner) -> DeliveryVerdict:
+    try:
+        delivery = _parse_delivery(held, answering)
+    except Corrupt as error:
+        # An unreadable event cannot be answered; the projector quarantines the session.
+        _log.error("turn-undecodable", error=str(error))
+        return DeliverySettled()
+    with answering.tracing.start_turn_span(delivery.session, delivery.turn, delivery.traceparent):
+        return await answering.run_turn(delivery)
+
+
+def _parse_delivery(held: HeldMessage, answering: TurnRunner) -> TurnDelivery:
+    raw = held.message.raw_message
+    log, metadata = answering.sessions.log, raw.metadata
+    recorded = log.decode_event(raw.data, metadata.sequence.stream)
+    if not isinstance(recorded.event, ClaimableEvent):
+        raise Corrupt(raw.subject, "it is not a turn to be answered")
+    answering.sessions.apply_observed_event(recorded)
+    event = recorded.event
+    return TurnDelivery(
+        tenant=recorded.tenant,
+        session=recorded.session,
+        turn=event.turn,
+        stream_sequence=recorded.stream_sequence,
+        redelivered=metadata.num_delivered > 1,
+        traceparent=recorded.envelope.traceparent,
+        extend_delivery=held.extend,
+        settled_child=event if isinstance(event, ChildSettled) else None,
+    )
