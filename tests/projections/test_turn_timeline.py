@@ -32,7 +32,7 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.read_models.turn_timeline import (
-    TurnSpan,
+    TimelineSpan,
     TurnSpans,
     collect_turn_spans,
     count_elapsed,
@@ -161,7 +161,7 @@ def test_tool_and_approval_spans_belong_to_the_call_that_requested_them() -> Non
         *(end(66, 2, 1_000, call="1.2"), complete(66)),
     )
     (approval,) = (span for span in found.spans if span.kind == "approval")
-    assert approval == TurnSpan(
+    assert approval == TimelineSpan(
         kind="approval",
         sequence=7,
         offset_ms=1_000,
@@ -172,7 +172,7 @@ def test_tool_and_approval_spans_belong_to_the_call_that_requested_them() -> Non
     )
     tools = [span for span in found.spans if span.kind == "tool"]
     assert tools == [
-        TurnSpan(
+        TimelineSpan(
             kind="tool",
             sequence=10,
             offset_ms=62_100,
@@ -182,7 +182,7 @@ def test_tool_and_approval_spans_belong_to_the_call_that_requested_them() -> Non
             outcome="answered",
             step=2,
         ),
-        TurnSpan(
+        TimelineSpan(
             kind="tool",
             sequence=11,
             offset_ms=64_500,

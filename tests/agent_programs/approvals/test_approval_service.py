@@ -29,11 +29,11 @@ from turnlog.client import (
     DoneEvent,
     ReplyDone,
 )
+from turnlog.contract.turn_payloads import HistoryView
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.tool_events import ApprovalRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
-from turnlog.services.api.turn_payloads import HistoryView
 from turnlog.services.cli.views.session_view import render_conversation
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -12,11 +12,11 @@ from tests.agent_programs.agent_service import TWO_STEP_ANSWERS, AgentService, a
 from tests.agent_programs.phases.isolated_phases import CAN_SEE, ORDER
 from tests.agent_programs.phases.test_profiles import build_talking_agent
 from turnlog.contract.call_payloads import CallList
+from turnlog.contract.session_payloads import SessionView
+from turnlog.contract.turn_payloads import HistoryView
 from turnlog.events.model.session_events import ProfileSwitched
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE
-from turnlog.services.api.session_payloads import SessionView
-from turnlog.services.api.turn_payloads import HistoryView
 from turnlog.services.cli.views.session_view import render_conversation, render_session
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -24,14 +24,14 @@ from tests.agent_programs.agent_service import (
 from tests.replay.bundle_copies import BundleCopy
 from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.contract.call_payloads import CallList
+from turnlog.contract.session_payloads import SessionPage, SessionRow, SessionView
+from turnlog.contract.turn_payloads import HistoryView
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.services.api.prompt_payloads import RecordedPromptView
-from turnlog.services.api.session_payloads import SessionPage, SessionRow, SessionView
-from turnlog.services.api.turn_payloads import HistoryView
 from turnlog.services.bundle import verifier
 from turnlog.services.cli.views.session_view import (
     render_session,

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+JsonObject = dict[str, JsonValue]
 
 MAX_INT: Final = 2**53 - 1
 """JSON readers disagree about whole numbers beyond this one."""

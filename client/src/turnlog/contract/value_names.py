@@ -1,4 +1,4 @@
-"""The values that a field of an answer may have, where it is one of a closed set of words."""
+"""The values that a field may have, where it is one of a closed set of words."""
 
 from __future__ import annotations
 
@@ -6,3 +6,12 @@ from typing import Literal
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
 """Why a model stopped, in one vocabulary for all providers."""
+
+TurnRole = Literal["user", "system"]
+"""Who a turn's text is from. A turn of the system has no reply."""
+
+ApprovalDecision = Literal["approve", "refuse"]
+"""What was decided about a tool that needs approval."""
+
+FeedbackVote = Literal["up", "down", "none"]
+"""A vote; `none` takes the vote before it back."""

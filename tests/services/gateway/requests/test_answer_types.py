@@ -16,14 +16,12 @@ import pytest
 
 from tests.services.gateway.requests.route_table import DOCUMENT
 from turnlog.contract.call_payloads import AttemptRow, CallRow
+from turnlog.contract.session_payloads import OriginRow, RecordedChoice, SessionRow
+from turnlog.contract.turn_payloads import PhaseVisit, TurnPlanStep, TurnToolUse
 from turnlog.projections.audit.verify.verification_report import AuditFinding, ReproductionCounts
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, PromptSize
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount, RefusalCount
-from turnlog.projections.read_models.phase_visits import PhaseVisit
-from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
-from turnlog.projections.session.state import RecordedChoice
 from turnlog.services.api.segment_payloads import SegmentRow
-from turnlog.services.api.session_payloads import OriginRow, SessionRow
 
 HOUSE: Final = Path(__file__).parents[4]
 

@@ -18,7 +18,7 @@ from turnlog.events.model.turn_events import TurnQueued, TurnReleased, TurnSubmi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseVisit:
+class VisitedPhase:
     """One visit of a session to a phase."""
 
     phase: str
@@ -47,9 +47,9 @@ class PhaseVisit:
         return self.first <= recorded.sequence <= self.last
 
 
-def list_phase_visits(events: Iterable[RecordedEvent]) -> tuple[PhaseVisit, ...]:
+def list_phase_visits(events: Iterable[RecordedEvent]) -> tuple[VisitedPhase, ...]:
     """Return the phase visits of a session in order; empty for a session without phases."""
-    found: list[PhaseVisit] = []
+    found: list[VisitedPhase] = []
     within: dict[int, int] = {}
     ended: set[int] = set()
     switched = 0
@@ -79,8 +79,8 @@ def list_phase_visits(events: Iterable[RecordedEvent]) -> tuple[PhaseVisit, ...]
     return tuple(replace(visit, turns=tuple(own)) for visit, own in zip(found, turns, strict=True))
 
 
-def _start_visit(recorded: RecordedEvent, entered: PhaseEntered, first: int) -> PhaseVisit:
-    return PhaseVisit(
+def _start_visit(recorded: RecordedEvent, entered: PhaseEntered, first: int) -> VisitedPhase:
+    return VisitedPhase(
         phase=entered.phase,
         before=entered.before,
         signal=entered.signal,
@@ -94,7 +94,7 @@ def _start_visit(recorded: RecordedEvent, entered: PhaseEntered, first: int) -> 
     )
 
 
-def filter_visits(visits: Sequence[PhaseVisit], phase: str) -> tuple[PhaseVisit, ...]:
+def filter_visits(visits: Sequence[VisitedPhase], phase: str) -> tuple[VisitedPhase, ...]:
     """Return the visits to one phase; refuse a phase that the session never entered."""
     found = tuple(visit for visit in visits if visit.phase == phase)
     if not found:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
@@ -24,7 +25,7 @@ from turnlog.events.model.tool_events import (
 
 
 @dataclass(frozen=True, slots=True)
-class TurnPlanStep:
+class StepActivity:
     """A step of a turn's plan."""
 
     step: int
@@ -36,7 +37,7 @@ class TurnPlanStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnApproval:
+class ApprovalActivity:
     """The approval that a tool needs before it runs, and what was decided."""
 
     approval: int
@@ -52,7 +53,7 @@ class TurnApproval:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnChild:
+class ChildActivity:
     """The turn of a child session that a coordinator asked for."""
 
     session: str
@@ -64,7 +65,7 @@ class TurnChild:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnToolUse:
+class ToolActivity:
     """A tool that a model requested, and its outcome."""
 
     call: str
@@ -89,9 +90,9 @@ class TurnToolUse:
     """Whether prompts contain a summary of it."""
     milliseconds: int | None
     """How long the tool server took."""
-    approval: TurnApproval | None = None
+    approval: ApprovalActivity | None = None
     """The approval that it needs, if any."""
-    child: TurnChild | None = None
+    child: ChildActivity | None = None
     """The child's turn that it stands for, if the tool is a child of a coordinator."""
 
 
@@ -99,9 +100,9 @@ class TurnToolUse:
 class TurnActivity:
     """The plan steps and tool uses of one turn."""
 
-    steps: tuple[TurnPlanStep, ...] = ()
+    steps: tuple[StepActivity, ...] = ()
     """The turn's plan, where it has one."""
-    uses: tuple[TurnToolUse, ...] = ()
+    uses: tuple[ToolActivity, ...] = ()
     """The requested tools, in order of request."""
 
 
@@ -129,17 +130,17 @@ def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
             done = found.get(turn, NO_ACTIVITY)
             found[turn] = replace(done, uses=(*done.uses, _start_tool_use(called)))
         case ApprovalRequested(turn=turn) as asked if turn in found:
-            approval = TurnApproval(approval=asked.approval, deadline=asked.deadline)
+            approval = ApprovalActivity(approval=asked.approval, deadline=asked.deadline)
             found[turn] = _replace_tool_use(found[turn], asked, partial(_set_approval, approval))
         case ApprovalDecided(turn=turn) as decided if turn in found:
             by = None if decided.cause == "deadline" else recorded.envelope.actor
             change = partial(_add_decision, decided, by)
             found[turn] = _replace_tool_use(found[turn], decided, change)
         case ChildRequested(turn=turn) as asked if turn in found:
-            child = TurnChild(asked.session, asked.child_turn)
+            child = ChildActivity(asked.session, asked.child_turn)
             found[turn] = _replace_tool_use(found[turn], asked, partial(_set_child, child))
         case ChildSettled(turn=turn) as settled if turn in found:
-            child = TurnChild(settled.session, settled.child_turn, settled.outcome)
+            child = ChildActivity(settled.session, settled.child_turn, settled.outcome)
             found[turn] = _replace_tool_use(found[turn], settled, partial(_set_child, child))
         case ToolReturned(turn=turn) as back if turn in found:
             found[turn] = _replace_tool_use(found[turn], back, partial(_finish_tool_use, back))
@@ -174,13 +175,44 @@ def format_activity(activity: TurnActivity) -> Iterator[str]:
     yield from (_format_tool_use(use) for use in activity.uses if use.step is None)
 
 
-def _format_tool_use(use: TurnToolUse) -> str:
+def _format_tool_use(use: ToolActivity) -> str:
     detail = f": {use.detail}" if use.detail else ""
     outcome = f"{use.outcome}{detail}" if use.outcome else describe_unfinished_use(use)
     return f"{use.tool} {use.arguments} · {outcome}"
 
 
-def describe_unfinished_use(use: TurnToolUse) -> str:
+class ApprovalState(Protocol):
+    """The approval of a tool, as folded here or as an answer has it."""
+
+    @property
+    def approval(self) -> int: ...
+    @property
+    def deadline(self) -> str: ...
+    @property
+    def decision(self) -> ApprovalDecision | None: ...
+
+
+class AskedChild(Protocol):
+    """The child's turn that a tool stands for, as folded here or as an answer has it."""
+
+    @property
+    def session(self) -> str: ...
+    @property
+    def turn(self) -> int: ...
+
+
+class UnfinishedUse(Protocol):
+    """What a tool use waits for, as folded here or as an answer has it."""
+
+    @property
+    def outcome(self) -> str | None: ...
+    @property
+    def approval(self) -> ApprovalState | None: ...
+    @property
+    def child(self) -> AskedChild | None: ...
+
+
+def describe_unfinished_use(use: UnfinishedUse) -> str:
     """Return what a tool that has not returned is waiting for."""
     asked = use.approval
     if use.child is not None:
@@ -190,17 +222,17 @@ def describe_unfinished_use(use: TurnToolUse) -> str:
     return f"waits for approval {asked.approval} until {asked.deadline}"
 
 
-def is_undecided(use: TurnToolUse) -> bool:
+def is_undecided(use: UnfinishedUse) -> bool:
     """Return whether a tool waits for an approval."""
     return use.approval is not None and use.approval.decision is None and use.outcome is None
 
 
-def _build_plan_step(step: StepPlanned) -> TurnPlanStep:
-    return TurnPlanStep(step.step, get_plain_text(step.goal), step.given is not None)
+def _build_plan_step(step: StepPlanned) -> StepActivity:
+    return StepActivity(step.step, get_plain_text(step.goal), step.given is not None)
 
 
-def _start_tool_use(called: ToolCalled) -> TurnToolUse:
-    return TurnToolUse(
+def _start_tool_use(called: ToolCalled) -> ToolActivity:
+    return ToolActivity(
         call=called.call,
         id=called.id,
         tool=called.tool,
@@ -218,7 +250,7 @@ def _start_tool_use(called: ToolCalled) -> TurnToolUse:
 def _replace_tool_use(
     activity: TurnActivity,
     event: ApprovalRequested | ApprovalDecided | ChildRequested | ChildSettled | ToolReturned,
-    change: Callable[[TurnToolUse], TurnToolUse],
+    change: Callable[[ToolActivity], ToolActivity],
 ) -> TurnActivity:
     uses = (
         change(use) if (use.call, use.id) == (event.call, event.id) else use
@@ -227,21 +259,21 @@ def _replace_tool_use(
     return replace(activity, uses=tuple(uses))
 
 
-def _set_child(child: TurnChild, use: TurnToolUse) -> TurnToolUse:
+def _set_child(child: ChildActivity, use: ToolActivity) -> ToolActivity:
     return replace(use, child=child)
 
 
-def _set_approval(approval: TurnApproval, use: TurnToolUse) -> TurnToolUse:
+def _set_approval(approval: ApprovalActivity, use: ToolActivity) -> ToolActivity:
     return replace(use, approval=approval)
 
 
-def _add_decision(decided: ApprovalDecided, by: str | None, use: TurnToolUse) -> TurnToolUse:
+def _add_decision(decided: ApprovalDecided, by: str | None, use: ToolActivity) -> ToolActivity:
     asked = use.approval
     decision, reason = decided.decision, decided.reason
     return replace(use, approval=asked and replace(asked, decision=decision, reason=reason, by=by))
 
 
-def _finish_tool_use(back: ToolReturned, use: TurnToolUse) -> TurnToolUse:
+def _finish_tool_use(back: ToolReturned, use: ToolActivity) -> ToolActivity:
     return replace(
         use,
         outcome=back.outcome,

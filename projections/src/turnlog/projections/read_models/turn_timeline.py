@@ -39,7 +39,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnSpan:
+class TimelineSpan:
     """A stretch of a turn's time."""
 
     kind: SpanKind
@@ -49,13 +49,13 @@ class TurnSpan:
     offset_ms: int
     """Milliseconds from the begin of the turn to its begin."""
     length_ms: int | None
-    """Milliseconds that it took; null while it lasts, and if nobody measured it."""
+    """Milliseconds that it took; None while it lasts, and if nobody measured it."""
     call: str | None = None
     """The call; of a tool and an approval, the one whose answer asked for it."""
     name: str = ""
     """The tool; for an attempt its number, for an approval its number within the turn."""
     outcome: str | None = None
-    """How it ended; null while it lasts."""
+    """How it ended; None while it lasts."""
     fault: str | None = None
     """The code of the failure of an attempt."""
     step: int | None = None
@@ -71,7 +71,7 @@ class TurnSpans:
     """When it was submitted or queued."""
     length_ms: int | None
     """Milliseconds until it ended; None while it is open."""
-    spans: tuple[TurnSpan, ...]
+    spans: tuple[TimelineSpan, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +99,8 @@ class _TurnEvents:
     opened: RecordedEvent
     queued: bool
     attempts: dict[int, _SpannedAttempt] = field(default_factory=dict[int, _SpannedAttempt])
-    requested: dict[tuple[str, str], TurnSpan] = field(
-        default_factory=dict[tuple[str, str], TurnSpan]
+    requested: dict[tuple[str, str], TimelineSpan] = field(
+        default_factory=dict[tuple[str, str], TimelineSpan]
     )
     """The undecided approvals, by call and id of the tool request."""
     steps: dict[tuple[str, str], int | None] = field(
@@ -110,7 +110,7 @@ class _TurnEvents:
         default_factory=dict[tuple[str, str], RecordedEvent]
     )
     """The tools that run."""
-    spans: list[TurnSpan] = field(default_factory=list[TurnSpan])
+    spans: list[TimelineSpan] = field(default_factory=list[TimelineSpan])
     resting_points: list[datetime] = field(default_factory=list[datetime])
     """When the turn was opened, and when a tool returned or an approval was decided."""
     end: RecordedEvent | None = None
@@ -174,7 +174,7 @@ def _apply_event(found: _TurnEvents, recorded: RecordedEvent) -> None:
             found.resting_points.append(_read_time(recorded))
         case ApprovalRequested(call=call, id=id_) as asked:
             offset, name = _count_offset(found, recorded), str(asked.approval)
-            span = TurnSpan(
+            span = TimelineSpan(
                 kind="approval",
                 sequence=recorded.sequence,
                 offset_ms=offset,
@@ -200,11 +200,11 @@ _APPROVAL_OUTCOMES: Final = {"approve": "approved", "refuse": "refused"}
 
 def _build_tool_span(
     found: _TurnEvents, recorded: RecordedEvent, returned: ToolReturned
-) -> TurnSpan:
+) -> TimelineSpan:
     key = (returned.call, returned.id)
     found.started.pop(key, None)
     length = returned.milliseconds
-    return TurnSpan(
+    return TimelineSpan(
         kind="tool",
         sequence=recorded.sequence,
         offset_ms=max(0, _count_offset(found, recorded) - (length or 0)),
@@ -227,7 +227,7 @@ def _build_spans(found: _TurnEvents, turn: int) -> TurnSpans:
     return TurnSpans(turn, found.submitted.envelope.time, length, tuple(order))
 
 
-def _iterate_unfinished_spans(found: _TurnEvents) -> Iterator[TurnSpan]:
+def _iterate_unfinished_spans(found: _TurnEvents) -> Iterator[TimelineSpan]:
     """Yield the approvals that a person has yet to decide, and the tools that run."""
     if found.end is not None:
         return
@@ -235,7 +235,7 @@ def _iterate_unfinished_spans(found: _TurnEvents) -> Iterator[TurnSpan]:
     for recorded in found.started.values():
         if isinstance(recorded.event, ToolStarted):
             event = recorded.event
-            yield TurnSpan(
+            yield TimelineSpan(
                 kind="tool",
                 sequence=recorded.sequence,
                 offset_ms=_count_offset(found, recorded),
@@ -246,14 +246,14 @@ def _iterate_unfinished_spans(found: _TurnEvents) -> Iterator[TurnSpan]:
             )
 
 
-def _iterate_claim_spans(found: _TurnEvents) -> Iterator[TurnSpan]:
+def _iterate_claim_spans(found: _TurnEvents) -> Iterator[TimelineSpan]:
     """Yield how long the turn was in the queue, and how long no worker had it."""
     opened = _count_offset(found, found.opened)
     if found.queued:
         is_released = found.opened is not found.submitted
         until = found.opened if is_released else found.end
         length = None if until is None else _count_offset(found, until)
-        yield TurnSpan(
+        yield TimelineSpan(
             kind="queued",
             sequence=(until or found.submitted).sequence,
             offset_ms=0,
@@ -263,19 +263,19 @@ def _iterate_claim_spans(found: _TurnEvents) -> Iterator[TurnSpan]:
             return
     first = next(iter(found.attempts.values()), None)
     if first is None and found.end is None:
-        yield TurnSpan(
+        yield TimelineSpan(
             kind="unclaimed", sequence=found.opened.sequence, offset_ms=opened, length_ms=None
         )
     elif first is not None:
         length = max(0, _count_offset(found, first.started) - opened)
-        yield TurnSpan(
+        yield TimelineSpan(
             kind="unclaimed", sequence=first.started.sequence, offset_ms=opened, length_ms=length
         )
 
 
 def _iterate_call_spans(
     found: _TurnEvents, call: str, attempts: Sequence[_SpannedAttempt]
-) -> Iterator[TurnSpan]:
+) -> Iterator[TimelineSpan]:
     times = compute_call_times(attempts)
     first_request = _count_request(found, attempts[0])
     yield from _iterate_preparation(found, call, attempts[0], first_request)
@@ -283,7 +283,7 @@ def _iterate_call_spans(
     outcome = last.end.outcome if last.end else None
     offset = _count_offset(found, attempts[0].started) if first_request is None else first_request
     sequence = (last.ended or last.started).sequence
-    yield TurnSpan(
+    yield TimelineSpan(
         kind="call",
         sequence=sequence,
         offset_ms=offset,
@@ -298,14 +298,14 @@ def _iterate_call_spans(
         recorded = attempt.ended or attempt.started
         if waited and recorded is attempt.ended:
             until = _count_offset(found, recorded) - (attempt.total_ms or 0)
-            yield TurnSpan(
+            yield TimelineSpan(
                 kind="waiting",
                 sequence=recorded.sequence,
                 offset_ms=max(0, until - waited),
                 length_ms=waited,
                 call=call,
             )
-        yield TurnSpan(
+        yield TimelineSpan(
             kind="attempt",
             sequence=recorded.sequence,
             offset_ms=claimed if request is None else request,
@@ -319,7 +319,7 @@ def _iterate_call_spans(
 
 def _iterate_preparation(
     found: _TurnEvents, call: str, first: _SpannedAttempt, request: int | None
-) -> Iterator[TurnSpan]:
+) -> Iterator[TimelineSpan]:
     """Yield the time from the claim, or from what the call waited for, to the first request."""
     if request is None:
         return
@@ -329,7 +329,7 @@ def _iterate_preparation(
     length = _count_milliseconds(begun, at)
     offset = _count_milliseconds(found.begun, begun)
     if length:
-        yield TurnSpan(
+        yield TimelineSpan(
             kind="preparing",
             sequence=first.started.sequence,
             offset_ms=offset,

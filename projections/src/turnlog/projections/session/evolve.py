@@ -89,7 +89,7 @@ from turnlog.projections.session.state import (
     CarriedText,
     IdempotencyRecord,
     LastReference,
-    RecordedChoice,
+    PhaseChoice,
     SessionState,
 )
 from turnlog.projections.session.text_refs import build_optional_text_ref
@@ -252,7 +252,7 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
         case TurnReleased(turn=turn):
             return apply_turn_released(state, recorded, turn)
         case ChoiceRecorded(phase=phase, choice=choice, label=label):
-            return replace(state, choices=(*state.choices, RecordedChoice(phase, choice, label)))
+            return replace(state, choices=(*state.choices, PhaseChoice(phase, choice, label)))
         case PhaseEntered() as event:
             return apply_phase_entered(state, recorded, event)
         case TurnResolved() as event:

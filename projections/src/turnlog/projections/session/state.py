@@ -120,7 +120,7 @@ class IdempotencyRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedChoice:
+class PhaseChoice:
     """A choice made in a static phase."""
 
     phase: str
@@ -192,7 +192,7 @@ class SessionState:
     """Text that the caller carried into the current phase when it was entered."""
     carried_before: tuple[CarriedText, ...] = ()
     """Texts carried into the phases left since, oldest first."""
-    choices: tuple[RecordedChoice, ...] = ()
+    choices: tuple[PhaseChoice, ...] = ()
     """Choices made so far."""
     note: RedactionNote | None = None
     """The latest redaction that a prompt may still have to mention."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnlog.contract.turn_payloads import CommandResult
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.session.commands import DecideApproval
-from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.sessions.client_commands import handle_client_command
 from turnlog.services.sessions.command_handler import CommandHandler

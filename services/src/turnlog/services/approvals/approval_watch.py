@@ -20,8 +20,8 @@ from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.projections.read_models.turn_activity import (
     NO_ACTIVITY,
     ActivityByTurn,
+    ToolActivity,
     TurnActivity,
-    TurnToolUse,
     collect_activity,
     is_undecided,
     update_activity,
@@ -37,7 +37,7 @@ class GuardedTool:
     """The session of the turn, or one of its child sessions."""
     turn: int
     """The number of the turn in that session."""
-    use: TurnToolUse
+    use: ToolActivity
 
 
 async def list_undecided(

@@ -11,13 +11,13 @@ from starlette.types import Receive
 
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.events.content import get_plain_text, parse_structured_text
-from turnlog.services.api.turn_payloads import (
+from turnlog.contract.turn_payloads import (
     RequestedApproval,
     SettledTurnView,
     SubmittedTurn,
     UndecidedTurnView,
 )
+from turnlog.events.content import get_plain_text, parse_structured_text
 from turnlog.services.approvals.approval_watch import GuardedTool
 from turnlog.services.http.headers import format_etag
 from turnlog.services.http.sse import encode_frame

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from turnlog.contract.turn_payloads import CommandResult
 from turnlog.projections.session.commands import Command
-from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
 

@@ -12,17 +12,17 @@ from rich.text import Text
 from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.events.model.memory_events import TurnRange
-from turnlog.services.api.memory_payloads import (
+from turnlog.contract.memory_payloads import (
     ExclusionPreviewView,
-    MemoryView,
     ReferencesView,
     ResolvedReferencesView,
     SummariesView,
     SummaryView,
     TurnRangeView,
 )
-from turnlog.services.api.turn_payloads import CommandResult
+from turnlog.contract.turn_payloads import CommandResult
+from turnlog.events.model.memory_events import TurnRange
+from turnlog.services.api.memory_view_payloads import MemoryView
 from turnlog.services.cli.client.service_client import send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget

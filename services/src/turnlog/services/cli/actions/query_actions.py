@@ -10,9 +10,9 @@ from pydantic import JsonValue
 from turnlog.client.operations import build_read
 from turnlog.contract import api_paths
 from turnlog.contract.call_payloads import CallList
+from turnlog.contract.session_payloads import SessionPage
 from turnlog.events.errors import Refused
 from turnlog.services.api.requests import AssembleRequest, WindowPreviewRequest
-from turnlog.services.api.session_payloads import SessionPage
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.shared_reads import (
     fetch_blueprint,

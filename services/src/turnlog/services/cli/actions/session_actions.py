@@ -13,10 +13,10 @@ from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import ToolResultView
+from turnlog.contract.session_payloads import ForkedSession
+from turnlog.contract.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.events.model.tool_events import ApprovalDecision
-from turnlog.services.api.session_payloads import ForkedSession
-from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.service_client import send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget

@@ -6,10 +6,10 @@ from turnlog.client.operations import ClientOperation, build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import CallList
-from turnlog.services.api.memory_payloads import ReferencesView
+from turnlog.contract.memory_payloads import ReferencesView
+from turnlog.contract.session_payloads import SessionView
+from turnlog.contract.turn_payloads import HistoryView
 from turnlog.services.api.service_payloads import BlueprintSchemas
-from turnlog.services.api.session_payloads import SessionView
-from turnlog.services.api.turn_payloads import HistoryView
 
 
 def fetch_session(session: str, at: int | None = None) -> ClientOperation[SessionView]:

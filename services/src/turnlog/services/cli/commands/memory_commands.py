@@ -33,7 +33,7 @@ def show_memory(
     `turnlog window`.
     """
     from turnlog.client.operations import build_read
-    from turnlog.services.api.memory_payloads import MemoryView
+    from turnlog.services.api.memory_view_payloads import MemoryView
     from turnlog.services.cli.actions.memory_actions import render_memory
 
     query = {"reader": reader, "entity": entity}
@@ -62,7 +62,7 @@ def show_references(
 ) -> None:
     """Show the latest references; with --intent, what a turn's references resolve to."""
     from turnlog.client import ClientOperation
-    from turnlog.services.api.memory_payloads import ResolvedReferencesView
+    from turnlog.contract.memory_payloads import ResolvedReferencesView
     from turnlog.services.api.requests import ResolveReferencesRequest
     from turnlog.services.cli.actions.memory_actions import (
         render_references,
@@ -93,7 +93,7 @@ def show_summaries(
 ) -> None:
     """Show the summaries that replace older turns in prompts."""
     from turnlog.client.operations import build_read
-    from turnlog.services.api.memory_payloads import SummariesView
+    from turnlog.contract.memory_payloads import SummariesView
     from turnlog.services.cli.actions.memory_actions import render_summaries
 
     operation = build_read(format_path(api_paths.SUMMARIES, session=session), SummariesView)
@@ -129,7 +129,7 @@ def exclude_turn(
 ) -> None:
     """Exclude a turn from later windows; the summaries that cover it are undone."""
     from turnlog.client.operations import build_read
-    from turnlog.services.api.memory_payloads import ExclusionPreviewView
+    from turnlog.contract.memory_payloads import ExclusionPreviewView
     from turnlog.services.cli.actions.memory_actions import render_exclusion_preview, send_exclusion
 
     if not dry_run:

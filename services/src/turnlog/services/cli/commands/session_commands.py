@@ -97,7 +97,7 @@ def list_sessions(
 ) -> None:
     """List sessions, newest first."""
     from turnlog.client.operations import build_read
-    from turnlog.services.api.session_payloads import SessionPage
+    from turnlog.contract.session_payloads import SessionPage
     from turnlog.services.cli.views.session_view import render_sessions
 
     show_answer(

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.text import Text
 
 from turnlog.client.sse_events import ApprovalEvent
+from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.events.errors import Refused
-from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.cli.actions.query_actions import parse_attributes
 from turnlog.services.cli.client.service_client import ServiceClient, create_client
 from turnlog.services.cli.client.service_location import require_service

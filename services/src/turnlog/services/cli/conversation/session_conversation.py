@@ -17,9 +17,9 @@ from turnlog.client.operations import ClientOperation, build_command
 from turnlog.client.sse_events import ApprovalEvent, SseMessage
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
+from turnlog.contract.session_payloads import OpenedSession
+from turnlog.contract.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.events.model.tool_events import ApprovalDecision
-from turnlog.services.api.session_payloads import OpenedSession
-from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.shared_reads import fetch_session
 

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
-from turnlog.services.api.session_payloads import OpenedSession
-from turnlog.services.api.turn_payloads import QuestionAnswer
+from turnlog.contract.session_payloads import OpenedSession
+from turnlog.services.api.question_payloads import QuestionAnswer
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.shared_reads import fetch_history, fetch_references, list_calls

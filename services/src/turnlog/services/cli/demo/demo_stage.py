@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
+from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.services.api.published_errors.error_code import ExitCode
-from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.verification_reads import verify_session

@@ -14,9 +14,9 @@ from rich.table import Table
 from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
+from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.events.model.manifest import Manifest
 from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
-from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.conversation.session_conversation import (

@@ -12,7 +12,7 @@ from typing import Final
 from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
+from turnlog.contract.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
 from turnlog.services.cli.client.shared_reads import fetch_history
 from turnlog.services.cli.conversation.session_conversation import (

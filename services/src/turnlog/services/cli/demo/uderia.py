@@ -19,10 +19,10 @@ from turnlog.client.operations import build_command, build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import GrowthView
+from turnlog.contract.turn_payloads import CommandResult
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import ToolReturned
-from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
 from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt

@@ -7,17 +7,17 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from turnlog.contract import api_paths
-from turnlog.projections.blueprint.schema.history_specs import MemoryReaderName
-from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.services.api.memory_payloads import (
+from turnlog.contract.memory_payloads import (
     ExclusionPreviewView,
-    MemoryView,
     ReferencesView,
     ResolvedReferencesView,
     SummariesView,
 )
+from turnlog.contract.turn_payloads import CommandResult
+from turnlog.projections.blueprint.schema.history_specs import MemoryReaderName
+from turnlog.projections.blueprint.storable_json import MAX_INT
+from turnlog.services.api.memory_view_payloads import MemoryView
 from turnlog.services.api.requests import ResolveReferencesRequest
-from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import TurnPath
 from turnlog.services.http.request_identity import CallerIdentity

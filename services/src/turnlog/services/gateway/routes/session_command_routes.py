@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from turnlog.contract import api_paths
+from turnlog.contract.turn_payloads import CommandResult
 from turnlog.services.api.requests import (
     CancelTurnRequest,
     CloseSessionRequest,
@@ -20,7 +21,6 @@ from turnlog.services.api.requests import (
     RedactReplyRequest,
     SwitchProfileRequest,
 )
-from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import TurnPath
 from turnlog.services.http.request_identity import CallerIdentity

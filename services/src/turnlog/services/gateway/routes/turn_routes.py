@@ -13,15 +13,15 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from turnlog.contract import api_paths
-from turnlog.services.api.requests import QuestionRequest, SubmitTurnRequest
-from turnlog.services.api.turn_payloads import (
+from turnlog.contract.turn_payloads import (
     HistoryView,
-    QuestionAnswer,
     SettledTurnView,
     SubmittedTurn,
     TurnTimelineView,
     UndecidedTurnView,
 )
+from turnlog.services.api.question_payloads import QuestionAnswer
+from turnlog.services.api.requests import QuestionRequest, SubmitTurnRequest
 from turnlog.services.gateway.turn_answers import (
     create_recorded_answer,
     create_turn_answer,

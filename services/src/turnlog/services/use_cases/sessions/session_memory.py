@@ -11,6 +11,15 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from turnlog.contract.memory_payloads import (
+    ExclusionPreviewView,
+    ReferencesView,
+    ResolvedReferencesView,
+    SummariesView,
+    SummaryView,
+    TurnRangeView,
+    UncoveredTurns,
+)
 from turnlog.contract.usage_payloads import CostSum
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import get_plain_text
@@ -30,17 +39,7 @@ from turnlog.projections.read_models.call_costs import (
 from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
 from turnlog.projections.session.rules.exclusion_preview import preview_exclusion
 from turnlog.projections.session.state import LastReference
-from turnlog.services.api.memory_payloads import (
-    ExclusionPreviewView,
-    MemoryMessageView,
-    MemoryView,
-    ReferencesView,
-    ResolvedReferencesView,
-    SummariesView,
-    SummaryView,
-    TurnRangeView,
-    UncoveredTurns,
-)
+from turnlog.services.api.memory_view_payloads import MemoryMessageView, MemoryView
 from turnlog.services.api.requests import ResolveReferencesRequest
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.sessions.command_handler import CommandHandler

@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from turnlog.contract.session_payloads import (
+    OpenTurnView,
+    OriginRow,
+    PendingApproval,
+    RecordedChoice,
+    SessionPage,
+    SessionRow,
+    SessionView,
+)
 from turnlog.events.errors import Refused
 from turnlog.projections.session.open_turn import OpenTurn, list_undecided_tools
 from turnlog.projections.session.state import SessionState
@@ -12,14 +21,6 @@ from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import read_folded_sequence
 from turnlog.projections.store.read.session_queries import SessionQuery
 from turnlog.projections.store.read.session_queries import list_sessions as list_session_rows
-from turnlog.services.api.session_payloads import (
-    OpenTurnView,
-    OriginRow,
-    PendingApproval,
-    SessionPage,
-    SessionRow,
-    SessionView,
-)
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.time_travel import TimeTravel
@@ -105,7 +106,7 @@ def _create_session_view(state: SessionState) -> SessionView:
         exchanges=state.exchanges,
         warnings=state.warnings,
         origin=OriginRow.model_validate(origin) if origin else None,
-        choices=state.choices,
+        choices=tuple(map(RecordedChoice.model_validate, state.choices)),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnlog.contract.turn_payloads import CommandResult
 from turnlog.events.errors import Refused
 from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
@@ -30,7 +31,6 @@ from turnlog.projections.session.commands import (
     UndoSummary,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller

@@ -17,8 +17,8 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnResolved
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.read_models.session_history import HistoryTurn
+from turnlog.services.api.question_payloads import QuestionAnswer, QuestionStatus
 from turnlog.services.api.requests import OpenSessionRequest, QuestionRequest, SubmitTurnRequest
-from turnlog.services.api.turn_payloads import QuestionAnswer, QuestionStatus
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.use_cases.sessions.session_opening import SessionOpening

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnlog.contract.turn_payloads import (
+    DisplayView,
+    HistoryView,
+    PhaseVisit,
+    TurnPlanStep,
+    TurnSpan,
+    TurnTimelineView,
+    TurnToolUse,
+    TurnView,
+)
 from turnlog.events.content import get_plain_text, parse_structured_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
@@ -20,12 +30,6 @@ from turnlog.projections.read_models.turn_activity import (
     withhold_texts,
 )
 from turnlog.projections.read_models.turn_timeline import collect_turn_spans, count_elapsed
-from turnlog.services.api.turn_payloads import (
-    DisplayView,
-    HistoryView,
-    TurnTimelineView,
-    TurnView,
-)
 from turnlog.services.sessions.time_travel import TimeTravel
 
 
@@ -65,7 +69,7 @@ class TurnHistory:
                 _create_turn_view(turn, activity.get(turn.turn, NO_ACTIVITY), phases.get(turn.turn))
                 for turn in history
             ),
-            stays=visits,
+            stays=tuple(map(PhaseVisit.model_validate, visits)),
         )
 
     async def load_timeline(self, tenant: str, session: str, turn: int) -> TurnTimelineView:
@@ -83,7 +87,7 @@ class TurnHistory:
             begun_at=found.begun_at,
             length_ms=found.length_ms,
             elapsed_ms=count_elapsed(found, handler.clock()),
-            spans=found.spans,
+            spans=tuple(map(TurnSpan.model_validate, found.spans)),
         )
 
 
@@ -110,8 +114,8 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
         output=parse_structured_text(turn.reply) if turn.structured else None,
         phase=phase,
         display=_create_display_view(turn),
-        steps=activity.steps,
-        tools=activity.uses,
+        steps=tuple(map(TurnPlanStep.model_validate, activity.steps)),
+        tools=tuple(map(TurnToolUse.model_validate, activity.uses)),
     )
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from turnlog.contract.payload_models import ResponseModel
+from turnlog.contract.payload_models import JsonObject, ResponseModel
 from turnlog.contract.usage_payloads import SessionUsage
-from turnlog.events.content import Digest
-from turnlog.projections.blueprint.storable_json import JsonObject
-from turnlog.projections.session.state import RecordedChoice
 
 
 class OriginRow(ResponseModel):
@@ -29,7 +26,7 @@ class OpenedSession(ResponseModel):
     """The session id."""
     blueprint: str
     """The blueprint's name."""
-    digest: Digest
+    digest: str
     """The digest of the blueprint that the session is pinned to."""
     sequence: int
     """The sequence of the event that opened it."""
@@ -44,7 +41,7 @@ class ForkedSession(ResponseModel):
     """The origin."""
     blueprint: str
     """The blueprint's name."""
-    digest: Digest
+    digest: str
     """The digest of the blueprint that the session is pinned to."""
     sequence: int
     """The last sequence."""
@@ -80,6 +77,17 @@ class OpenTurnView(ResponseModel):
     """The tools that wait for a decision; the turn goes on when there are none."""
 
 
+class RecordedChoice(ResponseModel):
+    """A choice made in a static phase."""
+
+    phase: str
+    """The phase that offered it."""
+    choice: str
+    """The choice."""
+    label: str | None
+    """The text of the choice in prompts."""
+
+
 class SessionView(ResponseModel):
     """The state of a session, folded from its own log."""
 
@@ -91,7 +99,7 @@ class SessionView(ResponseModel):
     """The blueprint's name."""
     version: int
     """The blueprint's version."""
-    digest: Digest
+    digest: str
     """The digest of the blueprint."""
     profile: str
     """The current profile."""

@@ -1,4 +1,4 @@
-"""The responses about turns, commands and questions, and the history of a session."""
+"""The responses about turns and commands, and the history of a session."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.contract.payload_models import ResponseModel
-from turnlog.events.model.turn_events import FinishReason, TurnRole
-from turnlog.projections.blueprint.storable_json import JsonObject
-from turnlog.projections.read_models.phase_visits import PhaseVisit
-from turnlog.projections.read_models.session_history import TurnStatus
-from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
-from turnlog.projections.read_models.turn_timeline import TurnSpan
+from turnlog.contract.value_names import ApprovalDecision, FinishReason, TurnRole
+
+TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
+
+ChildOutcome = Literal["answered", "failed", "cancelled", "timed-out", "waiting", "withdrawn"]
+"""What came of a child's turn, as its parent sees it."""
+
+SpanKind = Literal[
+    "queued", "unclaimed", "preparing", "call", "attempt", "waiting", "tool", "approval"
+]
+"""`queued`: behind an earlier turn. `unclaimed`: until a worker took it. `preparing`: from there,
+or from the end of a tool or an approval, to the first request of a call. `call`: its attempts and
+the waiting between them. `waiting`: before an attempt. `approval`: for a person.
+"""
 
 
 class SubmittedTurn(ResponseModel):
@@ -105,6 +113,74 @@ class DisplayView(ResponseModel):
     """The display form of the reply; null when none was recorded or the reply is redacted."""
 
 
+class TurnPlanStep(ResponseModel):
+    """A step of a turn's plan."""
+
+    step: int
+    """The step number."""
+    goal: str | None
+    """The goal of the step."""
+    given: bool
+    """Whether the previous turn's result was reused and no call was made."""
+
+
+class TurnApproval(ResponseModel):
+    """The approval that a tool needs before it runs, and what was decided."""
+
+    approval: int
+    """Its number within the turn."""
+    deadline: str
+    """Without a decision by then the tool is refused."""
+    decision: ApprovalDecision | None = None
+    """The decision; null while there is none."""
+    reason: str = ""
+    """The reason that was given."""
+    by: str | None = None
+    """The person who decided; null if the deadline passed first."""
+
+
+class TurnChild(ResponseModel):
+    """The turn of a child session that a coordinator asked for."""
+
+    session: str
+    """Id of the child session."""
+    turn: int
+    """Number of the turn in it."""
+    outcome: ChildOutcome | None = None
+    """Its outcome; null while the coordinator waits."""
+
+
+class TurnToolUse(ResponseModel):
+    """A tool that a model requested, and its outcome."""
+
+    call: str
+    """The call that requested it."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The name of the tool."""
+    arguments: str
+    """The arguments as the model wrote them."""
+    step: int | None
+    """The plan step that it belongs to."""
+    outcome: str | None
+    """The outcome; null until the tool returns."""
+    detail: str
+    """Why it was refused, failed or was lost."""
+    text: str | None
+    """The text that prompts contain."""
+    characters: int
+    """The length of the whole result."""
+    condensed: bool
+    """Whether prompts contain a summary of it."""
+    milliseconds: int | None
+    """How long the tool server took."""
+    approval: TurnApproval | None = None
+    """The approval that it needs, if any."""
+    child: TurnChild | None = None
+    """The child's turn that it stands for, if the tool is a child of a coordinator."""
+
+
 class TurnView(ResponseModel):
     """A turn as people read it."""
 
@@ -154,6 +230,31 @@ class TurnView(ResponseModel):
     """The tools it used, in order."""
 
 
+class PhaseVisit(ResponseModel):
+    """One visit of a session to a phase."""
+
+    phase: str
+    """The phase."""
+    before: str | None
+    """The previous phase."""
+    signal: str | None
+    """The signal that led to it."""
+    at: str
+    """When it began."""
+    first: int
+    """The event that entered it, or the profile switch just before."""
+    last: int
+    """Its latest event; `at` this sequence gives its final state and window."""
+    carried: str | None
+    """The text that its prompts are given about the previous phase."""
+    shared: tuple[str, ...]
+    """The phases whose turns are visible to it, where phases are isolated."""
+    hidden: tuple[str, ...]
+    """The earlier phases that are not visible to it."""
+    turns: tuple[int, ...]
+    """The turns that belong to it."""
+
+
 class HistoryView(ResponseModel):
     """The turns of a session, or of one phase."""
 
@@ -165,6 +266,29 @@ class HistoryView(ResponseModel):
     """The turns in order."""
     stays: tuple[PhaseVisit, ...] = ()
     """The phase visits in order; empty without phases."""
+
+
+class TurnSpan(ResponseModel):
+    """A stretch of a turn's time."""
+
+    kind: SpanKind
+    """What the time was spent on."""
+    sequence: int
+    """The sequence of the event that ended it, or that began it while it lasts."""
+    offset_ms: int
+    """Milliseconds from the begin of the turn to its begin."""
+    length_ms: int | None
+    """Milliseconds that it took; null while it lasts, and if nobody measured it."""
+    call: str | None = None
+    """The call; of a tool and an approval, the one whose answer asked for it."""
+    name: str = ""
+    """The tool; for an attempt its number, for an approval its number within the turn."""
+    outcome: str | None = None
+    """How it ended; null while it lasts."""
+    fault: str | None = None
+    """The code of the failure of an attempt."""
+    step: int | None = None
+    """The plan step of a tool."""
 
 
 class TurnTimelineView(ResponseModel):
@@ -184,25 +308,3 @@ class TurnTimelineView(ResponseModel):
     """Milliseconds until it ended, or until this response."""
     spans: tuple[TurnSpan, ...]
     """What the time was spent on, by begin; spans of one call overlap."""
-
-
-class QuestionStatus(ResponseModel):
-    """Whether a question could be answered."""
-
-    reason: Literal["ok", "unroutable"]
-    """The status for programs."""
-    message: str
-    """The status for people."""
-
-
-class QuestionAnswer(ResponseModel):
-    """The answer to a question, without the conversation around it."""
-
-    status: QuestionStatus
-    """Whether the question could be answered."""
-    results: list[JsonValue] | JsonObject
-    """The results that were found."""
-    meta: JsonObject
-    """Metadata about the results."""
-    answer: str
-    """The answer as text; empty for a question that could not be routed."""

@@ -1,15 +1,23 @@
-"""The responses about memory: summaries, remembered messages and references."""
+"""The responses about memory: summaries, what an exclusion would undo, and references."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from turnlog.contract.payload_models import ResponseModel
+from turnlog.contract.payload_models import JsonObject, ResponseModel
 from turnlog.contract.usage_payloads import CostSum
-from turnlog.events.model.turn_events import TurnRole
-from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
-from turnlog.projections.blueprint.storable_json import JsonObject
-from turnlog.projections.session.reference_inheritance import InheritanceReason
+
+InheritanceReason = Literal[
+    "in-text",
+    "inherited",
+    "not-remembered",
+    "not-enabled",
+    "intent-not-listed",
+    "entity-not-allowed",
+    "no-reference",
+    "too-old",
+]
+"""Why an identifier was or was not inherited; `in-text` means that the turn names its own."""
 
 
 class TurnRangeView(ResponseModel):
@@ -113,48 +121,3 @@ class ResolvedReferencesView(ResponseModel):
     """Whether any would be inherited."""
     reason: InheritanceReason
     """Why they would be inherited or not."""
-
-
-class MemoryMessageMeta(ResponseModel):
-    """The turn that a remembered message belongs to."""
-
-    turn: int
-    """The turn number."""
-    request_id: str
-    """The id of the event that submitted the turn."""
-    intent: str | None
-    """The intent that the resolver recognised."""
-    entity: str | None
-    """The kind of entity that the resolver recognised."""
-
-
-class MemoryMessageView(ResponseModel):
-    """A remembered message."""
-
-    role: TurnRole | Literal["assistant"]
-    """Whose message it is."""
-    content: str
-    """The text; empty for the reply to a turn that no reply was found for."""
-    created_at: str
-    """When it was recorded, RFC 3339."""
-    meta: MemoryMessageMeta
-    """Its turn."""
-
-
-class MemoryView(ResponseModel):
-    """The earlier messages that a turn would be given if it were submitted now."""
-
-    session: str
-    """The session id."""
-    sequence: int
-    """The sequence that the response reflects."""
-    enabled: bool
-    """Whether the session has memory."""
-    at: str
-    """The clock reading that decides which messages are too old."""
-    policy: MemoryPolicy
-    """The memory policy that the session is pinned to."""
-    warnings: tuple[str, ...]
-    """The faults of the policy file, for which defaults are used."""
-    messages: tuple[MemoryMessageView, ...]
-    """The messages, oldest first."""
