@@ -12,6 +12,20 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from turnlog.contract.stream_payloads import (
+    ApprovalPayload,
+    AttemptResetPayload,
+    DebriefDonePayload,
+    ExchangeDonePayload,
+    ProgressPayload,
+    ReplyCancelledPayload,
+    ReplyDonePayload,
+    ReplyFailedPayload,
+    ReplyRedactedPayload,
+    TokenPayload,
+    TurnStreamPayload,
+    UnreadablePayload,
+)
 from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
@@ -34,20 +48,6 @@ from turnlog.services.api.published_events.event_definitions import (
     build_event_definitions,
     get_data_name,
     get_envelope_name,
-)
-from turnlog.services.api.published_events.stream_payloads import (
-    ApprovalPayload,
-    AttemptResetPayload,
-    DebriefDonePayload,
-    ExchangeDonePayload,
-    ProgressPayload,
-    ReplyCancelledPayload,
-    ReplyDonePayload,
-    ReplyFailedPayload,
-    ReplyRedactedPayload,
-    TokenPayload,
-    TurnStreamPayload,
-    UnreadablePayload,
 )
 from turnlog.services.http.sse import encode_frame
 

@@ -3,76 +3,34 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 from types import ModuleType
 from typing import Any, get_args
 
 import httpx
 import pytest
-from pydantic import BaseModel
 
 from tests.docs.doc_pages import ROOT
-from turnlog.client.answers import (
-    CommandAnswer,
-    DebriefDone,
-    ExchangeDone,
-    ExclusionPreviewAnswer,
-    HistoryAnswer,
-    OpenApprovalAnswer,
-    OpenTurnAnswer,
-    PendingApprovalAnswer,
-    ReplyDone,
-    SessionAnswer,
-    SessionListAnswer,
-    SessionListEntry,
+from turnlog.client import operations, tenant_operations
+from turnlog.client.operations import MAX_DELAY, MAX_TRIES, ClientOperation, compute_retry_delay
+from turnlog.client.sse_events import (
+    DoneEvent,
+    SseDecoder,
+    SseMessage,
     StoredEnvelope,
-    SubmitAnswer,
-    SummaryAnswer,
-    ToolResultAnswer,
-    TurnAnswer,
-    TurnEntry,
-    TurnRangeAnswer,
-    UncoveredTurnsAnswer,
-    UnsettledAnswer,
+    parse_turn_event,
 )
-from turnlog.client.operations import MAX_DELAY, MAX_TRIES, compute_retry_delay
-from turnlog.client.sse_events import DoneEvent, SseDecoder, SseMessage, parse_turn_event
+from turnlog.contract.knowledge_payloads import PutEntryRequest
 from turnlog.contract.override_payloads import OverrideCategory
 
 DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text())
 
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 
-AGREEMENTS = (
-    (CommandAnswer, "CommandResult"),
-    (SubmitAnswer, "SubmittedTurn"),
-    (TurnAnswer, "SettledTurnView"),
-    (UnsettledAnswer, "UndecidedTurnView"),
-    (PendingApprovalAnswer, "RequestedApproval"),
-    (ReplyDone, "ReplyDonePayload"),
-    (ExchangeDone, "ExchangeDonePayload"),
-    (DebriefDone, "DebriefDonePayload"),
-    (StoredEnvelope, "TurnCompletedEvent"),
-    (TurnEntry, "TurnView"),
-    (HistoryAnswer, "HistoryView"),
-    (SessionAnswer, "SessionView"),
-    (OpenTurnAnswer, "OpenTurnView"),
-    (OpenApprovalAnswer, "PendingApproval"),
-    (ToolResultAnswer, "ToolResultView"),
-    (SessionListEntry, "SessionRow"),
-    (SessionListAnswer, "SessionPage"),
-    (TurnRangeAnswer, "TurnRangeView"),
-    (SummaryAnswer, "SummaryView"),
-    (UncoveredTurnsAnswer, "UncoveredTurns"),
-    (ExclusionPreviewAnswer, "ExclusionPreviewView"),
-)
-
 
 def list_types(schema: dict[str, Any]) -> set[str]:
     """Return the JSON types that a value of a field may have; "any" where they are not stated."""
-    if "$ref" in schema:
-        # A class that only the client has is an object.
-        return list_types(SCHEMAS.get(schema["$ref"].rpartition("/")[2], {"type": "object"}))
     if "anyOf" in schema:
         return {kind for each in schema["anyOf"] for kind in list_types(each)}
     return {schema.get("type", "any")}
@@ -88,13 +46,91 @@ def list_fields(schema: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-@pytest.mark.parametrize(("answer", "name"), AGREEMENTS, ids=str)
-def test_each_answer_field_exists_in_the_service_schema(answer: type[BaseModel], name: str) -> None:
-    mine, theirs = answer.model_json_schema()["properties"], list_fields(SCHEMAS[name])
+def test_each_field_of_an_envelope_exists_in_the_service_schema() -> None:
+    mine = StoredEnvelope.model_json_schema()["properties"]
+    theirs = list_fields(SCHEMAS["TurnCompletedEvent"])
     assert mine.keys() <= theirs.keys()
-    for field, schema in theirs.items():
-        if field in mine:
-            assert list_types(schema) <= list_types(mine[field]) | {"any"}, field
+    for field in mine:
+        assert list_types(theirs[field]) <= list_types(mine[field]) | {"any"}, field
+
+
+def list_operations() -> list[ClientOperation[Any]]:
+    """Return each operation of the clients, with a value for everything that it takes."""
+    makers = [
+        maker
+        for module in (operations, tenant_operations)
+        for name, maker in inspect.getmembers(module, inspect.isfunction)
+        if maker.__module__ == module.__name__
+        and str(inspect.signature(maker).return_annotation).startswith("ClientOperation")
+        and not name.startswith("build_")
+    ]
+    return [
+        maker(
+            **{
+                name: create_argument(each)
+                for name, each in inspect.signature(maker).parameters.items()
+            }
+        )
+        for maker in makers
+        if maker is not operations.wait_for_turn
+    ] + [operations.wait_for_turn(operations.submit_turn("s", "Hello", None, None, None), 1.0)]
+
+
+def create_argument(parameter: inspect.Parameter) -> object:
+    """Return a value of the type of a parameter."""
+    kind = str(parameter.annotation)
+    values = {
+        "str": "x",
+        "int": 1,
+        "bool": True,
+        "Mapping": {},
+        "Sequence": (),
+        "PutEntryRequest": PutEntryRequest(text="t"),
+    }
+    return next(value for name, value in values.items() if kind.startswith(name))
+
+
+def find_route(operation: ClientOperation[Any]) -> dict[str, Any]:
+    """Return what the document says of the route of an operation."""
+    path = operation.path.split("/")
+    (found,) = (
+        methods[operation.method.lower()]
+        for template, methods in DOCUMENT["paths"].items()
+        if len(template.split("/")) == len(path)
+        and all(
+            part == own or part.startswith("{")
+            for part, own in zip(template.split("/"), path, strict=True)
+        )
+    )
+    return dict(found)
+
+
+def list_component_names(content: dict[str, Any]) -> list[str]:
+    """Return the names of the components that a JSON body may be."""
+    schema = content["application/json"]["schema"]
+    kinds = schema.get("anyOf", [schema])
+    return [kind["$ref"].rpartition("/")[2] for kind in kinds if "$ref" in kind]
+
+
+@pytest.mark.parametrize(
+    "operation", list_operations(), ids=lambda each: f"{each.method} {each.path}"
+)
+def test_operation_sends_and_reads_what_its_route_is_described_by(
+    operation: ClientOperation[Any],
+) -> None:
+    route = find_route(operation)
+    answers = [
+        name
+        for status, response in route["responses"].items()
+        if status.startswith("2")
+        for name in list_component_names(response["content"])
+    ]
+    assert operation.answer.__name__ in answers
+    if operation.body:
+        (form,) = list_component_names(route["requestBody"]["content"])
+        assert operation.body.keys() <= SCHEMAS[form]["properties"].keys()
+    queries = {each["name"] for each in route.get("parameters", ()) if each["in"] == "query"}
+    assert operation.query.keys() <= queries
 
 
 def test_prompt_categories_match_those_of_the_service() -> None:

@@ -18,7 +18,6 @@ from tests.support.servers.openai_server import OpenAIServer
 from turnlog.client import (
     AsyncTurnlogClient,
     ClientOperation,
-    CommandAnswer,
     DoneEvent,
     ImportedEntry,
     InvalidRequest,
@@ -325,7 +324,7 @@ async def test_client_sets_quotas_reads_usage_and_votes_on_replies(
         ClientOperation(
             method="GET",
             path=f"/v1/sessions/{session.session}/calls",
-            answer=CommandAnswer,
+            answer=object,
             query={"min_sequence": str(judged.sequence)},
         )
     )

@@ -27,7 +27,7 @@ from turnlog.client import (
     ApprovalNeeded,
     AsyncTurnlogClient,
     DoneEvent,
-    ReplyDone,
+    ReplyDonePayload,
 )
 from turnlog.contract.turn_payloads import HistoryView
 from turnlog.events.model.child_events import ChildRequested
@@ -228,7 +228,7 @@ async def test_run_turn_raises_approval_needed_when_tool_needs_approval(
         async with aclosing(client.watch_turn(needed.value.turn)) as events:
             end = [event async for event in events][-1]
     assert isinstance(end, DoneEvent)
-    assert isinstance(end.data, ReplyDone)
+    assert isinstance(end.data, ReplyDonePayload)
     assert (end.data.turn, end.data.finish) == (1, "stop")
 
 

@@ -19,9 +19,9 @@ from tests.support.processes.process_host import run_turnlog
 from tests.support.servers.model_behaviours import ModelRefusal
 from turnlog.client import (
     AsyncTurnlogClient,
-    ExclusionPreviewAnswer,
+    ExclusionPreviewView,
     TurnlogClient,
-    TurnRangeAnswer,
+    TurnRangeView,
 )
 from turnlog.events.model.memory_events import HistorySummarised, SummaryFailed
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
@@ -202,24 +202,19 @@ async def test_exclusion_preview_lists_summaries_that_it_undoes(
 async def fetch_client_previews(
     platform: AgentService, session: str, turn: int
 ) -> list[dict[str, Any]]:
-    """Return an exclusion's preview as both Python clients read it, with what they leave out."""
+    """Return an exclusion's preview as both Python clients read it."""
     address = platform.gateway.address
 
-    def fetch_blocking() -> ExclusionPreviewAnswer:
+    def fetch_blocking() -> ExclusionPreviewView:
         with TurnlogClient(address) as turnlog:
             return turnlog.use_session(session).preview_exclusion(turn)
 
     async with AsyncTurnlogClient(address) as turnlog:
         awaited = await turnlog.use_session(session).preview_exclusion(turn)
     (uncovered,) = awaited.uncovered
-    assert uncovered.turns == (TurnRangeAnswer(first=1, last=1), TurnRangeAnswer(first=3, last=4))
-    whole = await platform.fetch_json(f"/v1/sessions/{session}/turns/{turn}/exclusion")
-    found = list[dict[str, Any]]()
-    for answer in (awaited, await asyncio.to_thread(fetch_blocking)):
-        read = answer.model_dump(mode="json")
-        undone = zip(whole["undone"], read["undone"], strict=True)
-        found.append({**read, "undone": [theirs | mine for theirs, mine in undone]})
-    return found
+    assert uncovered.turns == (TurnRangeView(first=1, last=1), TurnRangeView(first=3, last=4))
+    blocking = await asyncio.to_thread(fetch_blocking)
+    return [answer.model_dump(mode="json") for answer in (awaited, blocking)]
 
 
 async def undo_summary(platform: AgentService, session: str, before: list[dict[str, str]]) -> None:

@@ -13,16 +13,6 @@ from datetime import datetime
 from typing import Any, Literal
 
 from turnlog.client import operations, tenant_operations
-from turnlog.client.answers import (
-    CommandAnswer,
-    ExclusionPreviewAnswer,
-    HistoryAnswer,
-    SessionAnswer,
-    SessionListAnswer,
-    SubmitAnswer,
-    ToolResultAnswer,
-    TurnAnswer,
-)
 from turnlog.client.async_connection import AsyncServiceConnection
 from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled
 from turnlog.client.sse_events import (
@@ -32,6 +22,7 @@ from turnlog.client.sse_events import (
     parse_session_event,
     parse_turn_event,
 )
+from turnlog.contract.call_payloads import ToolResultView
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryKindWord,
@@ -42,6 +33,7 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
+from turnlog.contract.memory_payloads import ExclusionPreviewView
 from turnlog.contract.override_payloads import (
     OverrideCategory,
     OverridePage,
@@ -49,6 +41,14 @@ from turnlog.contract.override_payloads import (
     OverrideTextView,
 )
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView
+from turnlog.contract.session_payloads import SessionPage, SessionView
+from turnlog.contract.turn_payloads import (
+    CommandResult,
+    HistoryView,
+    SettledTurnView,
+    SubmittedTurn,
+    UndecidedTurnView,
+)
 from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
 
 
@@ -86,7 +86,7 @@ class AsyncTurnlogClient(AsyncServiceConnection):
         failed: bool | None = None,
         attributes: Mapping[str, str] | None = None,
         before: str | None = None,
-    ) -> SessionListAnswer:
+    ) -> SessionPage:
         """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
         filters = {
             "q": text,
@@ -307,7 +307,7 @@ class AsyncSessionClient:
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
         timeout: float = operations.MAX_WAIT,
-    ) -> TurnAnswer:
+    ) -> SettledTurnView:
         """Submit a turn and return its outcome; a failed turn is an outcome, not an error.
 
         `user` is who asks, where no proxy names users: whose quota it takes from.
@@ -324,7 +324,7 @@ class AsyncSessionClient:
             if response.status_code == operations.SETTLED_STATUS:
                 return waiting.parse_answer(response)
             unsettled = operations.parse_unsettled(response)
-            if unsettled.approvals:
+            if isinstance(unsettled, UndecidedTurnView):
                 raise ApprovalNeeded(unsettled.turn, unsettled.approvals)
             if time.monotonic() >= ends:
                 raise TurnUnsettled(unsettled.turn)
@@ -336,7 +336,7 @@ class AsyncSessionClient:
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
-    ) -> SubmitAnswer:
+    ) -> SubmittedTurn:
         """Submit a turn and return at once; it is on the log then."""
         return await self.turnlog.send(
             operations.submit_turn(
@@ -380,22 +380,22 @@ class AsyncSessionClient:
             async for message in messages:
                 yield parse_session_event(message)
 
-    async def fetch_state(self, *, at: int | None = None) -> SessionAnswer:
+    async def fetch_state(self, *, at: int | None = None) -> SessionView:
         """Return the state of the session, now or at a sequence."""
         return await self.turnlog.send(operations.fetch_state(self.session, at))
 
-    async def fetch_history(self, *, at: int | None = None) -> HistoryAnswer:
+    async def fetch_history(self, *, at: int | None = None) -> HistoryView:
         """Return the turns of the session, now or at a sequence."""
         return await self.turnlog.send(operations.fetch_history(self.session, at))
 
-    async def fetch_tool_result(self, call: str, id: str) -> ToolResultAnswer:
+    async def fetch_tool_result(self, call: str, id: str) -> ToolResultView:
         """Return a tool use with its arguments and its whole result.
 
         An event `tool-returned` names both, as `call` and `id`.
         """
         return await self.turnlog.send(operations.fetch_tool_result(self.session, call, id))
 
-    async def cancel_turn(self, turn: int | None = None) -> CommandAnswer:
+    async def cancel_turn(self, turn: int | None = None) -> CommandResult:
         """Cancel the open turn, or a queued one."""
         return await self.turnlog.send(operations.cancel_turn(self.session, turn))
 
@@ -406,7 +406,7 @@ class AsyncSessionClient:
         decision: Literal["approve", "refuse"],
         *,
         reason: str = "",
-    ) -> CommandAnswer:
+    ) -> CommandResult:
         """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
         return await self.turnlog.send(
             operations.decide_approval(
@@ -416,45 +416,45 @@ class AsyncSessionClient:
 
     async def record_feedback(
         self, turn: int, vote: Literal["up", "down", "none"], *, comment: str | None = None
-    ) -> CommandAnswer:
+    ) -> CommandResult:
         """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
         return await self.turnlog.send(
             operations.record_feedback(self.session, turn, vote, comment)
         )
 
-    async def close_session(self, reason: str | None = None) -> CommandAnswer:
+    async def close_session(self, reason: str | None = None) -> CommandResult:
         """Close the session: it accepts no more turns."""
         return await self.turnlog.send(operations.close_session(self.session, reason))
 
-    async def enter_phase(self, to: str, *, carry: str | None = None) -> CommandAnswer:
+    async def enter_phase(self, to: str, *, carry: str | None = None) -> CommandResult:
         """Move to a phase; `carry` is what that phase is told of this one."""
         return await self.turnlog.send(operations.enter_phase(self.session, to, carry))
 
-    async def record_choice(self, choice: str) -> CommandAnswer:
+    async def record_choice(self, choice: str) -> CommandResult:
         """Make a choice that the current phase offers."""
         return await self.turnlog.send(operations.record_choice(self.session, choice))
 
     async def switch_profile(
         self, profile: str | None = None, *, model: str | None = None
-    ) -> CommandAnswer:
+    ) -> CommandResult:
         """Switch to another profile or model, from the next turn on."""
         return await self.turnlog.send(operations.switch_profile(self.session, profile, model))
 
-    async def exclude_turn(self, turn: int) -> CommandAnswer:
+    async def exclude_turn(self, turn: int) -> CommandResult:
         """Exclude a turn from all later windows; the record keeps it."""
         return await self.turnlog.send(operations.exclude_turn(self.session, turn, excluded=True))
 
-    async def preview_exclusion(self, turn: int) -> ExclusionPreviewAnswer:
+    async def preview_exclusion(self, turn: int) -> ExclusionPreviewView:
         """Return which summaries `exclude_turn` would undo, and what they cost."""
         return await self.turnlog.send(operations.preview_exclusion(self.session, turn))
 
-    async def restore_turn(self, turn: int) -> CommandAnswer:
+    async def restore_turn(self, turn: int) -> CommandResult:
         """Include an excluded turn again."""
         return await self.turnlog.send(operations.exclude_turn(self.session, turn, excluded=False))
 
     async def redact_reply(
         self, turn: int, reason: str, *, replacement: str | None = None
-    ) -> CommandAnswer:
+    ) -> CommandResult:
         """Redact the reply of a turn, for all readers but an audit."""
         return await self.turnlog.send(
             operations.redact_reply(self.session, turn, reason, replacement)

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from turnlog.client.answers import (
-    CommandAnswer,
-    ExclusionPreviewAnswer,
-    HistoryAnswer,
-    SessionAnswer,
-    SessionListAnswer,
-    SubmitAnswer,
-    ToolResultAnswer,
-    TurnAnswer,
-    UnsettledAnswer,
-)
 from turnlog.client.request_errors import read_retry_after
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
+from turnlog.contract.call_payloads import ToolResultView
+from turnlog.contract.memory_payloads import ExclusionPreviewView
+from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
+from turnlog.contract.turn_payloads import (
+    CommandResult,
+    HistoryView,
+    SettledTurnView,
+    SubmittedTurn,
+    UndecidedTurnView,
+)
 
 AnswerT = TypeVar("AnswerT")
 
@@ -165,7 +164,7 @@ def open_session(
     attributes: Mapping[str, Any] | None,
     session: str | None,
     profile: str | None,
-) -> ClientOperation[CommandAnswer]:
+) -> ClientOperation[OpenedSession]:
     """Open a session."""
     body = {
         "blueprint": blueprint,
@@ -173,15 +172,15 @@ def open_session(
         "session": session,
         "profile": profile,
     }
-    return build_command(api_paths.SESSIONS, body, CommandAnswer)
+    return build_command(api_paths.SESSIONS, body, OpenedSession)
 
 
 def list_sessions(
     filters: Mapping[str, str | bool | None], attributes: Mapping[str, str]
-) -> ClientOperation[SessionListAnswer]:
+) -> ClientOperation[SessionPage]:
     """List sessions, newest first."""
     query = {**filters, **{f"attribute.{name}": value for name, value in attributes.items()}}
-    return build_read(api_paths.SESSIONS, SessionListAnswer, query)
+    return build_read(api_paths.SESSIONS, SessionPage, query)
 
 
 def submit_turn(
@@ -190,122 +189,125 @@ def submit_turn(
     inputs: Mapping[str, Any] | None,
     meta: Mapping[str, Any] | None,
     user: str | None,
-) -> ClientOperation[SubmitAnswer]:
+) -> ClientOperation[SubmittedTurn]:
     """Submit a turn."""
     body = {"text": text, "inputs": inputs, "meta": meta, "user": user}
-    return build_command(format_path(api_paths.TURNS, session=session), body, SubmitAnswer)
+    return build_command(format_path(api_paths.TURNS, session=session), body, SubmittedTurn)
 
 
 def wait_for_turn(
-    submitted: ClientOperation[SubmitAnswer], seconds: float
-) -> ClientOperation[TurnAnswer]:
+    submitted: ClientOperation[SubmittedTurn], seconds: float
+) -> ClientOperation[SettledTurnView]:
     """Submit the same turn, or find the one already submitted, and wait until it is settled.
 
-    The answer is only a `TurnAnswer` where the status is 200; with 202 the turn goes on.
+    The answer is only a `SettledTurnView` where the status is 200; with 202 the turn goes on.
     """
     return ClientOperation(
         method=submitted.method,
         path=submitted.path,
-        answer=TurnAnswer,
+        answer=SettledTurnView,
         body=submitted.body,
         query={"wait": f"{min(max(seconds, 0.001), MAX_WAIT):.3f}"},
         headers=submitted.headers,
     )
 
 
-def parse_unsettled(response: httpx.Response) -> UnsettledAnswer:
-    """Return what a response with 202 says of a turn that goes on."""
-    return UnsettledAnswer.model_validate_json(response.content)
+def parse_unsettled(response: httpx.Response) -> UndecidedTurnView | SubmittedTurn:
+    """Return what a response with 202 says of a turn that goes on, or waits for a person."""
+    known: TypeAdapter[UndecidedTurnView | SubmittedTurn] = TypeAdapter(
+        Annotated[UndecidedTurnView | SubmittedTurn, Field(union_mode="left_to_right")]
+    )
+    return known.validate_json(response.content, extra="ignore")
 
 
-def cancel_turn(session: str, turn: int | None) -> ClientOperation[CommandAnswer]:
+def cancel_turn(session: str, turn: int | None) -> ClientOperation[CommandResult]:
     """Cancel the open turn, or a queued one."""
     return build_command(
-        format_path(api_paths.CANCEL, session=session), {"turn": turn}, CommandAnswer
+        format_path(api_paths.CANCEL, session=session), {"turn": turn}, CommandResult
     )
 
 
 def decide_approval(
     session: str, turn: int, approval: int, decision: str, reason: str
-) -> ClientOperation[CommandAnswer]:
+) -> ClientOperation[CommandResult]:
     """Approve or refuse a tool that waits for it."""
     path = format_path(api_paths.APPROVAL, session=session, turn=turn, approval=approval)
-    return build_command(path, {"decision": decision, "reason": reason}, CommandAnswer)
+    return build_command(path, {"decision": decision, "reason": reason}, CommandResult)
 
 
 def record_feedback(
     session: str, turn: int, vote: str, comment: str | None
-) -> ClientOperation[CommandAnswer]:
+) -> ClientOperation[CommandResult]:
     """Judge the reply of a turn."""
     path = format_path(api_paths.FEEDBACK, session=session, turn=turn)
-    return build_command(path, {"vote": vote, "comment": comment}, CommandAnswer)
+    return build_command(path, {"vote": vote, "comment": comment}, CommandResult)
 
 
-def close_session(session: str, reason: str | None) -> ClientOperation[CommandAnswer]:
+def close_session(session: str, reason: str | None) -> ClientOperation[CommandResult]:
     """Close a session."""
     return build_command(
-        format_path(api_paths.CLOSE, session=session), {"reason": reason}, CommandAnswer
+        format_path(api_paths.CLOSE, session=session), {"reason": reason}, CommandResult
     )
 
 
-def enter_phase(session: str, to: str, carry: str | None) -> ClientOperation[CommandAnswer]:
+def enter_phase(session: str, to: str, carry: str | None) -> ClientOperation[CommandResult]:
     """Move a session to a phase."""
     body = {"to": to, "carry": carry}
-    return build_command(format_path(api_paths.PHASE, session=session), body, CommandAnswer)
+    return build_command(format_path(api_paths.PHASE, session=session), body, CommandResult)
 
 
-def record_choice(session: str, choice: str) -> ClientOperation[CommandAnswer]:
+def record_choice(session: str, choice: str) -> ClientOperation[CommandResult]:
     """Make a choice that the current phase offers."""
     path = format_path(api_paths.CHOICES, session=session)
-    return build_command(path, {"choice": choice}, CommandAnswer)
+    return build_command(path, {"choice": choice}, CommandResult)
 
 
 def switch_profile(
     session: str, profile: str | None, model: str | None
-) -> ClientOperation[CommandAnswer]:
+) -> ClientOperation[CommandResult]:
     """Switch a session to another profile or model."""
     body = {"profile": profile, "model": model}
-    return build_command(format_path(api_paths.PROFILE, session=session), body, CommandAnswer)
+    return build_command(format_path(api_paths.PROFILE, session=session), body, CommandResult)
 
 
-def exclude_turn(session: str, turn: int, *, excluded: bool) -> ClientOperation[CommandAnswer]:
+def exclude_turn(session: str, turn: int, *, excluded: bool) -> ClientOperation[CommandResult]:
     """Exclude a turn from later windows, or include it again."""
     path = format_path(api_paths.EXCLUSION, session=session, turn=turn)
-    return build_command(path, None, CommandAnswer, "PUT" if excluded else "DELETE")
+    return build_command(path, None, CommandResult, "PUT" if excluded else "DELETE")
 
 
-def preview_exclusion(session: str, turn: int) -> ClientOperation[ExclusionPreviewAnswer]:
+def preview_exclusion(session: str, turn: int) -> ClientOperation[ExclusionPreviewView]:
     """Fetch what excluding a turn would undo."""
     return build_read(
-        format_path(api_paths.EXCLUSION, session=session, turn=turn), ExclusionPreviewAnswer
+        format_path(api_paths.EXCLUSION, session=session, turn=turn), ExclusionPreviewView
     )
 
 
 def redact_reply(
     session: str, turn: int, reason: str, replacement: str | None
-) -> ClientOperation[CommandAnswer]:
+) -> ClientOperation[CommandResult]:
     """Redact the reply of a turn."""
     body = {"turn": turn, "reason": reason, "replacement": replacement}
-    return build_command(format_path(api_paths.REDACTIONS, session=session), body, CommandAnswer)
+    return build_command(format_path(api_paths.REDACTIONS, session=session), body, CommandResult)
 
 
-def fork_session(session: str, at: int, fork: str | None) -> ClientOperation[CommandAnswer]:
+def fork_session(session: str, at: int, fork: str | None) -> ClientOperation[ForkedSession]:
     """Fork a session at a sequence."""
     body = {"at": at, "session": fork}
-    return build_command(format_path(api_paths.FORK, session=session), body, CommandAnswer)
+    return build_command(format_path(api_paths.FORK, session=session), body, ForkedSession)
 
 
-def fetch_state(session: str, at: int | None) -> ClientOperation[SessionAnswer]:
+def fetch_state(session: str, at: int | None) -> ClientOperation[SessionView]:
     """Fetch the state of a session, now or at a sequence."""
-    return build_read(format_path(api_paths.SESSION, session=session), SessionAnswer, {"at": at})
+    return build_read(format_path(api_paths.SESSION, session=session), SessionView, {"at": at})
 
 
-def fetch_history(session: str, at: int | None) -> ClientOperation[HistoryAnswer]:
+def fetch_history(session: str, at: int | None) -> ClientOperation[HistoryView]:
     """Fetch the turns of a session, now or at a sequence."""
-    return build_read(format_path(api_paths.HISTORY, session=session), HistoryAnswer, {"at": at})
+    return build_read(format_path(api_paths.HISTORY, session=session), HistoryView, {"at": at})
 
 
-def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolResultAnswer]:
+def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolResultView]:
     """Fetch a tool use with its whole result."""
     path = format_path(api_paths.TOOL_RESULT, session=session, call=call, id=id)
-    return build_read(path, ToolResultAnswer)
+    return build_read(path, ToolResultView)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from turnlog.client.answers import PendingApprovalAnswer
+from turnlog.contract.turn_payloads import RequestedApproval
 
 
 class RequestFailed(Exception):
@@ -92,7 +92,7 @@ class TurnUnsettled(RequestFailed):
 class ApprovalNeeded(TurnUnsettled):
     """A turn waits for a person: it goes on when its `approvals` are decided."""
 
-    def __init__(self, turn: int, approvals: Sequence[PendingApprovalAnswer]) -> None:
+    def __init__(self, turn: int, approvals: Sequence[RequestedApproval]) -> None:
         tools = ", ".join(each.tool for each in approvals)
         super().__init__(
             turn,

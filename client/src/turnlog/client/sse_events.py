@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue
 
-from turnlog.client.answers import DebriefDone, ExchangeDone, ReplyDone, StoredEnvelope
+from turnlog.contract.stream_payloads import (
+    DebriefDonePayload,
+    ExchangeDonePayload,
+    ReplyDonePayload,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ class ApprovalEvent:
 class DoneEvent:
     """The turn is completed; its reply is the joined text since the last reset."""
 
-    data: ReplyDone | ExchangeDone | DebriefDone
+    data: ReplyDonePayload | ExchangeDonePayload | DebriefDonePayload
     """The recorded reply: an exchange or a debrief in a phase."""
     cursor: str
 
@@ -197,6 +201,43 @@ TurnEvent = (
 
 EndEvent = DoneEvent | RedactEvent | FailedEvent | CancelledEvent
 """The events that end a turn stream."""
+
+
+class StoredEnvelope(BaseModel):
+    """Everything around the data of an event of the log, as CloudEvents 1.0."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    id: str
+    """A UUID of the event."""
+    type: str
+    """Its type with its version, such as `turnlog.turn-completed.v1`."""
+    source: str
+    """The process that wrote it."""
+    subject: str
+    """The session."""
+    time: str
+    """When the event was decided: RFC 3339 in UTC, by the writer's clock."""
+    tenant: str
+    """The tenant that owns the session."""
+    sequence: int
+    """Position in the session: 1..n without a gap."""
+    actor: str
+    """On whose behalf the event was written."""
+    prevhash: str | None = None
+    """Digest of the stored bytes of the session's previous event."""
+    causationid: str | None = None
+    """Id of the event that caused this one."""
+    correlationid: str | None = None
+    """Groups the events of one operation."""
+    traceparent: str | None = None
+    """W3C trace context."""
+    copyof: str | None = None
+    """Id of the original event, in the session that this one was forked from."""
+    withheldby: int | None = None
+    """Sequence of the redaction by which a text of this event is withheld."""
+    storedat: str | None = None
+    """Path of the stored bytes of the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +304,11 @@ def parse_turn_event(message: SseMessage) -> TurnEvent:
             return OtherEvent(name, data, cursor)
 
 
-def _parse_done_data(data: dict[str, Any]) -> ReplyDone | ExchangeDone | DebriefDone:
+def _parse_done_data(
+    data: dict[str, Any],
+) -> ReplyDonePayload | ExchangeDonePayload | DebriefDonePayload:
     if "debrief_complete" in data:
-        return DebriefDone.model_validate(data)
+        return DebriefDonePayload.model_validate(data)
     if "exchanges_count" in data:
-        return ExchangeDone.model_validate(data)
-    return ReplyDone.model_validate(data)
+        return ExchangeDonePayload.model_validate(data)
+    return ReplyDonePayload.model_validate(data)

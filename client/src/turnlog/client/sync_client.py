@@ -10,16 +10,6 @@ from datetime import datetime
 from typing import Any, Literal
 
 from turnlog.client import operations, tenant_operations
-from turnlog.client.answers import (
-    CommandAnswer,
-    ExclusionPreviewAnswer,
-    HistoryAnswer,
-    SessionAnswer,
-    SessionListAnswer,
-    SubmitAnswer,
-    ToolResultAnswer,
-    TurnAnswer,
-)
 from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled
 from turnlog.client.sse_events import (
     EndEvent,
@@ -29,6 +19,7 @@ from turnlog.client.sse_events import (
     parse_turn_event,
 )
 from turnlog.client.sync_connection import ServiceConnection
+from turnlog.contract.call_payloads import ToolResultView
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryKindWord,
@@ -39,6 +30,7 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
+from turnlog.contract.memory_payloads import ExclusionPreviewView
 from turnlog.contract.override_payloads import (
     OverrideCategory,
     OverridePage,
@@ -46,6 +38,14 @@ from turnlog.contract.override_payloads import (
     OverrideTextView,
 )
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView
+from turnlog.contract.session_payloads import SessionPage, SessionView
+from turnlog.contract.turn_payloads import (
+    CommandResult,
+    HistoryView,
+    SettledTurnView,
+    SubmittedTurn,
+    UndecidedTurnView,
+)
 from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
 
 
@@ -83,7 +83,7 @@ class TurnlogClient(ServiceConnection):
         failed: bool | None = None,
         attributes: Mapping[str, str] | None = None,
         before: str | None = None,
-    ) -> SessionListAnswer:
+    ) -> SessionPage:
         """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
         filters = {
             "q": text,
@@ -302,7 +302,7 @@ class SessionClient:
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
         timeout: float = operations.MAX_WAIT,
-    ) -> TurnAnswer:
+    ) -> SettledTurnView:
         """Submit a turn and return its outcome; a failed turn is an outcome, not an error.
 
         `user` is who asks, where no proxy names users: whose quota it takes from.
@@ -319,7 +319,7 @@ class SessionClient:
             if response.status_code == operations.SETTLED_STATUS:
                 return waiting.parse_answer(response)
             unsettled = operations.parse_unsettled(response)
-            if unsettled.approvals:
+            if isinstance(unsettled, UndecidedTurnView):
                 raise ApprovalNeeded(unsettled.turn, unsettled.approvals)
             if time.monotonic() >= ends:
                 raise TurnUnsettled(unsettled.turn)
@@ -331,7 +331,7 @@ class SessionClient:
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
-    ) -> SubmitAnswer:
+    ) -> SubmittedTurn:
         """Submit a turn and return at once; it is on the log then."""
         return self.turnlog.send(
             operations.submit_turn(
@@ -373,22 +373,22 @@ class SessionClient:
             for message in messages:
                 yield parse_session_event(message)
 
-    def fetch_state(self, *, at: int | None = None) -> SessionAnswer:
+    def fetch_state(self, *, at: int | None = None) -> SessionView:
         """Return the state of the session, now or at a sequence."""
         return self.turnlog.send(operations.fetch_state(self.session, at))
 
-    def fetch_history(self, *, at: int | None = None) -> HistoryAnswer:
+    def fetch_history(self, *, at: int | None = None) -> HistoryView:
         """Return the turns of the session, now or at a sequence."""
         return self.turnlog.send(operations.fetch_history(self.session, at))
 
-    def fetch_tool_result(self, call: str, id: str) -> ToolResultAnswer:
+    def fetch_tool_result(self, call: str, id: str) -> ToolResultView:
         """Return a tool use with its arguments and its whole result.
 
         An event `tool-returned` names both, as `call` and `id`.
         """
         return self.turnlog.send(operations.fetch_tool_result(self.session, call, id))
 
-    def cancel_turn(self, turn: int | None = None) -> CommandAnswer:
+    def cancel_turn(self, turn: int | None = None) -> CommandResult:
         """Cancel the open turn, or a queued one."""
         return self.turnlog.send(operations.cancel_turn(self.session, turn))
 
@@ -399,7 +399,7 @@ class SessionClient:
         decision: Literal["approve", "refuse"],
         *,
         reason: str = "",
-    ) -> CommandAnswer:
+    ) -> CommandResult:
         """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
         return self.turnlog.send(
             operations.decide_approval(
@@ -409,43 +409,43 @@ class SessionClient:
 
     def record_feedback(
         self, turn: int, vote: Literal["up", "down", "none"], *, comment: str | None = None
-    ) -> CommandAnswer:
+    ) -> CommandResult:
         """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
         return self.turnlog.send(operations.record_feedback(self.session, turn, vote, comment))
 
-    def close_session(self, reason: str | None = None) -> CommandAnswer:
+    def close_session(self, reason: str | None = None) -> CommandResult:
         """Close the session: it accepts no more turns."""
         return self.turnlog.send(operations.close_session(self.session, reason))
 
-    def enter_phase(self, to: str, *, carry: str | None = None) -> CommandAnswer:
+    def enter_phase(self, to: str, *, carry: str | None = None) -> CommandResult:
         """Move to a phase; `carry` is what that phase is told of this one."""
         return self.turnlog.send(operations.enter_phase(self.session, to, carry))
 
-    def record_choice(self, choice: str) -> CommandAnswer:
+    def record_choice(self, choice: str) -> CommandResult:
         """Make a choice that the current phase offers."""
         return self.turnlog.send(operations.record_choice(self.session, choice))
 
     def switch_profile(
         self, profile: str | None = None, *, model: str | None = None
-    ) -> CommandAnswer:
+    ) -> CommandResult:
         """Switch to another profile or model, from the next turn on."""
         return self.turnlog.send(operations.switch_profile(self.session, profile, model))
 
-    def exclude_turn(self, turn: int) -> CommandAnswer:
+    def exclude_turn(self, turn: int) -> CommandResult:
         """Exclude a turn from all later windows; the record keeps it."""
         return self.turnlog.send(operations.exclude_turn(self.session, turn, excluded=True))
 
-    def preview_exclusion(self, turn: int) -> ExclusionPreviewAnswer:
+    def preview_exclusion(self, turn: int) -> ExclusionPreviewView:
         """Return which summaries `exclude_turn` would undo, and what they cost."""
         return self.turnlog.send(operations.preview_exclusion(self.session, turn))
 
-    def restore_turn(self, turn: int) -> CommandAnswer:
+    def restore_turn(self, turn: int) -> CommandResult:
         """Include an excluded turn again."""
         return self.turnlog.send(operations.exclude_turn(self.session, turn, excluded=False))
 
     def redact_reply(
         self, turn: int, reason: str, *, replacement: str | None = None
-    ) -> CommandAnswer:
+    ) -> CommandResult:
         """Redact the reply of a turn, for all readers but an audit."""
         return self.turnlog.send(operations.redact_reply(self.session, turn, reason, replacement))
 

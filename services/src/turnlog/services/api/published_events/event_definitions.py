@@ -17,6 +17,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from turnlog.contract.stream_payloads import TurnStreamPayload, UnreadablePayload
 from turnlog.events.registry import EVENT_NAMES, EVENT_TYPES, LIBRARY_EVENT_TYPES
 from turnlog.projections.read_models.withheld_events import ReaderEnvelope
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
@@ -25,10 +26,6 @@ from turnlog.services.api.published_events.field_descriptions import (
     read_field_descriptions,
 )
 from turnlog.services.api.published_events.field_promises import UNPROMISED_FIELDS
-from turnlog.services.api.published_events.stream_payloads import (
-    TurnStreamPayload,
-    UnreadablePayload,
-)
 
 JsonSchema = dict[str, Any]
 

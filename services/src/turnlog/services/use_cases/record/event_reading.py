@@ -20,6 +20,7 @@ from typing import Final
 
 import structlog
 
+from turnlog.contract.stream_payloads import UnreadablePayload
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, StreamHole
@@ -28,7 +29,6 @@ from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.read_models.withheld_events import RedactedTurns
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
-from turnlog.services.api.published_events.stream_payloads import UnreadablePayload
 from turnlog.services.audit.redactions import RedactionCache, load_session_redactions
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.row_waits import refuse_future

@@ -16,6 +16,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, assert_never, cast
 
+from turnlog.contract.stream_payloads import (
+    ApprovalPayload,
+    AttemptResetPayload,
+    DebriefDonePayload,
+    ExchangeDonePayload,
+    ProgressPayload,
+    ReplyCancelledPayload,
+    ReplyDonePayload,
+    ReplyFailedPayload,
+    ReplyRedactedPayload,
+    TokenPayload,
+    TurnEndPayload,
+    TurnStreamPayload,
+)
 from turnlog.events.content import PlainText, parse_structured_text
 from turnlog.events.errors import Refused
 from turnlog.events.log_token_join import (
@@ -36,20 +50,6 @@ from turnlog.events.tokens import (
     AttemptReset,
     Token,
     TokenEvent,
-)
-from turnlog.services.api.published_events.stream_payloads import (
-    ApprovalPayload,
-    AttemptResetPayload,
-    DebriefDonePayload,
-    ExchangeDonePayload,
-    ProgressPayload,
-    ReplyCancelledPayload,
-    ReplyDonePayload,
-    ReplyFailedPayload,
-    ReplyRedactedPayload,
-    TokenPayload,
-    TurnEndPayload,
-    TurnStreamPayload,
 )
 from turnlog.services.approvals.approval_watch import GuardedTool
 

@@ -10,15 +10,16 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from turnlog.events.model.tool_events import ApprovalDecision
-from turnlog.events.model.turn_events import FinishReason
-from turnlog.events.tokens import WorkerActivity
+from turnlog.contract.value_names import ApprovalDecision, FinishReason
+
+WorkerActivity = Literal["summarise", "plan", "act", "tool", "reply"]
+"""What a worker is doing: a call of the turn, or a tool that a call requested."""
 
 
 class StreamPayload(BaseModel):
     """The data of one kind of server-sent event, whose name each class has as `event`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class TokenPayload(StreamPayload):
