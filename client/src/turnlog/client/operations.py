@@ -161,9 +161,9 @@ def format_stream_path(session: str, turn: int) -> str:
 
 def open_session(
     blueprint: str,
-    attributes: Mapping[str, Any] | None,
-    session: str | None,
-    profile: str | None,
+    attributes: Mapping[str, Any] | None = None,
+    session: str | None = None,
+    profile: str | None = None,
 ) -> ClientOperation[OpenedSession]:
     """Open a session."""
     body = {
@@ -185,10 +185,10 @@ def list_sessions(
 
 def submit_turn(
     session: str,
-    text: str | None,
-    inputs: Mapping[str, Any] | None,
-    meta: Mapping[str, Any] | None,
-    user: str | None,
+    text: str | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    user: str | None = None,
 ) -> ClientOperation[SubmittedTurn]:
     """Submit a turn."""
     body = {"text": text, "inputs": inputs, "meta": meta, "user": user}
@@ -220,7 +220,7 @@ def parse_unsettled(response: httpx.Response) -> UndecidedTurnView | SubmittedTu
     return known.validate_json(response.content, extra="ignore")
 
 
-def cancel_turn(session: str, turn: int | None) -> ClientOperation[CommandResult]:
+def cancel_turn(session: str, turn: int | None = None) -> ClientOperation[CommandResult]:
     """Cancel the open turn, or a queued one."""
     return build_command(
         format_path(api_paths.CANCEL, session=session), {"turn": turn}, CommandResult
@@ -297,14 +297,17 @@ def fork_session(session: str, at: int, fork: str | None) -> ClientOperation[For
     return build_command(format_path(api_paths.FORK, session=session), body, ForkedSession)
 
 
-def fetch_state(session: str, at: int | None) -> ClientOperation[SessionView]:
+def fetch_state(session: str, at: int | None = None) -> ClientOperation[SessionView]:
     """Fetch the state of a session, now or at a sequence."""
     return build_read(format_path(api_paths.SESSION, session=session), SessionView, {"at": at})
 
 
-def fetch_history(session: str, at: int | None) -> ClientOperation[HistoryView]:
-    """Fetch the turns of a session, now or at a sequence."""
-    return build_read(format_path(api_paths.HISTORY, session=session), HistoryView, {"at": at})
+def fetch_history(
+    session: str, at: int | None = None, phase: str | None = None
+) -> ClientOperation[HistoryView]:
+    """Fetch the turns of a session, now or at a sequence, or those of a phase."""
+    path = format_path(api_paths.HISTORY, session=session)
+    return build_read(path, HistoryView, {"at": at, "phase": phase})
 
 
 def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolResultView]:

@@ -9,7 +9,8 @@ from pydantic import JsonValue
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.client.operations import build_command
+from turnlog.client import ClientOperation, operations
+from turnlog.client.operations import build_command, build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.memory_payloads import (
@@ -56,6 +57,11 @@ def render_memory(memory: MemoryView) -> RenderableType:
     return Group(*lines)
 
 
+def fetch_references(session: str) -> ClientOperation[ReferencesView]:
+    """Fetch the last reference."""
+    return build_read(format_path(api_paths.REFERENCES, session=session), ReferencesView)
+
+
 def render_references(found: ReferencesView) -> RenderableType:
     """Render the identifiers of the last reference."""
     last = found.last_reference
@@ -90,16 +96,14 @@ async def send_undo(
 async def send_exclusion(
     target: ServiceTarget, session: str, turn: int, output: OutputFormat
 ) -> None:
-    path = format_path(api_paths.EXCLUSION, session=session, turn=turn)
-    done = await send_command(target, build_command(path, {}, CommandResult, "PUT"))
+    done = await send_command(target, operations.exclude_turn(session, turn, excluded=True))
     print_answer(done, _render_confirmation(f"no later window shows turn {turn}", done), output)
 
 
 async def send_restoration(
     target: ServiceTarget, session: str, turn: int, output: OutputFormat
 ) -> None:
-    path = format_path(api_paths.EXCLUSION, session=session, turn=turn)
-    done = await send_command(target, build_command(path, {}, CommandResult, "DELETE"))
+    done = await send_command(target, operations.exclude_turn(session, turn, excluded=False))
     print_answer(done, _render_confirmation(f"windows show turn {turn} again", done), output)
 
 

@@ -7,19 +7,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from turnlog.client import ClientOperation, operations
 from turnlog.client.operations import build_read
 from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import CallList
 from turnlog.contract.session_payloads import SessionPage
 from turnlog.events.errors import Refused
 from turnlog.services.api.requests import AssembleRequest, WindowPreviewRequest
+from turnlog.services.api.service_payloads import BlueprintSchemas
+from turnlog.services.cli.client.prompt_reads import list_calls
 from turnlog.services.cli.client.service_client import ServiceClient
-from turnlog.services.cli.client.shared_reads import (
-    fetch_blueprint,
-    fetch_history,
-    fetch_session,
-    list_calls,
-)
 from turnlog.services.cli.console import (
     OutputFormat,
     create_output_console,
@@ -40,8 +38,8 @@ async def print_session(
 ) -> None:
     """Print a session with its turns, its calls and its forks; JSON merges the four answers."""
     facts, history, calls = (
-        await service.send(fetch_session(session, at)),
-        await service.send(fetch_history(session, at)),
+        await service.send(operations.fetch_state(session, at)),
+        await service.send(operations.fetch_history(session, at)),
         _drop_later_calls(await service.send(list_calls(session)), at),
     )
     forks = await service.send(
@@ -88,6 +86,11 @@ def build_preview_request(
     )
 
 
+def fetch_blueprint(name: str) -> ClientOperation[BlueprintSchemas]:
+    """Fetch a blueprint with the schemas of its values."""
+    return build_read(format_path(api_paths.BLUEPRINT, blueprint=name), BlueprintSchemas)
+
+
 async def parse_attributes(
     service: ServiceClient, blueprint: str, pairs: Sequence[str]
 ) -> dict[str, JsonValue]:
@@ -117,7 +120,7 @@ async def parse_session_inputs(
     """Parse inputs by the types that the blueprint of a session gives them."""
     if not pairs:
         return {}
-    opened = await service.send(fetch_session(session))
+    opened = await service.send(operations.fetch_state(session))
     return await parse_inputs(service, opened.blueprint, pairs)
 
 

@@ -5,16 +5,15 @@ A running service carries out each action.
 
 from __future__ import annotations
 
-from pydantic import JsonValue
 from rich.console import Group
 from rich.text import Text
 
+from turnlog.client import operations
 from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import ToolResultView
-from turnlog.contract.session_payloads import ForkedSession
-from turnlog.contract.turn_payloads import CommandResult, SubmittedTurn
+from turnlog.contract.turn_payloads import CommandResult
 from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.cli.client.service_client import send_command
@@ -33,11 +32,7 @@ async def send_fork(
     target: ServiceTarget, session: str, at: int, into: str | None, output: OutputFormat
 ) -> None:
     """Fork a session and print the id of the fork."""
-    body = {"at": at, "session": into}
-    made = await send_command(
-        target,
-        build_command(format_path(api_paths.FORK, session=session), body, ForkedSession),
-    )
+    made = await send_command(target, operations.fork_session(session, at, into))
     line = Text(made.session, "bold")
     print_answer(made, line.append(f"  continues from {session} at sequence {at:,}", MUTED), output)
 
@@ -50,20 +45,14 @@ async def send_switch(
     output: OutputFormat,
 ) -> None:
     """Switch the profile or the model and print the event that records it."""
-    path = format_path(api_paths.PROFILE, session=session)
-    done = await send_command(
-        target, build_command(path, {"profile": profile, "model": model}, CommandResult)
-    )
+    done = await send_command(target, operations.switch_profile(session, profile, model))
     line = Text("✓ ", GOOD).append(f"{done.session} goes on as asked", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
 
 
 async def send_debrief_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Submit a turn without a text and print its number."""
-    done = await send_command(
-        target,
-        build_command(format_path(api_paths.TURNS, session=session), {}, SubmittedTurn),
-    )
+    done = await send_command(target, operations.submit_turn(session))
     line = Text("✓ ", GOOD).append(f"turn {done.turn} holds the debrief again", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
 
@@ -105,9 +94,10 @@ async def send_decision(
 ) -> None:
     """Approve or refuse a tool; `place` is its session, turn and approval."""
     session, turn, approval = place
-    path = format_path(api_paths.APPROVAL, session=session, turn=turn, approval=approval)
-    body = {"decision": decision, "reason": reason}
-    done = await send_command(target, build_command(path, body, CommandResult))
+    operation = operations.decide_approval(
+        session=session, turn=turn, approval=approval, decision=decision, reason=reason
+    )
+    done = await send_command(target, operation)
     word = "approved" if decision == "approve" else "refused"
     line = Text("✓ ", GOOD).append(f"approval {approval} of turn {turn} is {word}", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -122,9 +112,7 @@ async def send_feedback(
 ) -> None:
     """Judge the reply of a turn; `place` is its session and number."""
     session, turn = place
-    path = format_path(api_paths.FEEDBACK, session=session, turn=turn)
-    body: dict[str, JsonValue] = {"vote": vote, "comment": comment}
-    done = await send_command(target, build_command(path, body, CommandResult))
+    done = await send_command(target, operations.record_feedback(session, turn, vote, comment))
     words = {"up": "voted up", "down": "voted down", "none": "without a vote"}
     line = Text("✓ ", GOOD).append(f"turn {turn} is {words[vote]}", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
@@ -139,8 +127,6 @@ async def send_redaction(
     output: OutputFormat,
 ) -> None:
     """Redact the reply of a turn and print the event that records it."""
-    body: dict[str, JsonValue] = {"turn": turn, "reason": reason, "replacement": replacement}
-    path = format_path(api_paths.REDACTIONS, session=session)
-    done = await send_command(target, build_command(path, body, CommandResult))
+    done = await send_command(target, operations.redact_reply(session, turn, reason, replacement))
     line = Text("✓ ", GOOD).append(f"the reply of turn {turn} is redacted", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)

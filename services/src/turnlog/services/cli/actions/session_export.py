@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from turnlog.client import ClientOperation
+from turnlog.client import ClientOperation, operations
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.events.codec import decode_event
@@ -31,7 +31,6 @@ from turnlog.projections.audit.export.bundle_format import (
 from turnlog.services.bundle.bundle_zip import iterate_bundle_files, pack_bundle, unpack_bundle
 from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
 from turnlog.services.cli.client.service_client import ServiceClient
-from turnlog.services.cli.client.shared_reads import fetch_history
 from turnlog.services.cli.console import create_error_console
 from turnlog.services.cli.views.text_format import escape_controls, format_count, format_one_line
 
@@ -113,7 +112,7 @@ async def describe_late_redactions(
     redacted_count = 0
     for session in sessions:
         with suppress(Corrupt):  # A corrupt session is already reported by its undecodable events.
-            turns = (await service.send(fetch_history(session))).turns
+            turns = (await service.send(operations.fetch_history(session))).turns
             # Only a completed turn has a finish; a reply withheld by a rule was never completed.
             redacted_count += sum(turn.redacted and turn.finish is not None for turn in turns)
     if not redacted_count:

@@ -38,6 +38,7 @@ from turnlog.services.blueprints.blueprint_views import (
     create_blueprint_list,
     create_blueprint_schemas,
 )
+from turnlog.services.cli.actions.query_actions import fetch_blueprint
 from turnlog.services.cli.blueprints.blueprint_view import (
     render_blueprint,
     render_blueprint_faults,
@@ -47,7 +48,6 @@ from turnlog.services.cli.blueprints.blueprint_view import (
 )
 from turnlog.services.cli.client.service_client import create_client, send_command
 from turnlog.services.cli.client.service_location import find_service
-from turnlog.services.cli.client.shared_reads import fetch_blueprint
 from turnlog.services.cli.console import (
     OutputFormat,
     create_output_console,

@@ -1,14 +1,20 @@
-"""What commands read of recorded prompts: the prompts, their explanations and differences."""
+"""What commands read of calls: a list, their recorded prompts, explanations and differences."""
 
 from __future__ import annotations
 
-from turnlog.client.operations import build_read
+from turnlog.client.operations import ClientOperation, build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
+from turnlog.contract.call_payloads import CallList
 from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.services.api.prompt_payloads import RecordedPromptView
 from turnlog.services.cli.client.service_client import ServiceClient
+
+
+def list_calls(session: str) -> ClientOperation[CallList]:
+    """Fetch all calls of a session with their usage and cost."""
+    return build_read(format_path(api_paths.CALLS, session=session), CallList)
 
 
 async def find_reply_call(service: ServiceClient, session: str, which: str) -> str:

@@ -65,10 +65,10 @@ def show_references(
     from turnlog.contract.memory_payloads import ResolvedReferencesView
     from turnlog.services.api.requests import ResolveReferencesRequest
     from turnlog.services.cli.actions.memory_actions import (
+        fetch_references,
         render_references,
         render_resolved_reference,
     )
-    from turnlog.services.cli.client.shared_reads import fetch_references
     from turnlog.services.cli.key_value_args import parse_pairs
 
     if intent is None:
@@ -128,8 +128,7 @@ def exclude_turn(
     output: OutputOption = "table",
 ) -> None:
     """Exclude a turn from later windows; the summaries that cover it are undone."""
-    from turnlog.client.operations import build_read
-    from turnlog.contract.memory_payloads import ExclusionPreviewView
+    from turnlog.client import operations
     from turnlog.services.cli.actions.memory_actions import render_exclusion_preview, send_exclusion
 
     if not dry_run:
@@ -137,10 +136,7 @@ def exclude_turn(
         return
     show_answer(
         ReadTarget(url=target.url, data_dir=target.data_dir),
-        build_read(
-            format_path(api_paths.EXCLUSION, session=session, turn=turn),
-            ExclusionPreviewView,
-        ),
+        operations.preview_exclusion(session, turn),
         render_exclusion_preview,
         output,
     )

@@ -133,10 +133,10 @@ def show_history(
     output: OutputOption = "table",
 ) -> None:
     """Show the conversation, turn by turn."""
-    from turnlog.services.cli.client.shared_reads import fetch_history
+    from turnlog.client import operations
     from turnlog.services.cli.views.session_view import render_conversation
 
-    show_answer(target, fetch_history(session, at, phase), render_conversation, output)
+    show_answer(target, operations.fetch_history(session, at, phase), render_conversation, output)
 
 
 def show_window(

@@ -6,8 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.contract import api_paths
-from turnlog.contract.api_paths import format_path
 from turnlog.services.cli.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
@@ -84,12 +82,10 @@ def show_tool_result(
     output: OutputOption = "table",
 ) -> None:
     """Show the whole result of a tool use, even if prompts contain only a summary."""
-    from turnlog.client.operations import build_read
-    from turnlog.contract.call_payloads import ToolResultView
+    from turnlog.client import operations
     from turnlog.services.cli.actions.session_actions import render_tool_result
 
-    path = format_path(api_paths.TOOL_RESULT, session=session, call=call, id=id)
-    show_answer(target, build_read(path, ToolResultView), render_tool_result, output)
+    show_answer(target, operations.fetch_tool_result(session, call, id), render_tool_result, output)
 
 
 def decide_approval(

@@ -23,20 +23,19 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from turnlog.client import operations
 from turnlog.client.sse_events import ApprovalEvent
 from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.events.errors import Refused
 from turnlog.services.cli.actions.query_actions import parse_attributes
 from turnlog.services.cli.client.service_client import ServiceClient, create_client
 from turnlog.services.cli.client.service_location import require_service
-from turnlog.services.cli.client.shared_reads import fetch_session
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.approval_questions import describe_decision, request_decision
 from turnlog.services.cli.conversation.reply_display import AskedApproval, ReplyDisplay
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     find_follow_up_turn,
-    open_session,
 )
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, USER_COLOUR
@@ -83,9 +82,12 @@ async def _open_conversation(
     service: ServiceClient, session: str | None, blueprint: str, attributes: Sequence[str]
 ) -> SessionConversation:
     if session is not None:
-        return SessionConversation(service, (await service.send(fetch_session(session))).session)
+        return SessionConversation(
+            service, (await service.send(operations.fetch_state(session))).session
+        )
     values = await parse_attributes(service, blueprint, attributes)
-    return SessionConversation(service, (await open_session(service, blueprint, values)).session)
+    opened = await service.send(operations.open_session(blueprint, values))
+    return SessionConversation(service, opened.session)
 
 
 _ANSI_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")

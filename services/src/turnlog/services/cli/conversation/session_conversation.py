@@ -11,17 +11,14 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import JsonValue
-
-from turnlog.client.operations import ClientOperation, build_command
+from turnlog.client import operations
+from turnlog.client.operations import ClientOperation
 from turnlog.client.sse_events import ApprovalEvent, SseMessage
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.contract.session_payloads import OpenedSession
-from turnlog.contract.turn_payloads import CommandResult, SubmittedTurn
+from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.cli.client.service_client import ServiceClient
-from turnlog.services.cli.client.shared_reads import fetch_session
 
 END_EVENTS: Final = frozenset({"done", "redact", "failed", "cancelled"})
 """Names of the events that end a turn's stream."""
@@ -39,24 +36,25 @@ class SessionConversation:
     """Who asks, where no proxy names users."""
 
     async def submit_turn(self, text: str) -> SubmittedTurn:
-        path = format_path(api_paths.TURNS, session=self.session)
-        body = {"text": text, "user": self.user}
-        return await self.service.send(build_command(path, body, SubmittedTurn))
+        return await self.service.send(operations.submit_turn(self.session, text, user=self.user))
 
     async def cancel_turn(self) -> None:
         """Cancel the open turn."""
-        path = format_path(api_paths.CANCEL, session=self.session)
-        await self.service.send(build_command(path, {}, CommandResult))
+        await self.service.send(operations.cancel_turn(self.session))
 
     async def decide_approval(
         self, event: ApprovalEvent, decision: ApprovalDecision, reason: str = ""
     ) -> None:
         """Approve or refuse a tool that waits for it, here or in a child session."""
-        path = format_path(
-            api_paths.APPROVAL, session=event.session, turn=event.turn, approval=event.approval
+        await self.service.send(
+            operations.decide_approval(
+                session=event.session,
+                turn=event.turn,
+                approval=event.approval,
+                decision=decision,
+                reason=reason,
+            )
         )
-        body: dict[str, JsonValue] = {"decision": decision, "reason": reason}
-        await self.service.send(build_command(path, body, CommandResult))
 
     async def watch_turn(self, turn: SubmittedTurn, cursor: str = "") -> AsyncGenerator[SseMessage]:
         """Yield the frames of a turn after a cursor until its end.
@@ -76,20 +74,6 @@ class SessionConversation:
         return self.service.stream_messages(ClientOperation("GET", stream, object, headers=headers))
 
 
-async def open_session(
-    service: ServiceClient,
-    blueprint: str,
-    attributes: dict[str, JsonValue],
-    profile: str | None = None,
-) -> OpenedSession:
-    body: dict[str, JsonValue] = {
-        "blueprint": blueprint,
-        "attributes": attributes,
-        "profile": profile,
-    }
-    return await service.send(build_command(api_paths.SESSIONS, body, OpenedSession))
-
-
 async def find_follow_up_turn(
     conversation: SessionConversation, turn: SubmittedTurn
 ) -> SubmittedTurn | None:
@@ -97,7 +81,7 @@ async def find_follow_up_turn(
 
     Only a session with phases has such turns, for example a debrief.
     """
-    session = await conversation.service.send(fetch_session(conversation.session))
+    session = await conversation.service.send(operations.fetch_state(conversation.session))
     if session.phase is None or session.turns <= turn.turn:
         return None
     number = turn.turn + 1

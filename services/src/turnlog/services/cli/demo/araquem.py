@@ -13,13 +13,14 @@ from pydantic import JsonValue
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.client import operations
 from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
 from turnlog.contract.session_payloads import OpenedSession
 from turnlog.services.api.question_payloads import QuestionAnswer
-from turnlog.services.cli.client.prompt_reads import fetch_prompt
+from turnlog.services.cli.actions.memory_actions import fetch_references
+from turnlog.services.cli.client.prompt_reads import fetch_prompt, list_calls
 from turnlog.services.cli.client.service_client import ServiceClient
-from turnlog.services.cli.client.shared_reads import fetch_history, fetch_references, list_calls
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
@@ -86,7 +87,7 @@ async def _render_references(service: ServiceClient, session: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style=MUTED, pad_edge=False)
     for title in ("turn", "asked", "answered by"):
         table.add_column(title)
-    for turn in (await service.send(fetch_history(session))).turns:
+    for turn in (await service.send(operations.fetch_history(session))).turns:
         by = f"the resolver: {turn.fallback}" if turn.fallback else "the model"
         table.add_row(str(turn.turn), turn.text or "", by)
     last = (await service.send(fetch_references(session))).last_reference or {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnlog.services.cli.client.prompt_reads import fetch_prompt
-from turnlog.services.cli.client.shared_reads import list_calls
-from turnlog.services.cli.conversation.session_conversation import SessionConversation, open_session
+from turnlog.client import operations
+from turnlog.services.cli.client.prompt_reads import fetch_prompt, list_calls
+from turnlog.services.cli.conversation.session_conversation import SessionConversation
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
 
@@ -22,7 +22,7 @@ TURNS: Final = (
 
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    session = (await open_session(stage.service, "assistant", {})).session
+    session = (await stage.service.send(operations.open_session("assistant"))).session
     await stage.begin_scene("A conversation", f"session {session} · {model}")
     conversation = SessionConversation(stage.service, session)
     for place, text in enumerate(TURNS):

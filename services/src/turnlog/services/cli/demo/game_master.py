@@ -11,17 +11,16 @@ from typing import Final
 from pydantic import JsonValue
 from rich.table import Table
 
+from turnlog.client import operations
 from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.events.model.manifest import Manifest
 from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
-    open_session,
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.segments.segment_actions import (
@@ -84,7 +83,8 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     imported = await stage.service.send(
         build_command(api_paths.IMPORT_SEGMENTS, body, SegmentImportResult)
     )
-    session = (await open_session(stage.service, "game-master", SESSION_ATTRIBUTES)).session
+    opened = await stage.service.send(operations.open_session("game-master", SESSION_ATTRIBUTES))
+    session = opened.session
     await stage.begin_scene("A story", f"session {session} · {imported.rows} segments · {model}")
     await _play_turn(stage, session, "I knock at the lighthouse door.", tier=0)
     await _play_turn(stage, session, "I ask her why the light is dark.", tier=1)
@@ -119,13 +119,7 @@ async def _play_turn(
     await stage.print_typed_line(
         "you", USER_COLOUR, text if len(text) < len(LONG_SPEECH) * 2 else f"{LONG_SPEECH}(...)"
     )
-    turn = await stage.service.send(
-        build_command(
-            format_path(api_paths.TURNS, session=session),
-            {"text": text, "inputs": inputs},
-            SubmittedTurn,
-        )
-    )
+    turn = await stage.service.send(operations.submit_turn(session, text, inputs))
     await stage.show_reply(SessionConversation(stage.service, session), turn)
 
 

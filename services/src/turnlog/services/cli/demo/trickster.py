@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from turnlog.client import operations
 from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
-from turnlog.services.cli.client.shared_reads import fetch_history
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     find_follow_up_turn,
-    open_session,
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.theme import FAMILY_COLOURS
@@ -47,9 +46,8 @@ ENDING_SIGNAL: Final = "understood"
 
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    session = (
-        await open_session(stage.service, "trickster", {"task": TASK, "locale": "en"})
-    ).session
+    attributes = {"task": TASK, "locale": "en"}
+    session = (await stage.service.send(operations.open_session("trickster", attributes))).session
     await stage.begin_scene("A lesson", f"session {session} · {model} · in English")
     withheld = await _play_lesson(stage, SessionConversation(stage.service, session))
     await stage.show_events(session)
@@ -68,11 +66,7 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
     """Play the lesson; return the first turn whose reply was redacted, or None."""
     session = conversation.session
     await stage.print_typed_line("choose", FAMILY_COLOURS["phase"], f"{CHOICE}, without reading")
-    await stage.service.send(
-        build_command(
-            format_path(api_paths.CHOICES, session=session), {"choice": CHOICE}, CommandResult
-        )
-    )
+    await stage.service.send(operations.record_choice(session, CHOICE))
     turn: SubmittedTurn | None = None
     for text in TURNS:
         if turn and (await find_follow_up_turn(conversation, turn)):
@@ -90,7 +84,7 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
     while turn and (turn := await find_follow_up_turn(conversation, turn)):
         stage.console.print()
         await stage.show_reply(conversation, turn)
-    turns = (await stage.service.send(fetch_history(session))).turns
+    turns = (await stage.service.send(operations.fetch_history(session))).turns
     return next((each.turn for each in turns if each.redacted), None)
 
 

@@ -14,12 +14,10 @@ from pydantic import JsonValue
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.client import tenant_operations
-from turnlog.client.operations import build_command, build_read
+from turnlog.client import operations, tenant_operations
+from turnlog.client.operations import build_read
 from turnlog.contract import api_paths
-from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import GrowthView
-from turnlog.contract.turn_payloads import CommandResult
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import ToolReturned
@@ -28,7 +26,6 @@ from turnlog.services.cli.client.event_reads import EventQuery, read_events
 from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
-    open_session,
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.error_display import describe_error, print_error
@@ -94,18 +91,14 @@ COORDINATED_QUESTION: Final = "Was there a storm yesterday, and what would we do
 
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    session = (await open_session(stage.service, "uderia", {})).session
+    session = (await stage.service.send(operations.open_session("uderia"))).session
     conversation = SessionConversation(stage.service, session)
     await stage.begin_scene("Thinking aloud", f"session {session} · {model}")
     await stage.play_turn(conversation, FIRST_TEXT)
     await stage.begin_scene("Going to work", "phase by phase; only what is said goes along")
     for phase, carried in PHASE_MOVES.items():
         await stage.print_typed_line(phase, FAMILY_COLOURS["phase"], carried)
-        path, move = (
-            format_path(api_paths.PHASE, session=session),
-            {"to": phase, "carry": carried},
-        )
-        await stage.service.send(build_command(path, move, CommandResult))
+        await stage.service.send(operations.enter_phase(session, phase, carried))
     stage.console.print()
     await stage.play_turn(conversation, QUESTION)
     stage.console.print()
@@ -156,7 +149,8 @@ async def _play_adaptation(stage: DemoStage, conversation: SessionConversation) 
 async def _play_coordination(stage: DemoStage) -> str:
     """Play a turn of a coordinator for a user with a quota of one; return its session."""
     await stage.service.send(tenant_operations.set_quota(USER, {"requests_per_day": 1}))
-    session = (await open_session(stage.service, "uderia", {}, "genie")).session
+    opening = operations.open_session("uderia", profile="genie")
+    session = (await stage.service.send(opening)).session
     await stage.begin_scene("Asking two colleagues at once", f"session {session} · for {USER}")
     conversation = SessionConversation(stage.service, session, USER)
     await stage.play_turn(conversation, COORDINATED_QUESTION)
