@@ -86,6 +86,8 @@ def create_argument(parameter: inspect.Parameter) -> object:
         "Mapping": {},
         "Sequence": (),
         "PutEntryRequest": PutEntryRequest(text="t"),
+        "ApprovalDecision": "approve",
+        "FeedbackVote": "up",
     }
     return next(value for name, value in values.items() if kind.startswith(name))
 

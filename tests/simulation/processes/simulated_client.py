@@ -21,6 +21,17 @@ from tests.simulation.network.simulated_http import RequestHandler, SimulatedAns
 from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.processes.simulated_roles import TENANT, SimulatedGateway
 from tests.simulation.session_kinds import CHOICES, SIGNALS, has_approvals, has_children
+from turnlog.contract.session_payloads import (
+    CloseSessionRequest,
+    PhaseSignalRequest,
+    RecordChoiceRequest,
+)
+from turnlog.contract.turn_payloads import (
+    CancelTurnRequest,
+    DecideApprovalRequest,
+    RedactReplyRequest,
+    SubmitTurnRequest,
+)
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     CancelTurn,
@@ -34,15 +45,6 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
     SendSignal,
     SubmitTurn,
-)
-from turnlog.services.api.requests import (
-    CancelTurnRequest,
-    CloseSessionRequest,
-    DecideApprovalRequest,
-    PhaseSignalRequest,
-    RecordChoiceRequest,
-    RedactReplyRequest,
-    SubmitTurnRequest,
 )
 from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway.routes import memory_routes, session_command_routes, turn_routes

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from turnlog.client import operations, tenant_operations
 from turnlog.client.async_connection import AsyncServiceConnection
@@ -50,6 +50,7 @@ from turnlog.contract.turn_payloads import (
     UndecidedTurnView,
 )
 from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
+from turnlog.contract.value_names import ApprovalDecision, FeedbackVote
 
 
 class AsyncTurnlogClient(AsyncServiceConnection):
@@ -403,7 +404,7 @@ class AsyncSessionClient:
         self,
         turn: int,
         approval: int,
-        decision: Literal["approve", "refuse"],
+        decision: ApprovalDecision,
         *,
         reason: str = "",
     ) -> CommandResult:
@@ -415,7 +416,7 @@ class AsyncSessionClient:
         )
 
     async def record_feedback(
-        self, turn: int, vote: Literal["up", "down", "none"], *, comment: str | None = None
+        self, turn: int, vote: FeedbackVote, *, comment: str | None = None
     ) -> CommandResult:
         """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
         return await self.turnlog.send(

@@ -28,6 +28,7 @@ from turnlog.contract.turn_payloads import (
     SubmittedTurn,
     UndecidedTurnView,
 )
+from turnlog.contract.value_names import ApprovalDecision, FeedbackVote
 
 AnswerT = TypeVar("AnswerT")
 
@@ -228,7 +229,7 @@ def cancel_turn(session: str, turn: int | None = None) -> ClientOperation[Comman
 
 
 def decide_approval(
-    session: str, turn: int, approval: int, decision: str, reason: str
+    session: str, turn: int, approval: int, decision: ApprovalDecision, reason: str
 ) -> ClientOperation[CommandResult]:
     """Approve or refuse a tool that waits for it."""
     path = format_path(api_paths.APPROVAL, session=session, turn=turn, approval=approval)
@@ -236,7 +237,7 @@ def decide_approval(
 
 
 def record_feedback(
-    session: str, turn: int, vote: str, comment: str | None
+    session: str, turn: int, vote: FeedbackVote, comment: str | None
 ) -> ClientOperation[CommandResult]:
     """Judge the reply of a turn."""
     path = format_path(api_paths.FEEDBACK, session=session, turn=turn)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from turnlog.client import operations, tenant_operations
 from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled
@@ -47,6 +47,7 @@ from turnlog.contract.turn_payloads import (
     UndecidedTurnView,
 )
 from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
+from turnlog.contract.value_names import ApprovalDecision, FeedbackVote
 
 
 class TurnlogClient(ServiceConnection):
@@ -396,7 +397,7 @@ class SessionClient:
         self,
         turn: int,
         approval: int,
-        decision: Literal["approve", "refuse"],
+        decision: ApprovalDecision,
         *,
         reason: str = "",
     ) -> CommandResult:
@@ -408,7 +409,7 @@ class SessionClient:
         )
 
     def record_feedback(
-        self, turn: int, vote: Literal["up", "down", "none"], *, comment: str | None = None
+        self, turn: int, vote: FeedbackVote, *, comment: str | None = None
     ) -> CommandResult:
         """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
         return self.turnlog.send(operations.record_feedback(self.session, turn, vote, comment))

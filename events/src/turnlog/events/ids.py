@@ -15,12 +15,6 @@ ID_PATTERN: Final = "[A-Za-z0-9_-]{1,64}"
 """Regular expression of an id."""
 
 
-USER_NAME_FORM: Final = r"[!-~](?:[ -~]{0,126}[!-~])?"
-"""Regular expression of a user's name: printable ASCII, which every header can have."""
-
-USER_NAME_PATTERN: Final = f"^{USER_NAME_FORM}$"
-
-
 _ID_REGEX: Final = re.compile(ID_PATTERN)
 
 

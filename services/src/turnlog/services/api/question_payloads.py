@@ -1,12 +1,26 @@
-"""The response to a question, which opens its conversation and submits its turn at once."""
+"""A question and its answer: a request that opens its conversation and submits its turn at once."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
-from turnlog.contract.payload_models import JsonObject, ResponseModel
+from turnlog.contract.payload_models import JsonObject, RequestModel, ResponseModel
+from turnlog.projections.blueprint.schema.strict_model import MAX_KEY_CHARACTERS
+
+
+class QuestionRequest(RequestModel):
+    """Asks a question in a conversation; the first question opens it."""
+
+    question: Annotated[str, Field(min_length=1)]
+    """The question."""
+    conversation_id: Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS)]
+    """The client's id of the conversation; any characters."""
+    nickname: Annotated[str, Field(max_length=200)]
+    """The name of the user; recorded and never interpreted."""
+    client_id: Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS)]
+    """The id of the client; any characters."""
 
 
 class QuestionStatus(ResponseModel):

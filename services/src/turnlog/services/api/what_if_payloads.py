@@ -8,11 +8,11 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import Field
 
 from turnlog.contract.payload_models import RequestModel, ResponseModel
+from turnlog.contract.request_values import ShortName
 from turnlog.events.content import Digest
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, PromptSize
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount, RefusalCount
 from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.services.api.requests import ShortName
 
 FolderPath = Annotated[str, Field(min_length=1, max_length=300)]
 

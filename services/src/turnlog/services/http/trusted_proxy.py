@@ -18,8 +18,8 @@ from typing import Final
 
 from fastapi import Request
 
+from turnlog.contract.request_values import USER_NAME_FORM
 from turnlog.events.errors import Refused
-from turnlog.events.ids import USER_NAME_FORM
 from turnlog.services.http.request_tenant import RequestSettings
 
 CLIENT_ACTOR: Final = "client"

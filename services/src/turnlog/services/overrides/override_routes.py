@@ -16,7 +16,7 @@ from turnlog.contract.override_payloads import (
     ProviderName,
     SetOverrideRequest,
 )
-from turnlog.events.ids import USER_NAME_PATTERN
+from turnlog.contract.request_values import USER_NAME_PATTERN
 from turnlog.projections.blueprint.schema.layer_specs import PromptCategory
 from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace
 from turnlog.services.http.headers import tag_body

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 
 from turnlog.contract import api_paths
+from turnlog.contract.request_values import USER_NAME_PATTERN
 from turnlog.contract.usage_payloads import UsageReport
-from turnlog.events.ids import USER_NAME_PATTERN
 from turnlog.projections.store.read.usage_queries import UsageFilter, UsageGrouping
 from turnlog.services.http.request_checks import QueryTime, convert_to_utc
 from turnlog.services.http.request_tenant import RequestTenant

@@ -11,13 +11,13 @@ from turnlog.contract.memory_payloads import (
     ExclusionPreviewView,
     ReferencesView,
     ResolvedReferencesView,
+    ResolveReferencesRequest,
     SummariesView,
 )
 from turnlog.contract.turn_payloads import CommandResult
 from turnlog.projections.blueprint.schema.history_specs import MemoryReaderName
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.api.memory_view_payloads import MemoryView
-from turnlog.services.api.requests import ResolveReferencesRequest
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import TurnPath
 from turnlog.services.http.request_identity import CallerIdentity

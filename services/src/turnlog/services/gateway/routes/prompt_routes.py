@@ -9,11 +9,12 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from turnlog.contract import api_paths
 from turnlog.services.api.prompt_payloads import (
     AssembledPromptView,
+    AssembleRequest,
     PromptAssembly,
     RecordedPromptView,
+    WindowPreviewRequest,
     WindowView,
 )
-from turnlog.services.api.requests import AssembleRequest, WindowPreviewRequest
 from turnlog.services.http.headers import set_etag, tag_body
 from turnlog.services.http.request_checks import AtSequence, QueryTime, convert_to_utc
 from turnlog.services.http.request_identity import ReaderIdentity

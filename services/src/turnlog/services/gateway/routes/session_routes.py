@@ -16,13 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
+from turnlog.contract.session_payloads import (
+    ForkedSession,
+    ForkSessionRequest,
+    OpenedSession,
+    OpenSessionRequest,
+    SessionPage,
+    SessionView,
+)
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE, SessionQuery
-from turnlog.services.api.requests import ForkSessionRequest, OpenSessionRequest
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import AtSequence, QueryTime, convert_to_utc
 from turnlog.services.http.request_identity import CallerIdentity

@@ -17,11 +17,11 @@ from turnlog.contract.turn_payloads import (
     HistoryView,
     SettledTurnView,
     SubmittedTurn,
+    SubmitTurnRequest,
     TurnTimelineView,
     UndecidedTurnView,
 )
-from turnlog.services.api.question_payloads import QuestionAnswer
-from turnlog.services.api.requests import QuestionRequest, SubmitTurnRequest
+from turnlog.services.api.question_payloads import QuestionAnswer, QuestionRequest
 from turnlog.services.gateway.turn_answers import (
     create_recorded_answer,
     create_turn_answer,

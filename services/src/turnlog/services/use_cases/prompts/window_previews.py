@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from turnlog.contract.session_payloads import OpenSessionRequest
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
@@ -32,13 +33,10 @@ from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.state import SessionState
 from turnlog.services.api.prompt_payloads import (
     AssembledPromptView,
+    AssembleRequest,
+    WindowPreviewRequest,
     WindowView,
     describe_messages,
-)
-from turnlog.services.api.requests import (
-    AssembleRequest,
-    OpenSessionRequest,
-    WindowPreviewRequest,
 )
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile
 from turnlog.services.blueprints.blueprint_store import BlueprintStore

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from turnlog.contract.session_payloads import ForkedSession, OriginRow
+from turnlog.contract.session_payloads import ForkedSession, ForkSessionRequest, OriginRow
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.fork_copy import copy_events
@@ -20,7 +20,6 @@ from turnlog.events.model.session_events import BlueprintRef
 from turnlog.projections.session.commands import ForkSession
 from turnlog.projections.session.rules.fork_rules import build_fork_opening, count_missing_events
 from turnlog.projections.session.state import SessionState
-from turnlog.services.api.requests import ForkSessionRequest
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.sessions.time_travel import TimeTravel
 

@@ -15,6 +15,7 @@ from turnlog.contract.memory_payloads import (
     ExclusionPreviewView,
     ReferencesView,
     ResolvedReferencesView,
+    ResolveReferencesRequest,
     SummariesView,
     SummaryView,
     TurnRangeView,
@@ -40,7 +41,6 @@ from turnlog.projections.session.reference_inheritance import StatedReferences, 
 from turnlog.projections.session.rules.exclusion_preview import preview_exclusion
 from turnlog.projections.session.state import LastReference
 from turnlog.services.api.memory_view_payloads import MemoryMessageView, MemoryView
-from turnlog.services.api.requests import ResolveReferencesRequest
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import load_memory_messages

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from turnlog.contract.session_payloads import OpenedSession
+from turnlog.contract.session_payloads import OpenedSession, OpenSessionRequest
 from turnlog.events.errors import Refused
 from turnlog.events.ids import validate_id
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened
@@ -26,7 +26,6 @@ from turnlog.projections.prompt.budget.admission_limits import check_attribute_t
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.state import SessionState
-from turnlog.services.api.requests import OpenSessionRequest
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller

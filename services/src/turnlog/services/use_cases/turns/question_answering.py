@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from turnlog.contract.session_payloads import OpenSessionRequest
+from turnlog.contract.turn_payloads import SubmitTurnRequest
 from turnlog.events.content import PlainText, get_plain_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnResolved
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.read_models.session_history import HistoryTurn
-from turnlog.services.api.question_payloads import QuestionAnswer, QuestionStatus
-from turnlog.services.api.requests import OpenSessionRequest, QuestionRequest, SubmitTurnRequest
+from turnlog.services.api.question_payloads import QuestionAnswer, QuestionRequest, QuestionStatus
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.use_cases.sessions.session_opening import SessionOpening

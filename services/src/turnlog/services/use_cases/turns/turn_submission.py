@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from turnlog.contract.turn_payloads import SubmitTurnRequest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import check_json
@@ -15,7 +16,6 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.quotas.turn_bound import compute_turn_bound
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
-from turnlog.services.api.requests import SubmitTurnRequest
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller

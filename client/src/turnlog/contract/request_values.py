@@ -1,0 +1,20 @@
+"""The forms of values that several requests have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from turnlog.contract.payload_models import MAX_INT
+
+USER_NAME_FORM: Final = r"[!-~](?:[ -~]{0,126}[!-~])?"
+"""Regular expression of a user's name: printable ASCII, which every header can have."""
+
+USER_NAME_PATTERN: Final = f"^{USER_NAME_FORM}$"
+
+ShortName = Annotated[str, Field(min_length=1, max_length=64)]
+
+CommandReason = Annotated[str, Field(min_length=1, max_length=1_000)]
+
+TurnNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
