@@ -79,7 +79,7 @@ def list_operations() -> list[ClientOperation[Any]]:
 def create_argument(parameter: inspect.Parameter) -> object:
     """Return a value of the type of a parameter."""
     kind = str(parameter.annotation)
-    values = {
+    values: dict[str, object] = {
         "str": "x",
         "int": 1,
         "bool": True,

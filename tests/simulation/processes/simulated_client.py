@@ -21,14 +21,12 @@ from tests.simulation.network.simulated_http import RequestHandler, SimulatedAns
 from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.processes.simulated_roles import TENANT, SimulatedGateway
 from tests.simulation.session_kinds import CHOICES, SIGNALS, has_approvals, has_children
-from turnlog.contract.session_payloads import (
+from turnlog.contract.session_requests import (
+    CancelTurnRequest,
     CloseSessionRequest,
+    DecideApprovalRequest,
     PhaseSignalRequest,
     RecordChoiceRequest,
-)
-from turnlog.contract.turn_payloads import (
-    CancelTurnRequest,
-    DecideApprovalRequest,
     RedactReplyRequest,
     SubmitTurnRequest,
 )

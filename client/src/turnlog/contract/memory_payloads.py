@@ -1,12 +1,10 @@
-"""Requests and responses of memory: summaries, what an exclusion would undo, and references."""
+"""The responses about memory: summaries, what an exclusion would undo, and references."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from turnlog.contract.payload_models import JsonObject, RequestModel, ResponseModel
+from turnlog.contract.payload_models import JsonObject, ResponseModel
 from turnlog.contract.usage_payloads import CostSum
 
 InheritanceReason = Literal[
@@ -20,17 +18,6 @@ InheritanceReason = Literal[
     "too-old",
 ]
 """Why an identifier was or was not inherited; `in-text` means that the turn names its own."""
-
-
-class ResolveReferencesRequest(RequestModel):
-    """Resolves the references of a hypothetical turn."""
-
-    intent: Annotated[str, Field(max_length=128)] | None = None
-    """The intent of the turn."""
-    entity: Annotated[str, Field(max_length=128)] | None = None
-    """The kind of entity the turn is about."""
-    identifiers: JsonObject = {}
-    """The identifiers that the turn states itself."""
 
 
 class TurnRangeView(ResponseModel):

@@ -1,14 +1,13 @@
-"""Requests and responses of turns: submitting, commands, and the history of a session."""
+"""The responses about turns and commands, and the history of a session."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
-from turnlog.contract.payload_models import ADDED_FIELD, JsonObject, RequestModel, ResponseModel
-from turnlog.contract.request_values import USER_NAME_PATTERN, CommandReason, TurnNumber
-from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, FinishReason, TurnRole
+from turnlog.contract.payload_models import ResponseModel
+from turnlog.contract.value_names import ApprovalDecision, FinishReason, TurnRole
 
 TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
 
@@ -22,70 +21,6 @@ SpanKind = Literal[
 or from the end of a tool or an approval, to the first request of a call. `call`: its attempts and
 the waiting between them. `waiting`: before an attempt. `approval`: for a person.
 """
-
-
-class SubmitTurnRequest(RequestModel):
-    """Submits a turn."""
-
-    text: Annotated[str, Field(min_length=1)] | None = None
-    """The text of the turn; omitted only to repeat a debrief that failed or was cancelled."""
-    inputs: JsonObject = {}
-    """The values that the blueprint takes beside the text."""
-    references: JsonObject = {}
-    """Identifiers that the turn mentions."""
-    meta: JsonObject = {}
-    """Recorded with the turn and never interpreted."""
-    role: Annotated[TurnRole | None, ADDED_FIELD] = None
-    """`system` records a text of the application that has no reply; by default it is a user's."""
-    user: Annotated[str | None, ADDED_FIELD, Field(pattern=USER_NAME_PATTERN)] = None
-    """Who asks, 1 to 128 printable ASCII characters. It counts only where no proxy names users; a
-    proxy that is trusted to does it by a header.
-    """
-
-
-class CancelTurnRequest(RequestModel):
-    """Cancels a turn."""
-
-    turn: TurnNumber | None = None
-    """An open or queued turn; by default the open one."""
-
-
-class RedactReplyRequest(RequestModel):
-    """Redacts the reply of a turn."""
-
-    turn: TurnNumber
-    """The number of the turn."""
-    reason: CommandReason
-    """The reason, recorded with the event and shown."""
-    replacement: Annotated[str, Field(min_length=1)] | None = None
-    """The text that replaces the reply; by default the blueprint's."""
-
-
-class DecideApprovalRequest(RequestModel):
-    """Decides whether a tool may run that waits for approval."""
-
-    decision: ApprovalDecision
-    """Whether it may run."""
-    reason: Annotated[str, Field(max_length=1_000)] = ""
-    """The reason, recorded with the event; the model reads that of a refusal."""
-
-
-class FeedbackRequest(RequestModel):
-    """Judges the reply of a turn."""
-
-    vote: FeedbackVote
-    """`up` or `down`; `none` takes the vote before it back."""
-    comment: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
-    """What is to be said to it."""
-
-
-class DisplayTurnRequest(RequestModel):
-    """Records how a turn is displayed, beside its plain text."""
-
-    text: Annotated[str, Field(min_length=1)] | None = None
-    """The display form of the turn's text, such as HTML; unchanged if omitted."""
-    reply: Annotated[str, Field(min_length=1)] | None = None
-    """The display form of the reply; unchanged if omitted."""
 
 
 class SubmittedTurn(ResponseModel):

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.services.gateway.gateway_service import RunningGateway
-from turnlog.contract import session_payloads, turn_payloads
+from turnlog.contract import session_requests
 from turnlog.contract.payload_models import RequestModel
 from turnlog.events.content import PlainText
 from turnlog.events.model.turn_events import TurnSubmitted
@@ -217,21 +217,21 @@ async def test_longest_allowed_idempotency_key_is_accepted_and_recorded(
 
 
 RECORDED_DIGESTS: Final[tuple[tuple[type[RequestModel], dict[str, JsonValue], str], ...]] = (
-    (session_payloads.OpenSessionRequest, {"blueprint": "assistant"}, "5bdd837d032aac06"),
-    (session_payloads.ForkSessionRequest, {"at": 3}, "7fe15d8e06eef87f"),
-    (turn_payloads.SubmitTurnRequest, {"text": "Hello"}, "2c25074abbaa3541"),
+    (session_requests.OpenSessionRequest, {"blueprint": "assistant"}, "5bdd837d032aac06"),
+    (session_requests.ForkSessionRequest, {"at": 3}, "7fe15d8e06eef87f"),
+    (session_requests.SubmitTurnRequest, {"text": "Hello"}, "2c25074abbaa3541"),
     (
         question_payloads.QuestionRequest,
         {"question": "Why?", "conversation_id": "c", "nickname": "n", "client_id": "x"},
         "418adbf3fb8d467e",
     ),
-    (turn_payloads.CancelTurnRequest, {}, "4d802cf1c5ce431f"),
-    (session_payloads.CloseSessionRequest, {}, "22702339f9a6d01a"),
-    (turn_payloads.RedactReplyRequest, {"turn": 1, "reason": "r"}, "999171b976c100c2"),
-    (turn_payloads.DisplayTurnRequest, {"text": "t"}, "8da5850355d64ac3"),
-    (session_payloads.RecordChoiceRequest, {"choice": "a"}, "6e64cd851fadc0b2"),
+    (session_requests.CancelTurnRequest, {}, "4d802cf1c5ce431f"),
+    (session_requests.CloseSessionRequest, {}, "22702339f9a6d01a"),
+    (session_requests.RedactReplyRequest, {"turn": 1, "reason": "r"}, "999171b976c100c2"),
+    (session_requests.DisplayTurnRequest, {"text": "t"}, "8da5850355d64ac3"),
+    (session_requests.RecordChoiceRequest, {"choice": "a"}, "6e64cd851fadc0b2"),
     (session_command_routes.SwitchProfileRequest, {"profile": "p"}, "c113ef06b0af39dc"),
-    (session_payloads.PhaseSignalRequest, {"signal": "s"}, "db592242f7bc68df"),
+    (session_requests.PhaseSignalRequest, {"signal": "s"}, "db592242f7bc68df"),
     (
         segment_payloads.AddSegmentRequest,
         {"scope": "npc", "content": "A keeper."},

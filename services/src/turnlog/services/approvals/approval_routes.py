@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request, Response
 
 from turnlog.contract import api_paths
-from turnlog.contract.turn_payloads import CommandResult, DecideApprovalRequest
+from turnlog.contract.session_requests import DecideApprovalRequest
+from turnlog.contract.turn_payloads import CommandResult
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.approvals.approval_use_cases import ApprovalUseCases
 from turnlog.services.http.headers import tag_body

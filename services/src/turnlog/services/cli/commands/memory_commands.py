@@ -62,7 +62,8 @@ def show_references(
 ) -> None:
     """Show the latest references; with --intent, what a turn's references resolve to."""
     from turnlog.client import ClientOperation
-    from turnlog.contract.memory_payloads import ResolvedReferencesView, ResolveReferencesRequest
+    from turnlog.contract.memory_payloads import ResolvedReferencesView
+    from turnlog.contract.session_requests import ResolveReferencesRequest
     from turnlog.services.cli.actions.memory_actions import (
         fetch_references,
         render_references,

@@ -11,9 +11,9 @@ from turnlog.contract.memory_payloads import (
     ExclusionPreviewView,
     ReferencesView,
     ResolvedReferencesView,
-    ResolveReferencesRequest,
     SummariesView,
 )
+from turnlog.contract.session_requests import ResolveReferencesRequest
 from turnlog.contract.turn_payloads import CommandResult
 from turnlog.projections.blueprint.schema.history_specs import MemoryReaderName
 from turnlog.projections.blueprint.storable_json import MAX_INT

@@ -12,18 +12,16 @@ from fastapi import APIRouter, Depends, Request, Response
 from turnlog.contract import api_paths
 from turnlog.contract.payload_models import RequestModel
 from turnlog.contract.request_values import ShortName
-from turnlog.contract.session_payloads import (
-    CloseSessionRequest,
-    PhaseSignalRequest,
-    RecordChoiceRequest,
-)
-from turnlog.contract.turn_payloads import (
+from turnlog.contract.session_requests import (
     CancelTurnRequest,
-    CommandResult,
+    CloseSessionRequest,
     DisplayTurnRequest,
     FeedbackRequest,
+    PhaseSignalRequest,
+    RecordChoiceRequest,
     RedactReplyRequest,
 )
+from turnlog.contract.turn_payloads import CommandResult
 from turnlog.projections.blueprint.schema.strict_model import ModelName
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import TurnPath

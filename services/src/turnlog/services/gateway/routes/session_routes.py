@@ -16,14 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.contract.session_payloads import (
-    ForkedSession,
-    ForkSessionRequest,
-    OpenedSession,
-    OpenSessionRequest,
-    SessionPage,
-    SessionView,
-)
+from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
+from turnlog.contract.session_requests import ForkSessionRequest, OpenSessionRequest
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_text

@@ -13,11 +13,11 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from turnlog.contract import api_paths
+from turnlog.contract.session_requests import SubmitTurnRequest
 from turnlog.contract.turn_payloads import (
     HistoryView,
     SettledTurnView,
     SubmittedTurn,
-    SubmitTurnRequest,
     TurnTimelineView,
     UndecidedTurnView,
 )

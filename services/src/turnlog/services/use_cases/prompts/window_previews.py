@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from turnlog.contract.session_payloads import OpenSessionRequest
+from turnlog.contract.session_requests import OpenSessionRequest
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused

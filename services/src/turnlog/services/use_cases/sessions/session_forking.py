@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from turnlog.contract.session_payloads import ForkedSession, ForkSessionRequest, OriginRow
+from turnlog.contract.session_payloads import ForkedSession, OriginRow
+from turnlog.contract.session_requests import ForkSessionRequest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.fork_copy import copy_events

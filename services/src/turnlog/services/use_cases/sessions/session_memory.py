@@ -15,12 +15,12 @@ from turnlog.contract.memory_payloads import (
     ExclusionPreviewView,
     ReferencesView,
     ResolvedReferencesView,
-    ResolveReferencesRequest,
     SummariesView,
     SummaryView,
     TurnRangeView,
     UncoveredTurns,
 )
+from turnlog.contract.session_requests import ResolveReferencesRequest
 from turnlog.contract.usage_payloads import CostSum
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import get_plain_text

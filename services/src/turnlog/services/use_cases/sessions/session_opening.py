@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from turnlog.contract.session_payloads import OpenedSession, OpenSessionRequest
+from turnlog.contract.session_payloads import OpenedSession
+from turnlog.contract.session_requests import OpenSessionRequest
 from turnlog.events.errors import Refused
 from turnlog.events.ids import validate_id
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from turnlog.contract.session_payloads import OpenSessionRequest
-from turnlog.contract.turn_payloads import SubmitTurnRequest
+from turnlog.contract.session_requests import OpenSessionRequest, SubmitTurnRequest
 from turnlog.events.content import PlainText, get_plain_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnResolved

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from turnlog.contract.turn_payloads import SubmitTurnRequest
+from turnlog.contract.session_requests import SubmitTurnRequest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import check_json
