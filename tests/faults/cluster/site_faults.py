@@ -126,6 +126,26 @@ async def send_clients_away(site: ClusterSite, node: NatsNode) -> None:
     await require_undisturbed(site)
 
 
+async def gather_workers(site: ClusterSite, node: NatsNode) -> None:
+    """Have the workers connect to one node, and every other role to others.
+
+    A worker that is started again connects to that node too; it knows the others from the server.
+    """
+    await send_clients_away(site, node)
+    workers = site.roles.list_roles("worker")
+    for worker in workers:
+        await worker.end_supervised()
+        worker.variables = {**worker.variables, "TURNLOG_NATS_URL": node.url}
+        await worker.start_supervised()
+
+    async def find_elsewhere() -> list[str]:
+        names = await list_client_names(node)
+        return [] if len(names) == len(workers) else [f"{names} are at {node.name}"]
+
+    await wait_until_faultless(find_elsewhere)
+    await require_undisturbed(site)
+
+
 async def _find_unconnected(site: ClusterSite, node: NatsNode) -> list[str]:
     names = await list_client_names(node)
     is_whole = len(names) >= len(site.roles.members)

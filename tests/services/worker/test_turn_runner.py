@@ -127,6 +127,36 @@ async def test_running_attempt_is_not_taken_over() -> None:
     assert await working == DeliverySettled()
 
 
+async def test_attempt_without_tokens_is_left_alone_until_its_message_came_a_third_time() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    await house.sessions.handle(TENANT, "s", ClaimTurn(1, "slow", Policies()), TESTER)
+    delivery, worker = build_delivery(submitted), house.build_worker("w2")
+    worker.ack_wait = 30.0
+    verdicts = [await worker.run_turn(replace(delivery, deliveries=count)) for count in (1, 2, 3)]
+    assert verdicts == [DeliveryDeferred(30), DeliveryDeferred(20), DeliverySettled()]
+    assert [end.outcome for end in list_attempt_ends(house)] == ["lost", "answered"]
+
+
+async def test_only_worker_takes_over_at_once_what_it_does_not_run_itself() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    await house.sessions.handle(TENANT, "s", ClaimTurn(1, "killed", Policies()), TESTER)
+    gate = asyncio.Event()
+    house.model.scripts = [["so ", gate, "far"]]
+    worker = house.build_worker("w2")
+    worker.is_alone, worker.ack_wait = True, 30.0
+    again = replace(build_delivery(submitted), deliveries=2)
+    working = asyncio.create_task(worker.run_turn(again))
+    await house.wait_for_event(ContextAssembled)
+    assert isinstance(await worker.run_turn(again), DeliveryDeferred)
+    gate.set()
+    assert await working == DeliverySettled()
+    assert len(house.model.requests) == 1
+
+
 async def test_silent_worker_is_replaced_and_its_cost_is_unknown() -> None:
     house = SessionHarness()
     await house.open_session()

@@ -268,19 +268,15 @@ class SessionHarness:
 
 
 def build_delivery(event: RecordedEvent, *, redelivered: bool = False) -> TurnDelivery:
-    """Make the delivery of a turn's event."""
+    """Make the first delivery of a turn's event, or one after which nobody is waited for."""
     assert isinstance(event.event, ClaimableEvent)
-
-    async def in_progress() -> None:
-        await asyncio.sleep(0)
 
     return TurnDelivery(
         tenant=event.tenant,
         session=event.session,
         turn=event.event.turn,
         stream_sequence=event.stream_sequence,
-        redelivered=redelivered,
+        deliveries=3 if redelivered else 1,
         traceparent=None,
-        extend_delivery=in_progress,
         settled_child=event.event if isinstance(event.event, ChildSettled) else None,
     )

@@ -11,18 +11,21 @@ import structlog
 from faststream.nats import NatsMessage
 from nats.aio.msg import Msg
 
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Corrupt, Refused, TurnlogError, Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent
 from turnlog.services.caches.state_cache import UNKNOWN_SESSION
 from turnlog.services.worker.turn_delivery import (
+    EXTENSION_SHARE,
     DeliveryDeferred,
     DeliveryLease,
     DeliverySettled,
     DeliverySuperseded,
     DeliveryVerdict,
     TurnDelivery,
+    compute_redelivery_wait,
 )
 from turnlog.services.worker.turn_runner import TurnRunner
 
@@ -45,46 +48,45 @@ class HeldMessage:
     connection: NatsConnection
     lease: DeliveryLease
 
-    async def extend(self) -> None:
-        """Report that the message is being processed, unless it may have been redelivered.
-
-        Raises `Unavailable` if nobody confirms it.
-        """
-        at = asyncio.get_running_loop().time()
-        if not self.lease.is_valid(at):
-            return  # Asking for more time does not reclaim a message that was redelivered.
-        await self.connection.send_request(
-            self.message.raw_message.reply, Msg.Ack.Progress, patience=CONFIRMATION_SECONDS
-        )
-        self.lease.renewed_at = at
+    async def keep_leased(self) -> None:
+        """Extend the lease until it is over, because nobody has confirmed an extension for long."""
+        while self._is_leased():
+            await asyncio.sleep(self.lease.seconds * EXTENSION_SHARE)
+            await self._extend_lease()
 
     async def settle(self, verdict: DeliveryVerdict) -> None:
         """Acknowledge the message or hand it back; after the end of the lease do neither."""
         match verdict:
             case DeliverySettled() if self._is_leased():
                 await self.message.ack()
-            case DeliveryDeferred(seconds=seconds) if await self._find_leader():
+            case DeliveryDeferred(seconds=seconds) if await self._extend_lease():
+                # A leader that has just answered gets it. Handing a message back to one that has
+                # vanished would do nothing; and doing it twice may take it from the next worker.
                 await self.message.nack(delay=seconds)
             case DeliverySettled() | DeliveryDeferred() | DeliverySuperseded():
                 pass
             case _ as never:
                 assert_never(never)
 
-    async def _find_leader(self) -> bool:
-        """Wait until the consumer's leader answers; return whether it does within the lease.
+    async def _extend_lease(self) -> bool:
+        """Report that the message is being processed; return whether that is confirmed in time.
 
-        A message that is handed back to a leader that has vanished comes again only after
-        `ack_wait`. To hand it back twice would be worse: the second time may take it from whoever
-        has it by then.
+        A lease that is over stays over: the message may be somebody else's.
         """
         failures = 0
         while self._is_leased():
+            sent_at = asyncio.get_running_loop().time()
             try:
-                await self.extend()
+                await self.connection.send_request(
+                    self.message.raw_message.reply,
+                    Msg.Ack.Progress,
+                    patience=min(CONFIRMATION_SECONDS, self.lease.seconds * EXTENSION_SHARE),
+                )
             except Unavailable:
                 failures += 1
                 await wait_backoff(failures)
             else:
+                self.lease.renewed_at = sent_at
                 return True
         return False
 
@@ -102,10 +104,13 @@ async def handle_message(
     held = HeldMessage(
         message,
         connection,
-        DeliveryLease(answering.ack_wait, asyncio.get_running_loop().time()),
+        DeliveryLease(
+            compute_redelivery_wait(answering.ack_wait), asyncio.get_running_loop().time()
+        ),
     )
     try:
-        verdict = await _run_message(held, answering)
+        async with run_tasks(held.keep_leased()):
+            verdict = await _run_message(held, answering)
     except Exception as error:  # noqa: BLE001 - whatever it is, the delivery needs an answer
         verdict = _find_failure_verdict(message, answering, error)
     await held.settle(verdict)
@@ -161,8 +166,7 @@ def _parse_delivery(held: HeldMessage, answering: TurnRunner) -> TurnDelivery:
         session=recorded.session,
         turn=event.turn,
         stream_sequence=recorded.stream_sequence,
-        redelivered=metadata.num_delivered > 1,
+        deliveries=metadata.num_delivered,
         traceparent=recorded.envelope.traceparent,
-        extend_delivery=held.extend,
         settled_child=event if isinstance(event, ChildSettled) else None,
     )

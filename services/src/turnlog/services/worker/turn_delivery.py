@@ -6,11 +6,20 @@ a redelivery acts on its successor's delivery. A superseded worker therefore sen
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.model.child_events import ChildSettled
+
+REDELIVERY_SHARE: Final = 1 / 3
+"""Share of `ack_wait` after which a message that nobody works on is delivered again.
+
+Turns that are delivered to a host that has vanished wait that long. A running attempt is left alone
+for all of `ack_wait`: it may be a model's answer that was paid for.
+"""
+
+EXTENSION_SHARE: Final = 1 / 3
+"""Share of its lease after which a delivery is extended."""
 
 SAFE_LEASE_SHARE: Final = 0.9
 """Share of the lease time that the receiver relies on: the server began to count before it did."""
@@ -36,6 +45,10 @@ class DeliverySuperseded:
 DeliveryVerdict = DeliverySettled | DeliveryDeferred | DeliverySuperseded
 
 
+TurnKey = tuple[str, str, int]
+"""Tenant, session and number of a turn."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDelivery:
     """The message that delivered a turn, as the worker sees it."""
@@ -44,12 +57,26 @@ class TurnDelivery:
     session: str
     turn: int
     stream_sequence: int
-    redelivered: bool
+    deliveries: int
+    """How often the message was delivered; this is the last time."""
     traceparent: str | None
-    extend_delivery: Callable[[], Awaitable[None]]
-    """Reports to the server that the message is still being processed."""
     settled_child: ChildSettled | None = None
     """The settled child that the message is about; None if it is about the turn."""
+
+    @property
+    def key(self) -> TurnKey:
+        """Which turn it is."""
+        return self.tenant, self.session, self.turn
+
+    @property
+    def is_redelivered(self) -> bool:
+        """Whether it was delivered before, perhaps to somebody who works on it."""
+        return self.deliveries > 1
+
+
+def compute_redelivery_wait(ack_wait: float) -> float:
+    """Return the seconds of silence after which the server delivers a message again."""
+    return ack_wait * REDELIVERY_SHARE
 
 
 @dataclass

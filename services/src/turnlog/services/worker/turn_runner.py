@@ -66,6 +66,7 @@ from turnlog.services.worker.turn_delivery import (
     DeliverySuperseded,
     DeliveryVerdict,
     TurnDelivery,
+    TurnKey,
 )
 
 APPROVAL_CHECK_SECONDS: Final = 300.0
@@ -105,8 +106,11 @@ class TurnRunner:
     """Snapshots of what the tool servers offer."""
     knowledge: KnowledgeSearch = field(default_factory=EmptyKnowledge)
     """The search over the tenant's knowledge."""
+    is_alone: bool = False
+    """Whether no other worker exists, so that an attempt that this one does not run is dead."""
     stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the worker must hand back its unfinished turns."""
+    _running: set[TurnKey] = field(default_factory=set[TurnKey])
 
     async def run_turn(self, delivery: TurnDelivery) -> DeliveryVerdict:
         """Do what is left to do for a turn, and return what to do with the delivery.
@@ -141,7 +145,11 @@ class TurnRunner:
             return DeliverySettled()
         if not claimed.open.is_running:
             return DeliveryDeferred(0)
-        verdict = await self._run_calls(delivery, context.begin_attempt(claimed, claimed.open))
+        self._running.add(delivery.key)
+        try:
+            verdict = await self._run_calls(delivery, context.begin_attempt(claimed, claimed.open))
+        finally:
+            self._running.discard(delivery.key)
         if isinstance(verdict, DeliverySuperseded):
             return verdict  # Whoever took the turn over asks the children that it requested since.
         reached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
@@ -171,10 +179,11 @@ class TurnRunner:
         self, delivery: TurnDelivery, context: TurnContext
     ) -> DeliveryVerdict | None:
         """Leave a turn to the attempt that runs, or complete it with what that left; else None."""
-        attempt = context.attempt.attempt
-        grace = await compute_grace(self.tokens, delivery, attempt, self.ack_wait)
-        if grace > 0:
-            return DeliveryDeferred(grace)
+        if not self.is_alone or delivery.key in self._running:
+            attempt = context.attempt.attempt
+            grace = await compute_grace(self.tokens, delivery, attempt, self.ack_wait)
+            if grace > 0:
+                return DeliveryDeferred(grace)
         return DeliverySettled() if await self._complete_from_tokens(context) else None
 
     async def _wait_for_children(
@@ -198,7 +207,7 @@ class TurnRunner:
         """
         cached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
         is_recent = cached and cached.head.stream_sequence >= delivery.stream_sequence
-        if is_recent and not delivery.redelivered:
+        if is_recent and not delivery.is_redelivered:
             return cached
         state = await self.sessions.load_state(delivery.tenant, delivery.session)
         if state is None or state.head.stream_sequence < delivery.stream_sequence:

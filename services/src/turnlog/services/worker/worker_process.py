@@ -38,6 +38,7 @@ from turnlog.services.worker.queue_keeper import QueueKeeper
 from turnlog.services.worker.tools.mcp_server_addresses import check_endpoints
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
+from turnlog.services.worker.turn_delivery import compute_redelivery_wait
 from turnlog.services.worker.turn_runner import TurnRunner
 from turnlog.services.worker.turn_subscription import build_broker, run_broker
 
@@ -71,8 +72,9 @@ async def run_worker(
         record = RecordWatch(parts.connection)
         model = ModelRouter(settings.model_adapter, os.environ, scripts=settings.scripts)
         answering = _build_turn_runner(settings, _guard_appends(parts, guard), model, servers)
+        answering.is_alone = client is not None
         durable = await _open_queue(settings, parts)
-        if client is not None:
+        if answering.is_alone:
             await durable.redeliver_pending()
         broker = build_broker(parts.connection, settings.concurrency, settings.grace, answering)
         shared: HealthChecks = {
@@ -117,7 +119,7 @@ async def _open_queue(settings: WorkerSettings, parts: ProcessComponents) -> Que
         connection=parts.connection,
         identity=await parts.log.get_identity(settings.tenant),
         snapshots=parts.snapshots,
-        ack_wait=settings.ack_wait,
+        ack_wait=compute_redelivery_wait(settings.ack_wait),
     )
     await durable.wait_for_consumer()
     return durable
