@@ -11,7 +11,7 @@ import structlog
 from faststream.nats import NatsMessage
 from nats.aio.msg import Msg
 
-from turnlog.events.async_tasks import run_tasks
+from turnlog.events.async_tasks import run_tasks, wait_for_wake
 from turnlog.events.errors import Corrupt, Refused, TurnlogError, Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.events.model.child_events import ChildSettled
@@ -33,6 +33,9 @@ _log = structlog.get_logger("turnlog.worker")
 
 CONFIRMATION_SECONDS: Final = 1.0
 """Seconds that the consumer's leader has to confirm that a message is being processed."""
+
+RETRY_DELAY: Final = 1.0
+"""Seconds until a worker itself tries again what it could not record."""
 
 REDELIVERY_DELAY: Final = 1.0
 """Seconds until a delivery is repeated that failed, the first time; then twice as long each time,
@@ -108,12 +111,30 @@ async def handle_message(
             compute_redelivery_wait(answering.ack_wait), asyncio.get_running_loop().time()
         ),
     )
-    try:
-        async with run_tasks(held.keep_leased()):
-            verdict = await _run_message(held, answering)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the delivery needs an answer
-        verdict = _find_failure_verdict(message, answering, error)
+    async with run_tasks(held.keep_leased()):
+        verdict = await _run_until_reachable(held, answering)
     await held.settle(verdict)
+
+
+async def _run_until_reachable(held: HeldMessage, answering: TurnRunner) -> DeliveryVerdict:
+    """Run the turn of a message, again while the log is out of reach.
+
+    Another worker would leave it alone for `ack_wait`: only this one knows that the attempt which
+    it may have started, and could not record more of, is not running any more.
+    """
+    clock = asyncio.get_running_loop().time
+    tries, until = 1, clock() + answering.ack_wait
+    while True:
+        try:
+            return await _run_message(held, answering, tries)
+        except Unavailable as error:
+            if clock() >= until or answering.stop_requested.is_set():
+                return _find_failure_verdict(held.message, answering, error)
+            _log.warning("turn-postponed", error=str(error), seconds=RETRY_DELAY)
+            tries += 1
+            await wait_for_wake(answering.stop_requested, RETRY_DELAY)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the delivery needs an answer
+            return _find_failure_verdict(held.message, answering, error)
 
 
 def _find_failure_verdict(
@@ -142,9 +163,9 @@ def _find_failure_verdict(
     return DeliveryDeferred(seconds)
 
 
-async def _run_message(held: HeldMessage, answering: TurnRunner) -> DeliveryVerdict:
+async def _run_message(held: HeldMessage, answering: TurnRunner, tries: int) -> DeliveryVerdict:
     try:
-        delivery = _parse_delivery(held, answering)
+        delivery = _parse_delivery(held, answering, tries)
     except Corrupt as error:
         # An unreadable event cannot be answered; the projector quarantines the session.
         _log.error("turn-undecodable", error=str(error))
@@ -153,7 +174,7 @@ async def _run_message(held: HeldMessage, answering: TurnRunner) -> DeliveryVerd
         return await answering.run_turn(delivery)
 
 
-def _parse_delivery(held: HeldMessage, answering: TurnRunner) -> TurnDelivery:
+def _parse_delivery(held: HeldMessage, answering: TurnRunner, tries: int) -> TurnDelivery:
     raw = held.message.raw_message
     log, metadata = answering.sessions.log, raw.metadata
     recorded = log.decode_event(raw.data, metadata.sequence.stream)
@@ -167,6 +188,7 @@ def _parse_delivery(held: HeldMessage, answering: TurnRunner) -> TurnDelivery:
         turn=event.turn,
         stream_sequence=recorded.stream_sequence,
         deliveries=metadata.num_delivered,
+        tries=tries,
         traceparent=recorded.envelope.traceparent,
         settled_child=event if isinstance(event, ChildSettled) else None,
     )

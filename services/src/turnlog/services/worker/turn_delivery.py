@@ -59,6 +59,8 @@ class TurnDelivery:
     stream_sequence: int
     deliveries: int
     """How often the message was delivered; this is the last time."""
+    tries: int = 1
+    """How often the worker has tried to run it; this is the last time."""
     traceparent: str | None
     settled_child: ChildSettled | None = None
     """The settled child that the message is about; None if it is about the turn."""
@@ -69,9 +71,9 @@ class TurnDelivery:
         return self.tenant, self.session, self.turn
 
     @property
-    def is_redelivered(self) -> bool:
-        """Whether it was delivered before, perhaps to somebody who works on it."""
-        return self.deliveries > 1
+    def is_repeated(self) -> bool:
+        """Whether the turn may have got further than this worker has seen."""
+        return self.deliveries > 1 or self.tries > 1
 
 
 def compute_redelivery_wait(ack_wait: float) -> float:

@@ -107,10 +107,11 @@ class TurnRunner:
     knowledge: KnowledgeSearch = field(default_factory=EmptyKnowledge)
     """The search over the tenant's knowledge."""
     is_alone: bool = False
-    """Whether no other worker exists, so that an attempt that this one does not run is dead."""
+    """Whether no other worker exists. An attempt of its own that it does not run is dead."""
     stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the worker must hand back its unfinished turns."""
-    _running: set[TurnKey] = field(default_factory=set[TurnKey])
+    _running: list[TurnKey] = field(default_factory=list[TurnKey])
+    """What is claimed or running here; for a moment a turn may be in it twice."""
 
     async def run_turn(self, delivery: TurnDelivery) -> DeliveryVerdict:
         """Do what is left to do for a turn, and return what to do with the delivery.
@@ -136,6 +137,19 @@ class TurnRunner:
         context = open_context(state, opened, await self.blueprints.load_material(state))
         if verdict := await self._check_situation(delivery, context):
             return verdict
+        self._running.append(delivery.key)
+        try:
+            verdict = await self._claim_and_run(delivery, context)
+        finally:
+            self._running.remove(delivery.key)
+        if isinstance(verdict, DeliverySuperseded):
+            return verdict  # Whoever took the turn over asks the children that it requested since.
+        reached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
+        if reached is None or not list_pending_children(reached.open):
+            return verdict
+        return await self._wait_for_children(delivery, context.move_to(reached))
+
+    async def _claim_and_run(self, delivery: TurnDelivery, context: TurnContext) -> DeliveryVerdict:
         claims = TurnClaims(self.name, self.sessions, self.tokens)
         try:
             claimed = await claims.claim_turn(context)
@@ -145,17 +159,7 @@ class TurnRunner:
             return DeliverySettled()
         if not claimed.open.is_running:
             return DeliveryDeferred(0)
-        self._running.add(delivery.key)
-        try:
-            verdict = await self._run_calls(delivery, context.begin_attempt(claimed, claimed.open))
-        finally:
-            self._running.discard(delivery.key)
-        if isinstance(verdict, DeliverySuperseded):
-            return verdict  # Whoever took the turn over asks the children that it requested since.
-        reached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
-        if reached is None or not list_pending_children(reached.open):
-            return verdict
-        return await self._wait_for_children(delivery, context.move_to(reached))
+        return await self._run_calls(delivery, context.begin_attempt(claimed, claimed.open))
 
     async def _check_situation(
         self, delivery: TurnDelivery, context: TurnContext
@@ -168,20 +172,20 @@ class TurnRunner:
                 return DeliveryDeferred(min(wait, APPROVAL_CHECK_SECONDS)) if wait else None
             case ChildWait():
                 return await self._wait_for_children(delivery, context)
-            case RunningAttempt() if not is_overdue(opened, context.policies, at):
-                return await self._check_running_attempt(delivery, context)
+            case RunningAttempt() as running if not is_overdue(opened, context.policies, at):
+                return await self._check_running_attempt(delivery, context, running)
             case UnclaimedTurn() | RunningAttempt() | EndedAttempt():
                 return None
             case _ as never:
                 assert_never(never)
 
     async def _check_running_attempt(
-        self, delivery: TurnDelivery, context: TurnContext
+        self, delivery: TurnDelivery, context: TurnContext, running: RunningAttempt
     ) -> DeliveryVerdict | None:
         """Leave a turn to the attempt that runs, or complete it with what that left; else None."""
-        if not self.is_alone or delivery.key in self._running:
-            attempt = context.attempt.attempt
-            grace = await compute_grace(self.tokens, delivery, attempt, self.ack_wait)
+        is_ours = self.is_alone or running.worker == self.name
+        if not is_ours or delivery.key in self._running:
+            grace = await compute_grace(self.tokens, delivery, running.attempt, self.ack_wait)
             if grace > 0:
                 return DeliveryDeferred(grace)
         return DeliverySettled() if await self._complete_from_tokens(context) else None
@@ -203,11 +207,11 @@ class TurnRunner:
         """Return the session's state, at the delivered event or later.
 
         For a first delivery the cached state is enough: the append settles whether the turn may be
-        claimed. For a redelivery the log is asked who holds the lease now.
+        claimed. After that the log is asked who holds the lease now.
         """
         cached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
         is_recent = cached and cached.head.stream_sequence >= delivery.stream_sequence
-        if is_recent and not delivery.is_redelivered:
+        if is_recent and not delivery.is_repeated:
             return cached
         state = await self.sessions.load_state(delivery.tenant, delivery.session)
         if state is None or state.head.stream_sequence < delivery.stream_sequence:
