@@ -30,7 +30,7 @@ from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnF
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
-from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,

@@ -19,9 +19,9 @@ from turnlog.contract.call_payloads import AttemptRow, CallRow
 from turnlog.projections.audit.verify.verification_report import AuditFinding, ReproductionCounts
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, PromptSize
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount, RefusalCount
-from turnlog.projections.read_models.phase_visits import PhaseVisit
-from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
 from turnlog.projections.session.state import RecordedChoice
+from turnlog.projections.session_views.phase_visits import PhaseVisit
+from turnlog.projections.session_views.turn_activity import TurnPlanStep, TurnToolUse
 from turnlog.services.api.segment_payloads import SegmentRow
 from turnlog.services.api.session_payloads import OriginRow, SessionRow
 

@@ -9,10 +9,10 @@ from pydantic import JsonValue
 from turnlog.contract.payload_models import ResponseModel
 from turnlog.events.model.turn_events import FinishReason, TurnRole
 from turnlog.projections.blueprint.storable_json import JsonObject
-from turnlog.projections.read_models.phase_visits import PhaseVisit
-from turnlog.projections.read_models.session_history import TurnStatus
-from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
-from turnlog.projections.read_models.turn_timeline import TurnSpan
+from turnlog.projections.session_views.phase_visits import PhaseVisit
+from turnlog.projections.session_views.session_history import TurnStatus
+from turnlog.projections.session_views.turn_activity import TurnPlanStep, TurnToolUse
+from turnlog.projections.session_views.turn_timeline import TurnSpan
 
 
 class SubmittedTurn(ResponseModel):

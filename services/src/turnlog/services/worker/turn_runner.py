@@ -33,11 +33,10 @@ from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, bu
 from turnlog.projections.session.rules.steps.approval_rules import compute_approval_wait
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.caches.text_cache import read_event
+from turnlog.services.model_facts.model_prices import compute_cost
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.active_attempt import create_report, start_attempt
 from turnlog.services.worker.attempts.attempt_outcomes import (
     AttemptEnd,
@@ -45,13 +44,14 @@ from turnlog.services.worker.attempts.attempt_outcomes import (
     OutcomeRecorder,
     find_verdict,
 )
+from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder, describe_turn_work
 from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.call_runner import CallRunner
 from turnlog.services.worker.child_sessions import ChildSessions
 from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.tools.tool_runner import ToolSnapshots
-from turnlog.services.worker.tools.tool_servers import ToolServers
+from turnlog.services.worker.tools.tool_server_types import ToolServers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 from turnlog.services.worker.turn_claim import TurnClaims, compute_grace, recover_answer
 from turnlog.services.worker.turn_context import (

@@ -14,13 +14,13 @@ from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
-from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.extensions.tools_file import load_tools_file
 from turnlog.services.integrity.folded_positions import PeerPositions
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.knowledge.current_search import CurrentKnowledgeSearch
+from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.platform.process_health import (
     HealthCheck,
     HealthChecks,
@@ -30,8 +30,8 @@ from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.sessions.cache_rollback_check import watch_log_identity
-from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.model_router import ModelRouter
 from turnlog.services.worker.queue_keeper import QueueKeeper

@@ -60,7 +60,7 @@ from turnlog.projections.prompt.sources.session_material import (
     MaterialPins,
     SessionMaterial,
 )
-from turnlog.projections.read_models.session_history import TurnsByNumber, update_history
+from turnlog.projections.session_views.session_history import TurnsByNumber, update_history
 
 _TOOL_TYPES: Final = (ToolCalled, ToolStarted, ToolReturned)
 

@@ -23,7 +23,7 @@ from turnlog.events.model.call_events import (
 from turnlog.events.model.child_events import ChildOutcome
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
-from turnlog.projections.read_models.call_costs import is_guessed_price
+from turnlog.projections.session_views.cost_totals import is_guessed_price
 
 VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
 """The promise that a finding is against."""

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from turnlog.contract.call_payloads import CallList, CallRow, CallTimes
 from turnlog.contract.usage_payloads import TurnUsage
-from turnlog.projections.read_models.phase_visits import PhaseVisit
-from turnlog.projections.read_models.turn_activity import TurnToolUse, describe_unfinished_use
+from turnlog.projections.session_views.phase_visits import PhaseVisit
+from turnlog.projections.session_views.turn_activity import TurnToolUse, describe_unfinished_use
 from turnlog.services.api.session_payloads import OpenTurnView, SessionPage, SessionRow, SessionView
 from turnlog.services.api.turn_payloads import HistoryView, TurnView
 from turnlog.services.cli.views.text_format import (

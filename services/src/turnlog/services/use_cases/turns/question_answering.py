@@ -16,7 +16,7 @@ from turnlog.events.content import PlainText, get_plain_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnResolved
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.read_models.session_history import HistoryTurn
+from turnlog.projections.session_views.session_history import HistoryTurn
 from turnlog.services.api.requests import OpenSessionRequest, QuestionRequest, SubmitTurnRequest
 from turnlog.services.api.turn_payloads import QuestionAnswer, QuestionStatus
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders

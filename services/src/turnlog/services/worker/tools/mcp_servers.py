@@ -36,7 +36,7 @@ from turnlog.services.worker.tools.mcp_server_addresses import (
     resolve_endpoint,
 )
 from turnlog.services.worker.tools.stderr_tail import StderrTail, format_last_lines
-from turnlog.services.worker.tools.tool_servers import (
+from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
     ToolServerFailure,
     attach_lines,

@@ -32,7 +32,7 @@ from turnlog.services.worker.tools.mcp_server_addresses import (
     ServerProgram,
 )
 from turnlog.services.worker.tools.stderr_tail import StderrTail
-from turnlog.services.worker.tools.tool_servers import ToolAnswer
+from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 
 _UNSURE_CODES: Final = frozenset({CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
 """After these errors a request may have been executed; the package uses them if HTTP failed."""
