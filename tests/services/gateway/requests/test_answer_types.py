@@ -16,7 +16,8 @@ import pytest
 
 from tests.services.gateway.requests.route_table import DOCUMENT
 from turnlog.contract.call_payloads import AttemptRow, CallRow
-from turnlog.projections.audit.verify.verification_report import AuditFinding, ReproductionCounts
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
+from turnlog.projections.audit.verify.verdicts import ReproductionCounts
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, PromptSize
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount, RefusalCount
 from turnlog.projections.session.state import RecordedChoice

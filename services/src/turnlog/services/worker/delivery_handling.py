@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
 import structlog
 from faststream.nats import NatsMessage
-from nats.aio.msg import Msg
 
 from turnlog.events.async_tasks import run_tasks, wait_for_wake
 from turnlog.events.errors import Corrupt, Refused, TurnlogError, Unavailable
-from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent
 from turnlog.services.caches.state_cache import UNKNOWN_SESSION
-from turnlog.services.worker.turn_delivery import (
-    EXTENSION_SHARE,
-    DeliveryDeferred,
+from turnlog.services.worker.delivery_lease import (
     DeliveryLease,
+    HeldMessage,
+    compute_redelivery_wait,
+)
+from turnlog.services.worker.turn_delivery import (
+    DeliveryDeferred,
     DeliverySettled,
-    DeliverySuperseded,
     DeliveryVerdict,
     TurnDelivery,
-    compute_redelivery_wait,
 )
 from turnlog.services.worker.turn_runner import TurnRunner
 
 _log = structlog.get_logger("turnlog.worker")
 
-CONFIRMATION_SECONDS: Final = 1.0
-"""Seconds that the consumer's leader has to confirm that a message is being processed."""
 
 RETRY_DELAY: Final = 1.0
 """Seconds until a worker itself tries again what it could not record."""
@@ -41,60 +38,6 @@ REDELIVERY_DELAY: Final = 1.0
 """Seconds until a delivery is repeated that failed, the first time; then twice as long each time,
 up to `ack_wait`, so that what fails for ever costs little.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class HeldMessage:
-    """A message while its delivery belongs to this worker."""
-
-    message: NatsMessage
-    connection: NatsConnection
-    lease: DeliveryLease
-
-    async def keep_leased(self) -> None:
-        """Extend the lease until it is over, because nobody has confirmed an extension for long."""
-        while self._is_leased():
-            await asyncio.sleep(self.lease.seconds * EXTENSION_SHARE)
-            await self._extend_lease()
-
-    async def settle(self, verdict: DeliveryVerdict) -> None:
-        """Acknowledge the message or hand it back; after the end of the lease do neither."""
-        match verdict:
-            case DeliverySettled() if self._is_leased():
-                await self.message.ack()
-            case DeliveryDeferred(seconds=seconds) if await self._extend_lease():
-                # A leader that has just answered gets it. Handing a message back to one that has
-                # vanished would do nothing; and doing it twice may take it from the next worker.
-                await self.message.nack(delay=seconds)
-            case DeliverySettled() | DeliveryDeferred() | DeliverySuperseded():
-                pass
-            case _ as never:
-                assert_never(never)
-
-    async def _extend_lease(self) -> bool:
-        """Report that the message is being processed; return whether that is confirmed in time.
-
-        A lease that is over stays over: the message may be somebody else's.
-        """
-        failures = 0
-        while self._is_leased():
-            sent_at = asyncio.get_running_loop().time()
-            try:
-                await self.connection.send_request(
-                    self.message.raw_message.reply,
-                    Msg.Ack.Progress,
-                    patience=min(CONFIRMATION_SECONDS, self.lease.seconds * EXTENSION_SHARE),
-                )
-            except Unavailable:
-                failures += 1
-                await wait_backoff(failures)
-            else:
-                self.lease.renewed_at = sent_at
-                return True
-        return False
-
-    def _is_leased(self) -> bool:
-        return self.lease.is_valid(asyncio.get_running_loop().time())
 
 
 async def handle_message(

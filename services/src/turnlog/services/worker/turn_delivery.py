@@ -1,28 +1,10 @@
-"""A delivered turn, its lease, and what a worker may do with it afterwards.
-
-An acknowledgement belongs to the message and not to the delivery: what a stalled worker sends after
-a redelivery acts on its successor's delivery. A superseded worker therefore sends nothing at all.
-"""
+"""A delivered turn, and what a worker may do with its message afterwards."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from turnlog.events.model.child_events import ChildSettled
-
-REDELIVERY_SHARE: Final = 1 / 3
-"""Share of `ack_wait` after which a message that nobody works on is delivered again.
-
-Turns that are delivered to a host that has vanished wait that long. A running attempt is left alone
-for all of `ack_wait`: it may be a model's answer that was paid for.
-"""
-
-EXTENSION_SHARE: Final = 1 / 3
-"""Share of its lease after which a delivery is extended."""
-
-SAFE_LEASE_SHARE: Final = 0.9
-"""Share of the lease time that the receiver relies on: the server began to count before it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +56,3 @@ class TurnDelivery:
     def is_repeated(self) -> bool:
         """Whether the turn may have got further than this worker has seen."""
         return self.deliveries > 1 or self.tries > 1
-
-
-def compute_redelivery_wait(ack_wait: float) -> float:
-    """Return the seconds of silence after which the server delivers a message again."""
-    return ack_wait * REDELIVERY_SHARE
-
-
-@dataclass
-class DeliveryLease:
-    """How long a delivery belongs to its receiver.
-
-    After that the server may have redelivered it.
-    """
-
-    seconds: float
-    """Seconds of silence after which the server redelivers the message."""
-    renewed_at: float
-    """When the server last heard of it, by the worker's clock."""
-
-    def is_valid(self, at: float) -> bool:
-        """Return whether the delivery still belongs to this worker."""
-        return at - self.renewed_at < self.seconds * SAFE_LEASE_SHARE

@@ -30,7 +30,7 @@ from turnlog.events.model.manifest import (
 )
 from turnlog.projections.audit.record.prompt_readback import read_parts, read_tools
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
-from turnlog.projections.audit.verify.verification_report import ReproductionOutcome
+from turnlog.projections.audit.verify.audit_findings import ReproductionOutcome
 from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import (
     ASSEMBLER_VERSION,

@@ -43,7 +43,7 @@ from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.worker.model.direct_model import find_chat_endpoint, is_protocol_model
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptFolder
-from turnlog.services.worker.tools.mcp_server_addresses import check_endpoints
+from turnlog.services.worker.tools.mcp_server_settings import check_endpoints
 
 
 async def check_database(url: str) -> CheckFinding:
