@@ -188,7 +188,7 @@ class TurnRunner:
             grace = await compute_grace(self.tokens, delivery, running.attempt, self.ack_wait)
             if grace > 0:
                 return DeliveryDeferred(grace)
-        return DeliverySettled() if await self._complete_from_tokens(context) else None
+        return await self._complete_from_tokens(context)
 
     async def _wait_for_children(
         self, delivery: TurnDelivery, context: TurnContext
@@ -218,13 +218,16 @@ class TurnRunner:
             return await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
         return state
 
-    async def _complete_from_tokens(self, context: TurnContext) -> bool:
-        """Complete the turn with what a dead worker published, if that is the whole answer."""
+    async def _complete_from_tokens(self, context: TurnContext) -> DeliveryVerdict | None:
+        """Record what a dead worker published, if that is a whole answer; else return None.
+
+        The turn may go on after that answer, and another worker may have taken it over meanwhile.
+        """
         opened, tenant = context.require_turn(), context.tenant
         events = await self.tokens.read_token_events(tenant, context.session, opened.turn)
         recovered = recover_answer(events, opened.attempt)
         if recovered is None or not isinstance(opened.call, PromptedCall):
-            return False
+            return None
         place, closed = opened.call.manifest.place, recovered.closed
         recorded = await read_event(self.sessions.log, tenant, place, ContextAssembled)
         cost = compute_cost(recorded.model, closed.usage, await self.outcomes.prices())
@@ -242,8 +245,8 @@ class TurnRunner:
         )
         report = replace(create_report(context.material, attempt, "reply", spent), work=work)
         answer = AttemptAnswer(text=recovered.text, finish=closed.finish, tools=closed.tools)
-        await append_command(self.sessions, context, build_outcome_command(report, answer))
-        return True
+        after = await append_command(self.sessions, context, build_outcome_command(report, answer))
+        return find_verdict(after.state, context.attempt)
 
     async def _run_calls(self, delivery: TurnDelivery, context: TurnContext) -> DeliveryVerdict:
         """Run the calls of a claimed turn, one after the other, until it ends or is not ours."""
