@@ -36,9 +36,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.nats_connection import NatsConnection
-from turnlog.events.jetstream.stream_setup import (
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.jetstream.work_queue import (
     WORKERS_CONSUMER,
-    StreamOptions,
     WorkQueueOptions,
     ensure_work_queue,
 )

@@ -25,8 +25,8 @@ from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, PromptTexts
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 
 TUTOR_TASK: Final = "share-before-reading"
 

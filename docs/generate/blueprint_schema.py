@@ -12,7 +12,7 @@ from typing import Any
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.strict_model import StrictModel
-from turnlog.services.api.published_events.field_descriptions import add_field_descriptions
+from turnlog.services.api.published_events.field_docstrings import add_field_descriptions
 
 TARGET = Path(__file__).parents[1] / "reference" / "blueprint.schema.json"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from turnlog.services.api.event_templates import (
+from turnlog.services.api.event_sentences import (
     EVENT_FAMILIES,
     EVENT_TEMPLATES,
     UNKNOWN_EVENT_TEMPLATE,
@@ -24,7 +24,7 @@ PAGE_FOLDER = Path(str(resources.files("turnlog.services.gateway"))) / "static"
 TARGET = PAGE_FOLDER / "events" / "event_catalogue.js"
 HEAD = """\
 // Family and sentence template by event name. `make docs` writes this file from
-// services/api/event_templates.py; do not edit it.
+// services/api/event_sentences.py; do not edit it.
 """
 
 

@@ -26,7 +26,7 @@ from turnlog.services.worker.model.model_types import (
     ModelUsage,
     TextDelta,
 )
-from turnlog.services.worker.tools.tool_servers import ToolAnswer
+from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 from turnlog.services.worker.turn_delivery import DeliverySettled
 
 USAGE = ModelUsage(10, 5)

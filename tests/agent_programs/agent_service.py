@@ -39,7 +39,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import KnownEvent, format_event_name
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
-from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.turn_runner import TurnRunner

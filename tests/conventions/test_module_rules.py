@@ -51,7 +51,7 @@ def test_pure_modules_use_no_clock_ids_or_files(member: str) -> None:
 
 
 def test_no_class_reads_its_source_at_definition() -> None:
-    # Descriptions are read when a schema is built (`field_descriptions`): at each start it took a
+    # Descriptions are read when a schema is built (`field_docstrings`): at each start it took a
     # tenth of a gateway's processor time.
     setting = re.compile(r"""use_attribute_docstrings['"]?\s*[=:\]]""")
     assert [m for m in iterate_modules(*MEMBERS) if setting.search(m.read_text())] == []

@@ -67,7 +67,7 @@ def iterate_written_paths() -> Iterator[str]:
                 yield f"{module}:{node.lineno}"
 
 
-WITHOUT_CONTRACT = "turnlog.projections.read_models.withheld_events"
+WITHOUT_CONTRACT = "turnlog.projections.session_views.withheld_events"
 """It names where stored bytes are; projections install no package of HTTP."""
 
 

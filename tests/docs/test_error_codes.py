@@ -20,7 +20,7 @@ from turnlog.services.extensions import plugins
 from turnlog.services.extensions.resolver_contract import ResolverFailureCode
 from turnlog.services.http.problem_details import ROUTING_CODES
 from turnlog.services.worker.model.model_types import FailureCode
-from turnlog.services.worker.tools.tool_servers import ServerFailureCode
+from turnlog.services.worker.tools.tool_server_types import ServerFailureCode
 
 REFUSALS: Final = {
     "Refused": 0,

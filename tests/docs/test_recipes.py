@@ -55,7 +55,7 @@ EVENT_EDITS = {
         "case SummaryUndone() | MemoryPurged():",
         "case SummaryUndone() | MemoryPurged() | TurnPraised():",
     ),
-    "services/api/event_templates.py": (
+    "services/api/event_sentences.py": (
         '    "turn-excluded": ',
         '    "turn-praised": "turn {turn}",\n    "turn-excluded": ',
     ),
@@ -165,7 +165,7 @@ def test_adding_an_event_fails_the_named_checks_until_the_recipe_is_followed(tre
     for path in EVENT_EDITS:
         if path != "events/registry.py":
             apply_event_edit(tree, path)
-    run_in_tree(tree, "tests.events.golden_events")
+    run_in_tree(tree, "tests.events.golden_bytes")
     assert list_mypy_files(tree, checked) == set()
     assert list_failing_tests(tree, tests) == set()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.events.golden_events import GOLDEN
+from tests.events.golden_bytes import GOLDEN
 from turnlog.events.chain_link import ENVELOPE_START, get_chain_header, parse_chain_header
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt

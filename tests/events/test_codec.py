@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.events.golden_events import encode_event
+from tests.events.golden_bytes import encode_event
 from tests.support.generators.event_samples import build_samples
 from turnlog.events.codec import (
     MAX_BATCH_EVENTS,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.events.golden_events import GOLDEN, encode_event, get_golden_path
+from tests.events.golden_bytes import GOLDEN, encode_event, get_golden_path
 from tests.support.generators.event_samples import build_samples
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import Envelope
@@ -21,7 +21,7 @@ NAMES = sorted(build_samples())
 def test_every_event_type_has_golden_bytes() -> None:
     assert {event.type for event in build_samples().values()} == set(EVENT_TYPES)
     missing = [name for name in NAMES if not get_golden_path(name, build_samples()[name]).exists()]
-    assert missing == [], "write them with `python -m tests.events.golden_events`"
+    assert missing == [], "write them with `python -m tests.events.golden_bytes`"
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.iterdir()), ids=lambda path: path.name)

@@ -12,13 +12,11 @@ from turnlog.events.codec import encode_batch
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.nats_connection import open_connection
-from turnlog.events.jetstream.stream_setup import (
-    RECORD_STREAMS,
+from turnlog.events.jetstream.stream_setup import RECORD_STREAMS, StreamOptions, provision_streams
+from turnlog.events.jetstream.work_queue import (
     WORKERS_CONSUMER,
-    StreamOptions,
     WorkQueueOptions,
     ensure_work_queue,
-    provision_streams,
 )
 from turnlog.events.model.turn_events import TurnCancelled, TurnReleased
 from turnlog.events.subjects import (

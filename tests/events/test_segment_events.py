@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 import pytest_asyncio
 
-from tests.events.golden_segment_events import encode_event, get_golden_path
+from tests.events.golden_library_bytes import encode_event, get_golden_path
 from tests.events.log_sessions import require_appended, take_items
 from tests.support.generators.event_samples import build_library_samples
 from turnlog.events.codec import (

@@ -26,7 +26,7 @@ from turnlog.events.subjects import (
     build_blob_subject,
 )
 from turnlog.events.testing import make_drafts
-from turnlog.projections.audit.verify.verification_report import AuditFinding
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
 from turnlog.services.audit.record_scan import scan_blobs
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 

@@ -17,7 +17,7 @@ from tests.faults.clients.attack_client import AttackClient
 from tests.faults.clients.client_history import ClientHistory
 from tests.faults.suite_extent import select_rows
 from tests.support.processes.process_host import stop_cleanly
-from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
+from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 from turnlog.events.subjects import SESSIONS_STREAM

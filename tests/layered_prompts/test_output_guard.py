@@ -26,7 +26,7 @@ from turnlog.events.tokens import AttemptClosed, Token
 from turnlog.projections.blueprint.linear_patterns import MATCH_REACH, compile_pattern
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.read_models.session_history import build_history
+from turnlog.projections.session_views.session_history import build_history
 from turnlog.services.extensions.plugins import list_entry_points
 from turnlog.services.platform.concurrency import LONG_TEXT
 from turnlog.services.worker.attempts.output_guard import (

@@ -35,8 +35,8 @@ from turnlog.projections.audit.verify.session_verification import (
 from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
 from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
-from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.evolve import fold, fold_unbounded
+from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 from turnlog.services.extensions.plugins import collect_installed
 
 pytestmark = pytest.mark.slow("whole sessions run on a service of their own")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.projections.read_models.call_times import (
+from turnlog.projections.session_views.call_times import (
     CallDurations,
     compute_call_times,
     compute_waiting_times,

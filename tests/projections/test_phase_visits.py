@@ -7,7 +7,7 @@ from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 from turnlog.events.testing import record_events
-from turnlog.projections.read_models.phase_visits import list_phase_visits
+from turnlog.projections.session_views.phase_visits import list_phase_visits
 
 REDACTED = ReplyRedacted(turn=1, reason="secret", rule="r", replacement=PlainText(text="-"))
 SUBMITTED = TurnSubmitted(turn=1, text=PlainText(text="Hello."))

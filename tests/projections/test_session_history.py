@@ -3,7 +3,6 @@ from __future__ import annotations
 from turnlog.events.content import PlainText
 from turnlog.events.model.turn_events import TurnFailed
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -11,6 +10,7 @@ from turnlog.projections.session.commands import (
     RedactReply,
     RestoreTurn,
 )
+from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 from turnlog.projections.testing import (
     ScenarioStep,
     SessionScenario,

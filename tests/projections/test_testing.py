@@ -5,9 +5,9 @@ import pytest
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnSubmitted
-from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.commands import CancelTurn
 from turnlog.projections.session.evolve import fold
+from turnlog.projections.session_views.session_history import build_history
 from turnlog.projections.testing import (
     KeyedCommand,
     build_exchange,

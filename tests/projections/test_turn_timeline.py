@@ -31,7 +31,7 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import KnownEvent
-from turnlog.projections.read_models.turn_timeline import (
+from turnlog.projections.session_views.turn_timeline import (
     TimelineSpan,
     TurnSpans,
     collect_turn_spans,

@@ -31,8 +31,8 @@ from turnlog.events.model.manifest import EventTextSource, HistorySource, Prompt
 from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.prompt.chat_request import ChatMessage
-from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.evolve import fold, fold_unbounded
+from turnlog.projections.session_views.session_history import build_history
 from turnlog.projections.testing import (
     STATE_ADAPTER,
     SessionScenario,

@@ -15,9 +15,9 @@ from tests.support.generators.session_strategies import (
 )
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import KnownEvent, UnknownEvent
-from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.evolve import evolve, fold, fold_unbounded
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session_views.session_history import build_history
 from turnlog.projections.testing import STATE_ADAPTER, SessionScenario
 
 

@@ -14,10 +14,10 @@ from tests.support.generators.session_strategies import (
 )
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import RecordedEvent
-from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.state import MAX_RECENT_TURNS, SessionState
+from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 from turnlog.projections.testing import SessionScenario, build_exchange, open_session
 from turnlog.projections.testing import given as given_session
 

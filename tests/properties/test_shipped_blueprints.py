@@ -26,10 +26,10 @@ from turnlog.events.model.manifest import HistorySource, PromptPart
 from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
-from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.evolve import fold, fold_unbounded
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session_views.session_history import build_history
 from turnlog.projections.testing import DEFAULT_POLICIES, STATE_ADAPTER, SessionScenario
 
 pytestmark = pytest.mark.slow("many generated cases are tried")

@@ -16,13 +16,13 @@ from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
 from turnlog.projections.audit.verify.child_checks import (
     check_children,
     collect_child_claims,
     collect_child_turns,
     compare_child,
 )
-from turnlog.projections.audit.verify.verification_report import AuditFinding
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.audit.verify_pool import open_best_verifier

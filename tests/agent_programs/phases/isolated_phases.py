@@ -32,7 +32,7 @@ from turnlog.projections.session.commands import (
     SwitchProfile,
     UndoSummary,
 )
-from turnlog.services.blueprints.model_prices import PriceTable
+from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelRequest,

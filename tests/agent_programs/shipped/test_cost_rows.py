@@ -18,7 +18,7 @@ from tests.agent_programs.agent_service import (
 from tests.support.knowledge.fixed_search import FixedSearch, build_found
 from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
 from turnlog.events.model.call_events import AttemptEnded
-from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.model_facts.model_prices import ModelPrices
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

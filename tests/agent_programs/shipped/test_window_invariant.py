@@ -28,7 +28,7 @@ from tests.services.gateway.gateway_service import (
 from tests.support.sessions.puppet_model import build_finish
 from tests.support.sessions.reproduction_checks import find_unreproducible_calls
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
-from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelFailure,

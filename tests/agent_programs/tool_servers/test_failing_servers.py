@@ -27,7 +27,7 @@ from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
 from turnlog.services.platform.secret_masking import SECRET_MASK
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.stderr_tail import MAX_BYTES, MAX_LINES, format_last_lines
-from turnlog.services.worker.tools.tool_servers import ToolServerFailure, list_attached_lines
+from turnlog.services.worker.tools.tool_server_types import ToolServerFailure, list_attached_lines
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -19,9 +19,9 @@ from tests.support.processes.process_host import POLL_INTERVAL
 from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
 from turnlog.projections.tools.result_condensation import parse_members
 from turnlog.services.worker.tools import mcp_servers
-from turnlog.services.worker.tools.mcp_server_addresses import ServerProgram
+from turnlog.services.worker.tools.mcp_server_settings import ServerProgram
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
-from turnlog.services.worker.tools.tool_servers import ToolAnswer
+from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 
 COMMAND = (sys.executable, "-I", "-S", str(Path(tests.support.servers.hostile_mcp_server.__file__)))
 

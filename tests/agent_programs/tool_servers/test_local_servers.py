@@ -15,7 +15,7 @@ import tests.support.servers.mcp_stdio_server
 from tests.support.processes.process_host import POLL_INTERVAL
 from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
-from turnlog.services.worker.tools.tool_servers import ToolServerFailure
+from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 
 SMALL = LocalServerSpec(
     command=(sys.executable, "-I", "-S", str(Path(tests.support.servers.mcp_stdio_server.__file__)))

@@ -27,7 +27,7 @@ from tests.support.sessions.session_harness import TENANT
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.projections.blueprint.schema.tool_specs import RemoteServerSpec
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
-from turnlog.services.worker.tools.tool_servers import ToolServerFailure
+from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -25,7 +25,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
-from turnlog.services.worker.tools.tool_servers import ToolServerFailure
+from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

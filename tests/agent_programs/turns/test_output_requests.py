@@ -23,8 +23,8 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import CallSpec
 from turnlog.projections.prompt.planned_output import SCHEMA_INSTRUCTION
 from turnlog.projections.structured_output.output_requests import OutputRequest
-from turnlog.services.blueprints.model_prices import read_shipped_table
-from turnlog.services.blueprints.response_formats import ResponseFormats
+from turnlog.services.model_facts.model_prices import read_shipped_table
+from turnlog.services.model_facts.response_formats import ResponseFormats
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -28,7 +28,8 @@ from tests.support.processes.process_host import POLL_INTERVAL
 from tests.support.servers.nats_cluster import NODE_COUNT
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
-from turnlog.events.jetstream.stream_setup import RECORD_STREAMS, WORKERS_CONSUMER
+from turnlog.events.jetstream.stream_setup import RECORD_STREAMS
+from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
 from turnlog.events.subjects import SESSIONS_STREAM, SNAPSHOTS_STREAM, TOKENS_STREAM
 
 WHOLE_BOUND: Final = 60.0

@@ -24,7 +24,7 @@ from tests.faults.cluster.site_checks import (
 )
 from tests.support.servers.nats_cluster import NatsNode
 from turnlog.events.jetstream.nats_connection import NatsConnection
-from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
+from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
 from turnlog.events.subjects import SESSIONS_STREAM
 
 LAME_DUCK: Final = signal.SIGUSR2
@@ -123,6 +123,26 @@ async def send_clients_away(site: ClusterSite, node: NatsNode) -> None:
     await site.nats.start_missing_nodes()
     await site.nats.wait_until_healthy()
     assert await list_client_names(node) == []
+    await require_undisturbed(site)
+
+
+async def gather_workers(site: ClusterSite, node: NatsNode) -> None:
+    """Have the workers connect to one node, and every other role to others.
+
+    A worker that is started again connects to that node too; it knows the others from the server.
+    """
+    await send_clients_away(site, node)
+    workers = site.roles.list_roles("worker")
+    for worker in workers:
+        await worker.end_supervised()
+        worker.variables = {**worker.variables, "TURNLOG_NATS_URL": node.url}
+        await worker.start_supervised()
+
+    async def find_elsewhere() -> list[str]:
+        names = await list_client_names(node)
+        return [] if len(names) == len(workers) else [f"{names} are at {node.name}"]
+
+    await wait_until_faultless(find_elsewhere)
     await require_undisturbed(site)
 
 

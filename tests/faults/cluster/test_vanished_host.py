@@ -18,6 +18,7 @@ from tests.faults.cluster.site_faults import (
     cut_off_node,
     find_leader,
     gather_clients,
+    gather_workers,
     move_leaders,
     send_clients_away,
 )
@@ -54,6 +55,17 @@ async def test_site_survives_loss_of_a_follower_without_clients(site: ClusterSit
 @pytest.mark.promise("P1", "P3", "P4", "P7", "P8")
 async def test_site_survives_loss_of_the_log_leader(site: ClusterSite) -> None:
     await run_absence(site, await find_leader(site))
+
+
+@pytest.mark.promise("P1", "P3", "P4", "P7", "P8")
+async def test_site_survives_loss_of_the_node_that_only_workers_are_connected_to(
+    site: ClusterSite,
+) -> None:
+    # The consumer's leader still has their requests, and sends turns to a host that is gone.
+    node, other, _ = site.nats.nodes
+    await gather_workers(site, node)
+    await move_leaders(site, other)
+    await run_absence(site, node)
 
 
 @pytest.mark.promise("P20")

@@ -36,12 +36,13 @@ from turnlog.events.registry import KnownEvent
 from turnlog.events.store.ports import RawEvent
 from turnlog.events.testing import make_draft, record_events
 from turnlog.projections.audit.record.session_replay import BLOB_NAMING_TYPES, list_event_blobs
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
 from turnlog.projections.audit.verify.hash_chain import ChainVerifier, WitnessedHead, decode_events
 from turnlog.projections.audit.verify.session_verification import (
     VerificationContext,
     verify_session,
 )
-from turnlog.projections.audit.verify.verification_report import AuditFinding, VerificationReport
+from turnlog.projections.audit.verify.verification_report import VerificationReport
 from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     MaterialPins,

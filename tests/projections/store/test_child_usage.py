@@ -13,7 +13,7 @@ from tests.projections.store.session_histories import (
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.read_models.call_costs import CostTotal
+from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.child_usage import list_turn_usage
 from turnlog.projections.store.read.row_types import ListedSession, TurnUsageTotal, UsageTotal

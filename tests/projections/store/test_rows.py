@@ -39,7 +39,7 @@ from turnlog.events.model.turn_events import (
     TurnReleased,
 )
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.read_models.call_costs import CostTotal
+from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
 from turnlog.projections.store.read.row_types import (

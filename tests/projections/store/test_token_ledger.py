@@ -18,7 +18,7 @@ from tests.projections.store.session_histories import (
 )
 from turnlog.events.model.manifest import AppliedTrimStep, PromptPart
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.read_models.call_costs import CostTotal
+from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
 from turnlog.projections.store.read.token_ledger import (

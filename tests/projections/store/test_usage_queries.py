@@ -21,7 +21,7 @@ from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.read_models.call_costs import CostTotal
+from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.row_types import UsageFigures
 from turnlog.projections.store.read.usage_queries import (

@@ -12,8 +12,8 @@ import pytest
 from tests.support.processes.process_host import find_free_port
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.jetstream_client import open_client
-from turnlog.events.jetstream.stream_layout import FollowerState, StreamLayout
 from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.jetstream.stream_state import FollowerState, StreamLayout
 from turnlog.services.cli.doctor.check_findings import CheckFinding
 from turnlog.services.cli.doctor.cluster_checks import (
     STREAMS,

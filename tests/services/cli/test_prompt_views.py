@@ -22,7 +22,7 @@ from tests.support.sessions.prompt_assembly import (
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.registry import EVENT_TYPES, KnownEvent, UnknownEvent
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
-from turnlog.projections.read_models.call_costs import CostTotal
+from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.testing import claim_turn, submit_turn
 from turnlog.services.cli.conversation.reply_display import LabelledTextWriter
 from turnlog.services.cli.views.event_view import describe_event

@@ -11,7 +11,7 @@ import pytest
 
 from turnlog.projections.blueprint.schema.tool_specs import ConfiguredServerSpec
 from turnlog.services.extensions.tools_file import FaultyToolsFile, ToolsFile, load_tools_file
-from turnlog.services.worker.tools.mcp_server_addresses import (
+from turnlog.services.worker.tools.mcp_server_settings import (
     ServerAddress,
     ServerProgram,
     find_endpoint_faults,

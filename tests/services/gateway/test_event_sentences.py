@@ -20,7 +20,7 @@ from turnlog.events.registry import (
     LibraryEvent,
     format_event_name,
 )
-from turnlog.services.api.event_templates import (
+from turnlog.services.api.event_sentences import (
     EVENT_FAMILIES,
     EVENT_TEMPLATES,
     Placeholder,

@@ -11,7 +11,7 @@ import pytest
 from tests.services.model.model_requests import build_request, collect_answer
 from tests.support.servers.model_behaviours import RawFrames
 from tests.support.servers.openai_server import OpenAIServer
-from turnlog.services.blueprints.response_formats import ResponseFormats
+from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import LanguageModel
 

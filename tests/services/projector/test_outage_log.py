@@ -5,7 +5,7 @@ import time
 from structlog.testing import capture_logs
 
 from turnlog.events.errors import Unavailable
-from turnlog.services.projector.projector_rounds import QUIET_SECONDS, OutageLog
+from turnlog.services.projector.projector_outages import QUIET_SECONDS, OutageLog
 
 AWAY = Unavailable("database", "connection refused")
 

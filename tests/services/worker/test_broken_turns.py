@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
+from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.store.memory_log import MemoryLog
+from turnlog.services.worker import delivery_handling
 from turnlog.services.worker.delivery_handling import REDELIVERY_DELAY, handle_message
 
 SECRET = "sk-secret"
@@ -51,6 +54,23 @@ def build_answering_connection() -> NatsConnection:
     return NatsConnection(cast("Any", SimpleNamespace(request=request)), 1.0)
 
 
+class StoredMessage:
+    """The message of a delivery that can be read, which records what is said about it."""
+
+    def __init__(self) -> None:
+        metadata = SimpleNamespace(num_delivered=1, sequence=SimpleNamespace(stream=1))
+        self.raw_message = SimpleNamespace(
+            metadata=metadata, reply="$JS.ACK", data=b"{}", subject=BrokenDelivery.subject
+        )
+        self.said = list[str]()
+
+    async def ack(self) -> None:
+        self.said.append("ack")
+
+    async def nack(self, delay: float) -> None:
+        self.said.append(f"nak {delay:g}")
+
+
 async def hand_over(message: BrokenMessage) -> None:
     sessions = SimpleNamespace(log=MemoryLog())
     answering = cast("Any", SimpleNamespace(ack_wait=30.0, sessions=sessions))
@@ -78,3 +98,41 @@ async def test_repeatedly_failing_turn_is_redelivered_with_increasing_delays() -
         await hand_over(message)
         delays += message.delays
     assert delays == [1, 2, 4, 16, 30, 30]
+
+
+class UnreachableLog:
+    """What runs turns, on a log that is out of reach for so many tries."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.stop_requested = asyncio.Event()
+        self.ack_wait = 30.0
+        self.sessions = SimpleNamespace(log=self)
+
+    def decode_event(self, *_: object) -> None:
+        self.failures -= 1
+        if self.failures < 0:
+            raise Corrupt("log", "it is reachable, and holds no turn")
+        raise Unavailable("log", "no server answers")
+
+
+@pytest.mark.asyncio
+async def test_worker_tries_again_itself_while_the_log_is_out_of_reach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivery_handling, "RETRY_DELAY", 0.01)
+    message = StoredMessage()
+    with capture_logs() as logs:
+        await handle_message(
+            cast("Any", message), build_answering_connection(), cast("Any", UnreachableLog(3))
+        )
+    assert [log["event"] for log in logs] == ["turn-postponed"] * 3 + ["turn-undecodable"]
+    assert message.said == ["ack"]
+
+
+@pytest.mark.asyncio
+async def test_worker_that_is_stopped_hands_back_what_it_could_not_record() -> None:
+    answering, message = UnreachableLog(100), StoredMessage()
+    asyncio.get_running_loop().call_later(0.05, answering.stop_requested.set)
+    await handle_message(cast("Any", message), build_answering_connection(), cast("Any", answering))
+    assert message.said == ["nak 1"]

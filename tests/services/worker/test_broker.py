@@ -11,11 +11,8 @@ from nats.js.client import JetStreamContext
 
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
-from turnlog.events.jetstream.stream_setup import (
-    StreamOptions,
-    WorkQueueOptions,
-    ensure_work_queue,
-)
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
 from turnlog.services.worker.turn_runner import TurnRunner
 from turnlog.services.worker.turn_subscription import TurnBroker, build_broker, run_broker
 

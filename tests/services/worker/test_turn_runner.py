@@ -30,7 +30,7 @@ from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnF
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
-from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
@@ -127,6 +127,36 @@ async def test_running_attempt_is_not_taken_over() -> None:
     assert await working == DeliverySettled()
 
 
+async def test_attempt_without_tokens_is_left_alone_until_its_message_came_a_third_time() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    await house.sessions.handle(TENANT, "s", ClaimTurn(1, "slow", Policies()), TESTER)
+    delivery, worker = build_delivery(submitted), house.build_worker("w2")
+    worker.ack_wait = 30.0
+    verdicts = [await worker.run_turn(replace(delivery, deliveries=count)) for count in (1, 2, 3)]
+    assert verdicts == [DeliveryDeferred(30), DeliveryDeferred(20), DeliverySettled()]
+    assert [end.outcome for end in list_attempt_ends(house)] == ["lost", "answered"]
+
+
+async def test_only_worker_takes_over_at_once_what_it_does_not_run_itself() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    await house.sessions.handle(TENANT, "s", ClaimTurn(1, "killed", Policies()), TESTER)
+    gate = asyncio.Event()
+    house.model.scripts = [["so ", gate, "far"]]
+    worker = house.build_worker("w2")
+    worker.is_alone, worker.ack_wait = True, 30.0
+    again = replace(build_delivery(submitted), deliveries=2)
+    working = asyncio.create_task(worker.run_turn(again))
+    await house.wait_for_event(ContextAssembled)
+    assert isinstance(await worker.run_turn(again), DeliveryDeferred)
+    gate.set()
+    assert await working == DeliverySettled()
+    assert len(house.model.requests) == 1
+
+
 async def test_silent_worker_is_replaced_and_its_cost_is_unknown() -> None:
     house = SessionHarness()
     await house.open_session()
@@ -178,6 +208,43 @@ async def test_complete_answer_of_a_dead_worker_completes_the_turn_without_a_cal
     ended = list_attempt_ends(house)[-1]
     assert (ended.outcome, ended.response_id) == ("answered", "chatcmpl-1")
     assert ended.ratings == closed.ratings
+
+
+async def test_answer_of_an_attempt_that_was_taken_over_meanwhile_settles_nothing() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    stuck = asyncio.Event()
+    house.model.scripts = [["All of it.", stuck]]
+    submitted = await house.submit_turn("Hi")
+    dead, late = house.build_worker("dead"), house.build_worker("late")
+    working = asyncio.create_task(dead.run_turn(build_delivery(submitted)))
+    await house.wait_for_event(ContextAssembled)
+    await house.wait_for_tokens(2, turn=1)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    closed = AttemptClosed(
+        call="1.1",
+        attempt=1,
+        length=len("All of it."),
+        digest=compute_digest("All of it."),
+        finish="stop",
+        usage=RecordedUsage(known="reported", input_tokens=9, output_tokens=4),
+        total=10,
+    )
+    await house.tokens.publish_and_confirm(TENANT, "s", 1, closed)
+
+    async def take_over() -> PriceTable:
+        # Between what `late` has read and what it appends.
+        await house.sessions.handle(TENANT, "s", ClaimTurn(1, "other", Policies()), TESTER)
+        return PriceTable("none", {})
+
+    late.outcomes = replace(late.outcomes, prices=take_over)
+    late.ack_wait = 0.0
+    verdict = await late.run_turn(build_delivery(submitted, redelivered=True))
+    assert verdict == DeliverySuperseded()
+    opened = (await house.load_state()).open
+    assert opened is not None
+    assert opened.attempt == 2
 
 
 async def test_worker_that_lost_its_claim_does_not_acknowledge_the_message() -> None:

@@ -39,6 +39,7 @@ from turnlog.events.subjects import (
     SNAPSHOTS_STREAM,
     TOKENS_STREAM,
 )
+from turnlog.services.worker.delivery_lease import compute_redelivery_wait
 
 EXPECTED_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 
@@ -93,7 +94,9 @@ class SimulatedServer:
             name: SimulatedStream(name=name, created=self.loop.read_clock())
             for name in STREAM_BY_PREFIX.values()
         }
-        self.consumer = SimulatedConsumer(server=self, ack_wait=self.ack_wait)
+        self.consumer = SimulatedConsumer(
+            server=self, ack_wait=compute_redelivery_wait(self.ack_wait)
+        )
 
     @property
     def sessions(self) -> SimulatedStream:

@@ -18,7 +18,7 @@ from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.services.api.prompt_payloads import MessageView
-from turnlog.services.blueprints.model_prices import PriceTable
+from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FailureCode,
     FinishedAnswer,

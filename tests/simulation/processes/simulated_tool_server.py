@@ -13,7 +13,7 @@ from tests.simulation.fault_profiles import FAULTS_END, FaultProfile
 from tests.simulation.processes.simulated_loop import SimulatedLoop
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.worker.tools.tool_servers import (
+from turnlog.services.worker.tools.tool_server_types import (
     ServerFailureCode,
     ToolAnswer,
     ToolServerFailure,

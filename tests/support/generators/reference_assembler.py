@@ -8,7 +8,7 @@ from tests.support.generators.blueprint_strategies import BlueprintVariant
 from turnlog.events.content import PlainText
 from turnlog.projections.blueprint.schema.budget_specs import get_max_characters_per_token
 from turnlog.projections.prompt.chat_request import ChatMessage
-from turnlog.projections.read_models.session_history import HistoryTurn, build_history
+from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 from turnlog.projections.testing import SessionScenario
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from turnlog.events.model.turn_events import FinishReason
-from turnlog.services.blueprints.model_prices import PriceTable
+from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelFailure,

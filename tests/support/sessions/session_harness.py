@@ -39,12 +39,12 @@ from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
-from turnlog.services.worker.tools.tool_servers import ToolServers
+from turnlog.services.worker.tools.tool_server_types import ToolServers
 from turnlog.services.worker.turn_delivery import DeliveryVerdict, TurnDelivery
 from turnlog.services.worker.turn_runner import TurnRunner
 
@@ -268,19 +268,15 @@ class SessionHarness:
 
 
 def build_delivery(event: RecordedEvent, *, redelivered: bool = False) -> TurnDelivery:
-    """Make the delivery of a turn's event."""
+    """Make the first delivery of a turn's event, or one after which nobody is waited for."""
     assert isinstance(event.event, ClaimableEvent)
-
-    async def in_progress() -> None:
-        await asyncio.sleep(0)
 
     return TurnDelivery(
         tenant=event.tenant,
         session=event.session,
         turn=event.event.turn,
         stream_sequence=event.stream_sequence,
-        redelivered=redelivered,
+        deliveries=3 if redelivered else 1,
         traceparent=None,
-        extend_delivery=in_progress,
         settled_child=event.event if isinstance(event.event, ChildSettled) else None,
     )

@@ -22,7 +22,6 @@ from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.store.ports import SnapshotStore
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.blueprints.response_formats import ResponseFormats
 from turnlog.services.caches.session_snapshots import (
     AuthenticatedSnapshotStore,
     CheckedSnapshotStore,
@@ -33,6 +32,7 @@ from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.nats_search import NatsKnowledgeSearch
+from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.connection_watch import ConnectionWatch

@@ -18,7 +18,8 @@ from tests.services.gateway.requests.route_table import DOCUMENT
 from turnlog.contract.call_payloads import AttemptRow, CallRow
 from turnlog.contract.session_payloads import OriginRow, RecordedChoice, SessionRow
 from turnlog.contract.turn_payloads import PhaseVisit, TurnPlanStep, TurnToolUse
-from turnlog.projections.audit.verify.verification_report import AuditFinding, ReproductionCounts
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
+from turnlog.projections.audit.verify.verdicts import ReproductionCounts
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, PromptSize
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount, RefusalCount
 from turnlog.services.api.segment_payloads import SegmentRow

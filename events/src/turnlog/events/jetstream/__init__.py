@@ -14,12 +14,14 @@ from turnlog.events.jetstream.event_consumer import (
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client, open_client
 from turnlog.events.jetstream.nats_connection import NatsConnection, open_connection
 from turnlog.events.jetstream.stream_setup import (
-    WORKERS_CONSUMER,
     StreamOptions,
-    WorkQueueOptions,
-    ensure_work_queue,
     provision_lost_streams,
     provision_streams,
+)
+from turnlog.events.jetstream.work_queue import (
+    WORKERS_CONSUMER,
+    WorkQueueOptions,
+    ensure_work_queue,
 )
 
 __all__ = [

@@ -1,7 +1,7 @@
 """The connection to NATS: one per process, and it reconnects without limit.
 
 nats-py stops reconnecting after two minutes and then stays closed; this connection retries forever,
-at random intervals. A server that vanishes without closing the connection is left within ten
+at random intervals. A server that vanishes without closing the connection is left within six
 seconds; nats-py would notice it after five minutes. The connection distinguishes two failures that
 mean different things to a writer: the request was certainly not sent, or its outcome is unknown.
 The process decides what to do when the connection is closed.
@@ -32,7 +32,7 @@ PENDING_BYTES: Final = 8 * 1024 * 1024
 MAX_RECONNECT_WAIT: Final = 2.0
 """Maximum seconds between two reconnects."""
 
-PING_SECONDS: Final = 5
+PING_SECONDS: Final = 3
 """Seconds between two pings. The server of an unanswered one is left at the next, so a host that
 vanishes without closing its connections is noticed within twice as long.
 """
@@ -72,6 +72,8 @@ class AbortingClient(Client):
 
     async def _attempt_reconnect(self) -> None:
         self.abort_connection()
+        if self._current_server is not None:
+            self._current_server.reconnects += 1  # Others are tried before the one that is left.
         await super()._attempt_reconnect()
 
     async def publish(

@@ -1,4 +1,4 @@
-"""Configuration of the streams and of the work queue, and their creation and verification.
+"""Configuration of the streams, and their creation and verification.
 
 SESSIONS, LIBRARY, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a short time. The
 first three are the record: the server denies every delete and purge in them, and the denial can
@@ -8,9 +8,7 @@ replaced by later ones, and tokens expire.
 Missing streams are created. Existing ones are not changed, because they hold data, except that
 streams of an earlier release get the denial, and that the compression of replicated ones is turned
 off, which loses a log at a power loss. Any other setting that a guarantee depends on and that
-differs is refused by name, with the way to fix it, before anything is written. Workers share one
-durable consumer, which never drops a turn: the session decides how often a turn is tried, not the
-server.
+differs is refused by name, with the way to fix it, before anything is written.
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ from turnlog.events.subjects import (
     ALL_SNAPSHOT_SUBJECTS,
     ALL_TOKEN_SUBJECTS,
     BLOBS_STREAM,
-    CLAIMABLE_TURN_SUBJECTS,
     LIBRARY_HISTORY,
     LIBRARY_STREAM,
     REPUBLISH_PREFIX,
@@ -310,76 +307,3 @@ def _refuse_compression(what: str, kept: _CompressionKept) -> Corrupt:
 def _choose_first_sequence(config: JetStreamConfig) -> JetStreamConfig:
     """Start TOKENS at a sequence that no earlier TOKENS can have reached."""
     return {"first_seq": int(time.time() * 1000)} if config["name"] == TOKENS_STREAM else {}
-
-
-WORKERS_CONSUMER: Final = "workers"
-
-CONSUMER_NOT_FOUND: Final = 10014
-
-
-@dataclass(frozen=True, slots=True)
-class WorkQueueOptions:
-    """How turns are handed out to workers."""
-
-    ack_wait: float
-    """Seconds without an acknowledgement after which a turn is delivered to another worker."""
-    max_ack_pending: int
-    """Maximum turns that are delivered and not yet settled, over all workers."""
-
-
-class _ConsumerConfigReply(BaseModel):
-    config: JetStreamConfig
-
-
-async def ensure_work_queue(
-    connection: NatsConnection, options: WorkQueueOptions, *, start: int = 1
-) -> bool:
-    """Ensure that the durable consumer exists; return whether it was created, from `start` on.
-
-    A settled turn that is delivered again is recognised by its session. Raises `Corrupt` for a
-    consumer that would lose turns; adjustable options are updated.
-    """
-    try:
-        found = await request_json(
-            connection,
-            f"$JS.API.CONSUMER.INFO.{SESSIONS_STREAM}.{WORKERS_CONSUMER}",
-            _ConsumerConfigReply,
-        )
-    except JsApiError as denied:
-        if denied.code != CONSUMER_NOT_FOUND:
-            raise
-        begin: JetStreamConfig = {"deliver_policy": "by_start_sequence", "opt_start_seq": start}
-        await _send_consumer_config(
-            connection, "create", _build_fixed_config() | _build_adjustable_config(options) | begin
-        )
-        return True
-    check_config(f"consumer {WORKERS_CONSUMER}", _build_fixed_config(), found.config)
-    if not _build_adjustable_config(options).items() <= found.config.items():
-        await _send_consumer_config(
-            connection, "update", found.config | _build_adjustable_config(options)
-        )
-    return False
-
-
-def _build_fixed_config() -> JetStreamConfig:
-    return {
-        "durable_name": WORKERS_CONSUMER,
-        "filter_subjects": list(CLAIMABLE_TURN_SUBJECTS),
-        "ack_policy": "explicit",
-        "max_deliver": -1,
-    }
-
-
-def _build_adjustable_config(options: WorkQueueOptions) -> JetStreamConfig:
-    return {
-        "ack_wait": int(options.ack_wait * NANOSECONDS_PER_SECOND),
-        "max_ack_pending": options.max_ack_pending,
-    }
-
-
-async def _send_consumer_config(
-    connection: NatsConnection, action: str, config: JetStreamConfig
-) -> None:
-    request = {"stream_name": SESSIONS_STREAM, "action": action, "config": config}
-    subject = f"$JS.API.CONSUMER.CREATE.{SESSIONS_STREAM}.{WORKERS_CONSUMER}"
-    await request_json(connection, subject, _ConsumerConfigReply, json.dumps(request).encode())

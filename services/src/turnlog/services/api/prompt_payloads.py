@@ -19,7 +19,7 @@ from turnlog.events.content import Digest
 from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.manifest import Manifest, MessageRole
 from turnlog.events.tokens import ToolRequest
-from turnlog.projections.audit.verify.verification_report import ReproductionOutcome
+from turnlog.projections.audit.verify.audit_findings import ReproductionOutcome
 from turnlog.projections.prompt.chat_request import ChatMessage
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from turnlog.contract.payload_models import ResponseModel
 from turnlog.events.content import Digest
-from turnlog.projections.audit.verify.verification_report import (
-    AuditFinding,
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
+from turnlog.projections.audit.verify.verdicts import (
     Completeness,
     Integrity,
     Reproduction,

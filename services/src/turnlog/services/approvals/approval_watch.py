@@ -17,7 +17,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import ApprovalDecided, ApprovalRequested
 from turnlog.events.model.turn_events import is_end_of_turn
-from turnlog.projections.read_models.turn_activity import (
+from turnlog.projections.session_views.turn_activity import (
     NO_ACTIVITY,
     ActivityByTurn,
     ToolActivity,

@@ -23,7 +23,7 @@ from turnlog.projections.audit.verify.prompt_reproduction import (
     reproduce_by_reference,
 )
 from turnlog.projections.prompt.sources.session_material import get_pins
-from turnlog.projections.read_models.session_history import build_history
+from turnlog.projections.session_views.session_history import build_history
 from turnlog.services.audit.session_record import SessionRecordLoader
 from turnlog.services.sessions.time_travel import StateAt, TimeTravel
 

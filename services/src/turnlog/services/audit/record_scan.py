@@ -14,7 +14,7 @@ from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, StreamHole
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.events.subjects import parse_blob_subject
-from turnlog.projections.audit.verify.verification_report import AuditFinding
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
 
 StreamPart = Sequence[RawEvent] | StreamHole
 """Some messages in order, or a hole between them."""

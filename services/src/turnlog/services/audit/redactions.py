@@ -16,7 +16,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.store.ports import EventLog, LogIdentity
-from turnlog.projections.read_models.withheld_events import RedactedTurns
+from turnlog.projections.session_views.withheld_events import RedactedTurns
 
 
 async def load_session_redactions(log: EventLog, last: RecordedEvent) -> RedactedTurns:

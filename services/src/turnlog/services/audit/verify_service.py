@@ -32,6 +32,7 @@ from turnlog.events.errors import (
 from turnlog.events.ids import validate_id
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
 from turnlog.projections.audit.verify.child_checks import compare_child
 from turnlog.projections.audit.verify.hash_chain import (
     ChainEnd,
@@ -49,9 +50,8 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
     AuditCheckpoint,
     build_checkpoint_heads,
 )
+from turnlog.projections.audit.verify.verdicts import NO_REPRODUCTIONS
 from turnlog.projections.audit.verify.verification_report import (
-    NO_REPRODUCTIONS,
-    AuditFinding,
     ChildClaim,
     SessionTotals,
     VerificationReport,

@@ -41,10 +41,6 @@ from turnlog.projections.blueprint.schema.prompt_overrides import (
 )
 from turnlog.projections.blueprint.schema.tool_specs import EndpointServerSpec
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
-from turnlog.projections.blueprint.validation.blueprint_checks import (
-    PROVIDER_SLOT,
-    is_outside_folder,
-)
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     BlueprintFinding,
@@ -52,7 +48,11 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     FaultyBlueprint,
     suggest_word,
 )
-from turnlog.projections.blueprint.validation.layer_checks import check_override_files
+from turnlog.projections.blueprint.validation.layer_checks import (
+    PROVIDER_SLOT,
+    check_override_files,
+    is_outside_folder,
+)
 from turnlog.projections.structured_output.json_repair import JsonSchema
 from turnlog.projections.structured_output.schema_validation import find_schema_fault
 from turnlog.services.blueprints.folder_files import FolderFiles

@@ -14,7 +14,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import compute_bluepri
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.blueprint.template_slots import find_slots
-from turnlog.projections.blueprint.validation.blueprint_checks import PROVIDER_SLOT
+from turnlog.projections.blueprint.validation.layer_checks import PROVIDER_SLOT
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.pinned_versions import list_pins
 from turnlog.projections.store.read.row_types import PinnedText

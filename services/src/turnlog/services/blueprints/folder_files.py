@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from turnlog.events.errors import Refused, TooLarge
-from turnlog.projections.blueprint.validation.blueprint_checks import is_outside_folder
+from turnlog.projections.blueprint.validation.layer_checks import is_outside_folder
 
 MAX_FILE_BYTES: Final = 500_000
 """Maximum size of a file; a prompt file becomes a blob and part of every prompt."""

@@ -18,8 +18,8 @@ from turnlog.projections.blueprint.template_slots import (
     find_slots,
     format_prompt_value,
 )
-from turnlog.projections.blueprint.validation.blueprint_checks import PROVIDER_SLOT
 from turnlog.projections.blueprint.validation.blueprint_faults import find_near_word, format_words
+from turnlog.projections.blueprint.validation.layer_checks import PROVIDER_SLOT
 from turnlog.services.blueprints.folder_files import FolderFiles
 
 _OTHER_SLOT: Final = re.compile(r"\{[^}]*\.name\}|\{" + PROVIDER_SLOT + r"\}")

@@ -12,7 +12,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.verify.hash_chain import ChainKey
-from turnlog.projections.read_models.withheld_events import RedactedTurns
+from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.audit.session_record import SessionRecordLoader
 from turnlog.services.sessions.paged_events import (
     PagedEvent,

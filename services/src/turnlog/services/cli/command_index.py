@@ -13,6 +13,7 @@ from turnlog.services.cli.blueprints import blueprint_commands
 from turnlog.services.cli.commands import (
     admin_commands,
     audit_commands,
+    chat_commands,
     event_commands,
     memory_commands,
     session_commands,
@@ -67,7 +68,7 @@ COMMAND_SECTIONS: Final = (
     CommandSection(
         "Talk",
         (
-            CommandEntry("chat", start_commands.start_chat),
+            CommandEntry("chat", chat_commands.start_chat),
             CommandEntry("switch", steering_commands.switch_profile),
             CommandEntry("debrief", steering_commands.repeat_debrief),
             CommandEntry("approve", steering_commands.decide_approval),

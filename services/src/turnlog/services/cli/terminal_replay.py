@@ -52,7 +52,7 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import Event
-from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
+from turnlog.projections.session_views.phase_visits import filter_visits, list_phase_visits
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
 from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.client.service_client import ServiceClient

@@ -21,7 +21,6 @@ from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CommandLookup
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import create_blueprint_folders
-from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.http.http_protocol import create_http_protocol
@@ -29,6 +28,7 @@ from turnlog.services.integrity.folded_positions import RowPositions, answer_pos
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks
 from turnlog.services.integrity.record_watch import DamagedSessionGuard, RecordWatch
+from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.platform.asgi_server import serve_asgi
 from turnlog.services.platform.process_health import HealthCheck
 from turnlog.services.platform.process_settings import GatewaySettings

@@ -14,7 +14,7 @@ from fastapi.openapi.utils import get_fields_from_routes
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.routing import BaseRoute
 
-from turnlog.services.api.published_events.field_descriptions import (
+from turnlog.services.api.published_events.field_docstrings import (
     add_field_descriptions,
     collect_classes,
     read_field_descriptions,

@@ -55,7 +55,7 @@ from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.knowledge.embedders import CheckedEmbedder
 from turnlog.services.projector.library_reads import load_library_text, verify_library_position
-from turnlog.services.projector.projector_rounds import OutageLog, run_rounds
+from turnlog.services.projector.projector_outages import OutageLog, run_rounds
 
 EVENTS_PER_WRITE: Final = 10
 """Events written in one transaction, so that no other writer of SQLite waits for long."""

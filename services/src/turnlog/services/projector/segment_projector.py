@@ -29,7 +29,7 @@ from turnlog.projections.store.write.segment_projection import (
 )
 from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.projector.library_reads import load_library_text, verify_library_position
-from turnlog.services.projector.projector_rounds import OutageLog, run_rounds
+from turnlog.services.projector.projector_outages import OutageLog, run_rounds
 
 _log = structlog.get_logger("turnlog.projector")
 

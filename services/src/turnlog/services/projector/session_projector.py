@@ -25,7 +25,7 @@ from turnlog.projections.store.write.projection_positions import (
     ProjectionPosition,
 )
 from turnlog.services.projector.log_fold import LIVE_BATCH_EVENTS, LogFolder, rebuild_rows
-from turnlog.services.projector.projector_rounds import OutageLog, run_rounds
+from turnlog.services.projector.projector_outages import OutageLog, run_rounds
 
 PAUSE_SECONDS: Final = 0.05
 """Seconds between transactions while following live events, because a turn's events come singly."""

@@ -67,8 +67,8 @@ from turnlog.projections.prompt.sources.session_material import PhaseVisibility,
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.structured_output.output_requests import find_output_request
-from turnlog.services.blueprints.response_formats import ResponseFormats
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from turnlog.contract.usage_payloads import CostSum, UsageReport, UsageView
 from turnlog.events.model.attempt_figures import TokenUsage
-from turnlog.projections.read_models.call_costs import CostTotal, add_costs, is_guessed_price
+from turnlog.projections.session_views.cost_totals import CostTotal, add_costs, is_guessed_price
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.row_types import UsageFigures, UsageRow
 from turnlog.projections.store.read.usage_queries import (
@@ -17,7 +17,7 @@ from turnlog.projections.store.read.usage_queries import (
     add_figures,
     list_usage,
 )
-from turnlog.services.blueprints.model_prices import ModelPrices, PriceTable, compute_cost
+from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable, compute_cost
 
 
 @dataclass(frozen=True, slots=True)

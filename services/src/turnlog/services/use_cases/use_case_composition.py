@@ -16,11 +16,11 @@ from turnlog.services.audit.verify_pool import OpenVerifier, open_best_verifier
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.blueprint_use_cases import BlueprintUseCases
-from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.knowledge_use_cases import KnowledgeUseCases
+from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.overrides.override_use_cases import OverrideUseCases
 from turnlog.services.platform.durability import Durability

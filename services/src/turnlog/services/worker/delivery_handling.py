@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
 import structlog
 from faststream.nats import NatsMessage
-from nats.aio.msg import Msg
 
+from turnlog.events.async_tasks import run_tasks, wait_for_wake
 from turnlog.events.errors import Corrupt, Refused, TurnlogError, Unavailable
-from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent
 from turnlog.services.caches.state_cache import UNKNOWN_SESSION
+from turnlog.services.worker.delivery_lease import (
+    DeliveryLease,
+    HeldMessage,
+    compute_redelivery_wait,
+)
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
-    DeliveryLease,
     DeliverySettled,
-    DeliverySuperseded,
     DeliveryVerdict,
     TurnDelivery,
 )
@@ -28,68 +30,14 @@ from turnlog.services.worker.turn_runner import TurnRunner
 
 _log = structlog.get_logger("turnlog.worker")
 
-CONFIRMATION_SECONDS: Final = 1.0
-"""Seconds that the consumer's leader has to confirm that a message is being processed."""
+
+RETRY_DELAY: Final = 1.0
+"""Seconds until a worker itself tries again what it could not record."""
 
 REDELIVERY_DELAY: Final = 1.0
 """Seconds until a delivery is repeated that failed, the first time; then twice as long each time,
 up to `ack_wait`, so that what fails for ever costs little.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class HeldMessage:
-    """A message while its delivery belongs to this worker."""
-
-    message: NatsMessage
-    connection: NatsConnection
-    lease: DeliveryLease
-
-    async def extend(self) -> None:
-        """Report that the message is being processed, unless it may have been redelivered.
-
-        Raises `Unavailable` if nobody confirms it.
-        """
-        at = asyncio.get_running_loop().time()
-        if not self.lease.is_valid(at):
-            return  # Asking for more time does not reclaim a message that was redelivered.
-        await self.connection.send_request(
-            self.message.raw_message.reply, Msg.Ack.Progress, patience=CONFIRMATION_SECONDS
-        )
-        self.lease.renewed_at = at
-
-    async def settle(self, verdict: DeliveryVerdict) -> None:
-        """Acknowledge the message or hand it back; after the end of the lease do neither."""
-        match verdict:
-            case DeliverySettled() if self._is_leased():
-                await self.message.ack()
-            case DeliveryDeferred(seconds=seconds) if await self._find_leader():
-                await self.message.nack(delay=seconds)
-            case DeliverySettled() | DeliveryDeferred() | DeliverySuperseded():
-                pass
-            case _ as never:
-                assert_never(never)
-
-    async def _find_leader(self) -> bool:
-        """Wait until the consumer's leader answers; return whether it does within the lease.
-
-        A message that is handed back to a leader that has vanished comes again only after
-        `ack_wait`. To hand it back twice would be worse: the second time may take it from whoever
-        has it by then.
-        """
-        failures = 0
-        while self._is_leased():
-            try:
-                await self.extend()
-            except Unavailable:
-                failures += 1
-                await wait_backoff(failures)
-            else:
-                return True
-        return False
-
-    def _is_leased(self) -> bool:
-        return self.lease.is_valid(asyncio.get_running_loop().time())
 
 
 async def handle_message(
@@ -102,13 +50,34 @@ async def handle_message(
     held = HeldMessage(
         message,
         connection,
-        DeliveryLease(answering.ack_wait, asyncio.get_running_loop().time()),
+        DeliveryLease(
+            compute_redelivery_wait(answering.ack_wait), asyncio.get_running_loop().time()
+        ),
     )
-    try:
-        verdict = await _run_message(held, answering)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the delivery needs an answer
-        verdict = _find_failure_verdict(message, answering, error)
+    async with run_tasks(held.keep_leased()):
+        verdict = await _run_until_reachable(held, answering)
     await held.settle(verdict)
+
+
+async def _run_until_reachable(held: HeldMessage, answering: TurnRunner) -> DeliveryVerdict:
+    """Run the turn of a message, again while the log is out of reach.
+
+    Another worker would leave it alone for `ack_wait`: only this one knows that the attempt which
+    it may have started, and could not record more of, is not running any more.
+    """
+    clock = asyncio.get_running_loop().time
+    tries, until = 1, clock() + answering.ack_wait
+    while True:
+        try:
+            return await _run_message(held, answering, tries)
+        except Unavailable as error:
+            if clock() >= until or answering.stop_requested.is_set():
+                return _find_failure_verdict(held.message, answering, error)
+            _log.warning("turn-postponed", error=str(error), seconds=RETRY_DELAY)
+            tries += 1
+            await wait_for_wake(answering.stop_requested, RETRY_DELAY)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the delivery needs an answer
+            return _find_failure_verdict(held.message, answering, error)
 
 
 def _find_failure_verdict(
@@ -137,9 +106,9 @@ def _find_failure_verdict(
     return DeliveryDeferred(seconds)
 
 
-async def _run_message(held: HeldMessage, answering: TurnRunner) -> DeliveryVerdict:
+async def _run_message(held: HeldMessage, answering: TurnRunner, tries: int) -> DeliveryVerdict:
     try:
-        delivery = _parse_delivery(held, answering)
+        delivery = _parse_delivery(held, answering, tries)
     except Corrupt as error:
         # An unreadable event cannot be answered; the projector quarantines the session.
         _log.error("turn-undecodable", error=str(error))
@@ -148,7 +117,7 @@ async def _run_message(held: HeldMessage, answering: TurnRunner) -> DeliveryVerd
         return await answering.run_turn(delivery)
 
 
-def _parse_delivery(held: HeldMessage, answering: TurnRunner) -> TurnDelivery:
+def _parse_delivery(held: HeldMessage, answering: TurnRunner, tries: int) -> TurnDelivery:
     raw = held.message.raw_message
     log, metadata = answering.sessions.log, raw.metadata
     recorded = log.decode_event(raw.data, metadata.sequence.stream)
@@ -161,8 +130,8 @@ def _parse_delivery(held: HeldMessage, answering: TurnRunner) -> TurnDelivery:
         session=recorded.session,
         turn=event.turn,
         stream_sequence=recorded.stream_sequence,
-        redelivered=metadata.num_delivered > 1,
+        deliveries=metadata.num_delivered,
+        tries=tries,
         traceparent=recorded.envelope.traceparent,
-        extend_delivery=held.extend,
         settled_child=event if isinstance(event, ChildSettled) else None,
     )

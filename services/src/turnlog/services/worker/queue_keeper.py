@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
-from turnlog.events.jetstream.stream_setup import (
+from turnlog.events.jetstream.work_queue import (
     WORKERS_CONSUMER,
     WorkQueueOptions,
     ensure_work_queue,

@@ -2,7 +2,7 @@
 
 Of two workers that receive the same turn, the one whose claim is appended first runs it; the other
 finds that the attempt is not the one that it had seen, and steps back. Whether a running attempt
-may be taken over is decided by the server, which redelivers a turn after `ack_wait`, and by
+may be taken over is decided by the server, which redelivers a turn that nobody extends, and by
 `compute_grace`, which says whether the silence lasted long enough.
 
 The token stream may still hold the answer of the silent worker. Only a closed attempt counts as
@@ -23,6 +23,7 @@ from turnlog.projections.session.commands import ClaimTurn
 from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.worker.delivery_lease import compute_redelivery_wait
 from turnlog.services.worker.turn_context import AttemptSuperseded, TurnContext
 from turnlog.services.worker.turn_delivery import TurnDelivery
 
@@ -85,14 +86,26 @@ async def measure_silence(
 async def compute_grace(
     tokens: TokenStream, delivery: TurnDelivery, attempt: int, ack_wait: float
 ) -> float:
-    """Return the seconds to leave a running attempt alone; 0 when it may be taken over.
-
-    A redelivery of an attempt that left no tokens counts as silence.
-    """
+    """Return the seconds to leave a running attempt alone; 0 when it may be taken over."""
     silence = await measure_silence(tokens, delivery, attempt)
     if silence is None:
-        return 0 if delivery.redelivered else ack_wait
+        silence = estimate_silence(delivery.deliveries, ack_wait)
     return max(0.0, ack_wait - silence)
+
+
+def estimate_silence(deliveries: int, ack_wait: float) -> float:
+    """Return how long an attempt without tokens was silent, by the deliveries of its message.
+
+    The first says nothing. A second one comes after a message was not extended for a while, and is
+    handed back for the rest of `ack_wait`; with the third that is over.
+    """
+    match deliveries:
+        case 1:
+            return 0.0
+        case 2:
+            return compute_redelivery_wait(ack_wait)
+        case _:
+            return ack_wait
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,10 @@ from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, bu
 from turnlog.projections.session.rules.steps.approval_rules import compute_approval_wait
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.caches.text_cache import read_event
+from turnlog.services.model_facts.model_prices import compute_cost
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.active_attempt import create_report, start_attempt
 from turnlog.services.worker.attempts.attempt_outcomes import (
     AttemptEnd,
@@ -45,13 +44,14 @@ from turnlog.services.worker.attempts.attempt_outcomes import (
     OutcomeRecorder,
     find_verdict,
 )
+from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder, describe_turn_work
 from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.call_runner import CallRunner
 from turnlog.services.worker.child_sessions import ChildSessions
 from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.tools.tool_runner import ToolSnapshots
-from turnlog.services.worker.tools.tool_servers import ToolServers
+from turnlog.services.worker.tools.tool_server_types import ToolServers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 from turnlog.services.worker.turn_claim import TurnClaims, compute_grace, recover_answer
 from turnlog.services.worker.turn_context import (
@@ -66,6 +66,7 @@ from turnlog.services.worker.turn_delivery import (
     DeliverySuperseded,
     DeliveryVerdict,
     TurnDelivery,
+    TurnKey,
 )
 
 APPROVAL_CHECK_SECONDS: Final = 300.0
@@ -105,8 +106,12 @@ class TurnRunner:
     """Snapshots of what the tool servers offer."""
     knowledge: KnowledgeSearch = field(default_factory=EmptyKnowledge)
     """The search over the tenant's knowledge."""
+    is_alone: bool = False
+    """Whether no other worker exists. An attempt of its own that it does not run is dead."""
     stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the worker must hand back its unfinished turns."""
+    _running: list[TurnKey] = field(default_factory=list[TurnKey])
+    """What is claimed or running here; for a moment a turn may be in it twice."""
 
     async def run_turn(self, delivery: TurnDelivery) -> DeliveryVerdict:
         """Do what is left to do for a turn, and return what to do with the delivery.
@@ -132,6 +137,19 @@ class TurnRunner:
         context = open_context(state, opened, await self.blueprints.load_material(state))
         if verdict := await self._check_situation(delivery, context):
             return verdict
+        self._running.append(delivery.key)
+        try:
+            verdict = await self._claim_and_run(delivery, context)
+        finally:
+            self._running.remove(delivery.key)
+        if isinstance(verdict, DeliverySuperseded):
+            return verdict  # Whoever took the turn over asks the children that it requested since.
+        reached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
+        if reached is None or not list_pending_children(reached.open):
+            return verdict
+        return await self._wait_for_children(delivery, context.move_to(reached))
+
+    async def _claim_and_run(self, delivery: TurnDelivery, context: TurnContext) -> DeliveryVerdict:
         claims = TurnClaims(self.name, self.sessions, self.tokens)
         try:
             claimed = await claims.claim_turn(context)
@@ -141,13 +159,7 @@ class TurnRunner:
             return DeliverySettled()
         if not claimed.open.is_running:
             return DeliveryDeferred(0)
-        verdict = await self._run_calls(delivery, context.begin_attempt(claimed, claimed.open))
-        if isinstance(verdict, DeliverySuperseded):
-            return verdict  # Whoever took the turn over asks the children that it requested since.
-        reached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
-        if reached is None or not list_pending_children(reached.open):
-            return verdict
-        return await self._wait_for_children(delivery, context.move_to(reached))
+        return await self._run_calls(delivery, context.begin_attempt(claimed, claimed.open))
 
     async def _check_situation(
         self, delivery: TurnDelivery, context: TurnContext
@@ -160,22 +172,23 @@ class TurnRunner:
                 return DeliveryDeferred(min(wait, APPROVAL_CHECK_SECONDS)) if wait else None
             case ChildWait():
                 return await self._wait_for_children(delivery, context)
-            case RunningAttempt() if not is_overdue(opened, context.policies, at):
-                return await self._check_running_attempt(delivery, context)
+            case RunningAttempt() as running if not is_overdue(opened, context.policies, at):
+                return await self._check_running_attempt(delivery, context, running)
             case UnclaimedTurn() | RunningAttempt() | EndedAttempt():
                 return None
             case _ as never:
                 assert_never(never)
 
     async def _check_running_attempt(
-        self, delivery: TurnDelivery, context: TurnContext
+        self, delivery: TurnDelivery, context: TurnContext, running: RunningAttempt
     ) -> DeliveryVerdict | None:
         """Leave a turn to the attempt that runs, or complete it with what that left; else None."""
-        attempt = context.attempt.attempt
-        grace = await compute_grace(self.tokens, delivery, attempt, self.ack_wait)
-        if grace > 0:
-            return DeliveryDeferred(grace)
-        return DeliverySettled() if await self._complete_from_tokens(context) else None
+        is_ours = self.is_alone or running.worker == self.name
+        if not is_ours or delivery.key in self._running:
+            grace = await compute_grace(self.tokens, delivery, running.attempt, self.ack_wait)
+            if grace > 0:
+                return DeliveryDeferred(grace)
+        return await self._complete_from_tokens(context)
 
     async def _wait_for_children(
         self, delivery: TurnDelivery, context: TurnContext
@@ -194,24 +207,27 @@ class TurnRunner:
         """Return the session's state, at the delivered event or later.
 
         For a first delivery the cached state is enough: the append settles whether the turn may be
-        claimed. For a redelivery the log is asked who holds the lease now.
+        claimed. After that the log is asked who holds the lease now.
         """
         cached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
         is_recent = cached and cached.head.stream_sequence >= delivery.stream_sequence
-        if is_recent and not delivery.redelivered:
+        if is_recent and not delivery.is_repeated:
             return cached
         state = await self.sessions.load_state(delivery.tenant, delivery.session)
         if state is None or state.head.stream_sequence < delivery.stream_sequence:
             return await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
         return state
 
-    async def _complete_from_tokens(self, context: TurnContext) -> bool:
-        """Complete the turn with what a dead worker published, if that is the whole answer."""
+    async def _complete_from_tokens(self, context: TurnContext) -> DeliveryVerdict | None:
+        """Record what a dead worker published, if that is a whole answer; else return None.
+
+        The turn may go on after that answer, and another worker may have taken it over meanwhile.
+        """
         opened, tenant = context.require_turn(), context.tenant
         events = await self.tokens.read_token_events(tenant, context.session, opened.turn)
         recovered = recover_answer(events, opened.attempt)
         if recovered is None or not isinstance(opened.call, PromptedCall):
-            return False
+            return None
         place, closed = opened.call.manifest.place, recovered.closed
         recorded = await read_event(self.sessions.log, tenant, place, ContextAssembled)
         cost = compute_cost(recorded.model, closed.usage, await self.outcomes.prices())
@@ -229,8 +245,8 @@ class TurnRunner:
         )
         report = replace(create_report(context.material, attempt, "reply", spent), work=work)
         answer = AttemptAnswer(text=recovered.text, finish=closed.finish, tools=closed.tools)
-        await append_command(self.sessions, context, build_outcome_command(report, answer))
-        return True
+        after = await append_command(self.sessions, context, build_outcome_command(report, answer))
+        return find_verdict(after.state, context.attempt)
 
     async def _run_calls(self, delivery: TurnDelivery, context: TurnContext) -> DeliveryVerdict:
         """Run the calls of a claimed turn, one after the other, until it ends or is not ours."""

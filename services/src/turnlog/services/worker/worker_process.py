@@ -14,13 +14,13 @@ from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
-from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.extensions.tools_file import load_tools_file
 from turnlog.services.integrity.folded_positions import PeerPositions
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.knowledge.current_search import CurrentKnowledgeSearch
+from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.platform.process_health import (
     HealthCheck,
     HealthChecks,
@@ -30,12 +30,13 @@ from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.sessions.cache_rollback_check import watch_log_identity
-from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
+from turnlog.services.worker.delivery_lease import compute_redelivery_wait
 from turnlog.services.worker.model.model_router import ModelRouter
 from turnlog.services.worker.queue_keeper import QueueKeeper
-from turnlog.services.worker.tools.mcp_server_addresses import check_endpoints
+from turnlog.services.worker.tools.mcp_server_settings import check_endpoints
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 from turnlog.services.worker.turn_runner import TurnRunner
@@ -71,8 +72,9 @@ async def run_worker(
         record = RecordWatch(parts.connection)
         model = ModelRouter(settings.model_adapter, os.environ, scripts=settings.scripts)
         answering = _build_turn_runner(settings, _guard_appends(parts, guard), model, servers)
+        answering.is_alone = client is not None
         durable = await _open_queue(settings, parts)
-        if client is not None:
+        if answering.is_alone:
             await durable.redeliver_pending()
         broker = build_broker(parts.connection, settings.concurrency, settings.grace, answering)
         shared: HealthChecks = {
@@ -117,7 +119,7 @@ async def _open_queue(settings: WorkerSettings, parts: ProcessComponents) -> Que
         connection=parts.connection,
         identity=await parts.log.get_identity(settings.tenant),
         snapshots=parts.snapshots,
-        ack_wait=settings.ack_wait,
+        ack_wait=compute_redelivery_wait(settings.ack_wait),
     )
     await durable.wait_for_consumer()
     return durable

@@ -29,7 +29,7 @@ from turnlog.projections.audit.diff.prompt_comparison import (
 )
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
-from turnlog.projections.read_models.call_costs import sum_call_cost
+from turnlog.projections.session_views.cost_totals import sum_call_cost
 
 
 def collect_attempt_ends(side: CallSnapshot) -> Mapping[int, AttemptEnded]:

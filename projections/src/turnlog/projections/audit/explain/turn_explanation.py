@@ -40,7 +40,7 @@ from turnlog.projections.audit.explain.turn_effects import (
 from turnlog.projections.audit.explain.turn_milestones import build_milestones
 from turnlog.projections.audit.record.event_queries import iterate_calls
 from turnlog.projections.audit.record.partial_log import PartialLog
-from turnlog.projections.read_models.session_history import HistoryTurn, TurnStatus, build_history
+from turnlog.projections.session_views.session_history import HistoryTurn, TurnStatus, build_history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

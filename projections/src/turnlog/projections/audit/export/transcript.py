@@ -21,13 +21,13 @@ from turnlog.events.model.turn_events import (
     TurnRestored,
     find_turn_end,
 )
-from turnlog.projections.read_models import turn_activity
-from turnlog.projections.read_models.session_history import (
+from turnlog.projections.session_views import turn_activity
+from turnlog.projections.session_views.session_history import (
     HistoryTurn,
     TurnsByNumber,
     update_history,
 )
-from turnlog.projections.read_models.turn_activity import (
+from turnlog.projections.session_views.turn_activity import (
     NO_ACTIVITY,
     ActivityByTurn,
     TurnActivity,

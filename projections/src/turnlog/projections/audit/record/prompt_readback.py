@@ -42,7 +42,7 @@ from turnlog.projections.prompt.sources.resolved_references import (
     format_resolved_text,
     read_results,
 )
-from turnlog.projections.read_models.session_history import HistoryTurn, build_history
+from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 
 
 def read_prompt(

@@ -12,7 +12,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.session_events import BlueprintMoved, ProfileSwitched, SessionOpened
 from turnlog.events.model.tool_events import ApprovalDecided, ToolsSnapshotted, ToolStarted
 from turnlog.projections.audit.record.event_queries import filter_by_type
-from turnlog.projections.audit.verify.verification_report import AuditFinding
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
 
 _TYPES = (
     *(SessionOpened, ProfileSwitched, BlueprintMoved),

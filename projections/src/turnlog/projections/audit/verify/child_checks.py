@@ -25,11 +25,8 @@ from turnlog.events.model.turn_events import (
     find_turn_end,
 )
 from turnlog.projections.audit.record.event_queries import filter_by_type
-from turnlog.projections.audit.verify.verification_report import (
-    AuditFinding,
-    ChildClaim,
-    ChildTurn,
-)
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
+from turnlog.projections.audit.verify.verification_report import ChildClaim, ChildTurn
 from turnlog.projections.session.rules.steps.child_rules import find_query
 
 _ChildKey = tuple[str, int]

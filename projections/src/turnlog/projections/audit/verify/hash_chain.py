@@ -20,7 +20,7 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import RawEvent
-from turnlog.projections.audit.verify.verification_report import AuditFinding
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
 
 
 @dataclass(frozen=True, slots=True)

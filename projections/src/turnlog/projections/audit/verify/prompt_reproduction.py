@@ -30,7 +30,7 @@ from turnlog.events.model.manifest import (
 )
 from turnlog.projections.audit.record.prompt_readback import read_parts, read_tools
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
-from turnlog.projections.audit.verify.verification_report import ReproductionOutcome
+from turnlog.projections.audit.verify.audit_findings import ReproductionOutcome
 from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import (
     ASSEMBLER_VERSION,
@@ -39,10 +39,10 @@ from turnlog.projections.prompt.assembly_inputs import (
 )
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import find_missing_extensions
-from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.open_turn import PromptedCall
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import InputsRef, TextRef
+from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from turnlog.projections.audit.record.session_replay import (
     list_event_blobs,
 )
 from turnlog.projections.audit.verify.approval_checks import check_approvals
+from turnlog.projections.audit.verify.audit_findings import AuditFinding, VerdictName, sort_findings
 from turnlog.projections.audit.verify.child_checks import (
     check_children,
     collect_child_claims,
@@ -43,24 +44,23 @@ from turnlog.projections.audit.verify.prompt_reproduction import (
     reproduce_by_assembly,
     reproduce_by_reference,
 )
-from turnlog.projections.audit.verify.verification_report import (
+from turnlog.projections.audit.verify.verdicts import (
     NO_REPRODUCTIONS,
-    AuditFinding,
     AuditVerdicts,
     ReproductionCounts,
-    SessionTotals,
-    VerdictName,
-    VerificationReport,
     build_verdicts,
+)
+from turnlog.projections.audit.verify.verification_report import (
+    SessionTotals,
+    VerificationReport,
     compute_totals,
-    sort_findings,
 )
 from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     MaterialPins,
     SessionMaterial,
 )
-from turnlog.projections.read_models.session_history import TurnsByNumber, update_history
+from turnlog.projections.session_views.session_history import TurnsByNumber, update_history
 
 _TOOL_TYPES: Final = (ToolCalled, ToolStarted, ToolReturned)
 

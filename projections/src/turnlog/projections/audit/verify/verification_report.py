@@ -1,15 +1,10 @@
-"""What verification returns: findings, totals, and a report with four verdicts.
-
-A record makes four promises: its bytes are unaltered (integrity), none is missing (completeness),
-every prompt can be reproduced, and the read models agree with the log (totals). They are judged
-separately, since one may fail while the others hold.
-"""
+"""What verification returns: totals, and a report with findings and verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Final, Literal
+from typing import Final
 
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -23,49 +18,13 @@ from turnlog.events.model.call_events import (
 from turnlog.events.model.child_events import ChildOutcome
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
-from turnlog.projections.read_models.call_costs import is_guessed_price
-
-VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
-"""The promise that a finding is against."""
-
-CheckName = Literal[
-    "log",
-    "stream",
-    "sequence",
-    "chain",
-    "noted",
-    "answers",
-    "tools",
-    "children",
-    "blobs",
-    "reference",
-    "assembly",
-    "totals",
-]
-"""The check that made the finding."""
-
-ReproductionOutcome = Literal["reproduced", "failed", "unreproducible"]
-"""`unreproducible` is no failure: this version or installation cannot decide."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFinding:
-    """Something that is wrong with a record."""
-
-    verdict: VerdictName
-    """The verdict that it affects."""
-    check: CheckName
-    """The check that found it."""
-    sequence: int | None
-    """The sequence of the event at fault; None where it cannot be determined."""
-    detail: str
-    """What is wrong."""
-
-
-def sort_findings(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
-    """Return the findings ordered by the sequence of their events."""
-    return tuple(sorted(findings, key=lambda finding: finding.sequence or 0))
-
+from turnlog.projections.audit.verify.audit_findings import AuditFinding, VerdictName
+from turnlog.projections.audit.verify.verdicts import (
+    AuditVerdicts,
+    ReproductionCounts,
+    build_verdicts,
+)
+from turnlog.projections.session_views.cost_totals import is_guessed_price
 
 _COUNTED_TYPES: Final = (
     TurnSubmitted,
@@ -150,91 +109,6 @@ def compare_totals(log: SessionTotals, rows: SessionTotals) -> Iterator[AuditFin
             name = each.name.replace("_", " ")
             detail = f"the read models have {row_value} {name}, the log has {log_value}"
             yield AuditFinding("totals", "totals", log.sequence, detail)
-
-
-Integrity = Literal["intact", "broken"]
-"""Whether the stored bytes are as they were written."""
-
-Completeness = Literal["witnessed", "unwitnessed", "incomplete"]
-"""Whether events are missing.
-
-`witnessed` means that a head noted earlier is still there. Without such a head, a record that was
-cut at its end looks complete: `unwitnessed`.
-"""
-
-Reproduction = Literal["reproduced", "failed", "unreproducible", "unchecked"]
-"""Whether every prompt was reproduced in both ways.
-
-`unreproducible` is a limit of this version or installation; `unchecked` says that calls lie behind
-a gap.
-"""
-
-TotalsAgreement = Literal["equal", "differ", "elsewhere"]
-"""Whether the read models agree with the log; `elsewhere` means that they are at another sequence.
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReproductionCounts:
-    """How many prompts were reproduced, by which way, and how many were not."""
-
-    calls: int
-    """Calls with a recorded prompt."""
-    reference: int
-    """Prompts reproduced by the references of their manifests."""
-    assembly: int
-    """Prompts reproduced by assembling them again."""
-    unreproducible: int
-    """Prompts that this version or installation cannot assemble again."""
-    why: str
-    """What has changed since, for the first of those."""
-    unchecked: int
-    """Prompts after a gap in the log."""
-    behind: str
-    """The range of the first of those, and its gap."""
-
-
-NO_REPRODUCTIONS: Final = ReproductionCounts(
-    calls=0, reference=0, assembly=0, unreproducible=0, why="", unchecked=0, behind=""
-)
-"""The counts of a log without calls."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditVerdicts:
-    """The verdict on each promise."""
-
-    integrity: Integrity
-    completeness: Completeness
-    reproduction: Reproduction
-    totals: TotalsAgreement
-
-
-def build_verdicts(
-    against: Collection[VerdictName],
-    prompts: ReproductionCounts,
-    *,
-    witnessed: bool,
-    compared: bool,
-) -> AuditVerdicts:
-    """Build the verdicts from the promises `against` which something was found.
-
-    `witnessed` and `compared` say whether a noted head and the read models were available.
-    """
-    completeness: Completeness = "witnessed" if witnessed else "unwitnessed"
-    alike: TotalsAgreement = "equal" if compared else "elsewhere"
-    return AuditVerdicts(
-        integrity="broken" if "integrity" in against else "intact",
-        completeness="incomplete" if "completeness" in against else completeness,
-        reproduction="failed" if "reproduction" in against else _decide_reproduction(prompts),
-        totals="differ" if "totals" in against else alike,
-    )
-
-
-def _decide_reproduction(prompts: ReproductionCounts) -> Reproduction:
-    if prompts.unchecked:
-        return "unchecked"
-    return "unreproducible" if prompts.unreproducible else "reproduced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

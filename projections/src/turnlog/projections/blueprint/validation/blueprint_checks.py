@@ -5,10 +5,9 @@ A check yields findings with paths; the loader adds the lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
-from pathlib import PurePosixPath
-from typing import Final, assert_never
+from typing import assert_never
 
 from turnlog.projections.blueprint.linear_patterns import find_pattern_fault
 from turnlog.projections.blueprint.locale_tags import format_locale_tag
@@ -22,29 +21,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
     INPUT_LAYER,
-    NOW_SLOTS,
-    OUTPUT_LAYER,
-    TOOL_CALLS_LAYER,
-    TOOL_RESULTS_LAYER,
-    AttributeLayer,
-    CarryLayer,
-    ChoicesLayer,
     FieldsLayer,
-    FileLayer,
-    InputLayer,
-    LayerSpec,
-    NowLayer,
-    OverrideLayer,
-    PromptsLayer,
-    ResolvedLayer,
-    ResultsLayer,
-    RetrievalLayer,
-    SegmentsLayer,
-    SourceLayer,
-    StepLayer,
-    TextLayer,
-    ToolsLayer,
-    WhenAttribute,
 )
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE
 from turnlog.projections.blueprint.schema.policy_specs import (
@@ -54,7 +31,6 @@ from turnlog.projections.blueprint.schema.policy_specs import (
     SafetyPatternRule,
 )
 from turnlog.projections.blueprint.schema.strict_model import Name
-from turnlog.projections.blueprint.template_slots import find_slots
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
     BlueprintFindings,
@@ -65,7 +41,10 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 from turnlog.projections.blueprint.validation.budget_checks import check_budgets
 from turnlog.projections.blueprint.validation.history_view_checks import check_history_views
 from turnlog.projections.blueprint.validation.layer_checks import (
+    PROVIDER_SLOT,
+    check_layers,
     check_overrides,
+    check_search_folders,
     check_segment_layers,
 )
 from turnlog.projections.blueprint.validation.lookup_checks import (
@@ -76,29 +55,14 @@ from turnlog.projections.blueprint.validation.phase_checks import check_phases
 from turnlog.projections.blueprint.validation.tool_checks import check_tools
 from turnlog.projections.blueprint.validation.value_spec_checks import check_value_specs
 
-PROVIDER_SLOT: Final = "provider"
-"""The slot of file paths that is not an attribute."""
-
-BUILT_IN_LAYERS: Final = (
-    INPUT_LAYER,
-    "history",
-    OUTPUT_LAYER,
-    TOOL_CALLS_LAYER,
-    TOOL_RESULTS_LAYER,
-)
-"""Layers that exist without being defined."""
-
-PATH_VALUE_TYPES: Final = frozenset({"id", "locale"})
-"""Types of attributes that may be part of a path."""
-
 
 def check_blueprint(blueprint: Blueprint) -> BlueprintFindings:
     """Check a whole blueprint."""
     return chain(
         check_value_specs(blueprint),
         _check_attribute_names(blueprint),
-        _check_layers(blueprint),
-        _check_search_folders(blueprint, ("prompts", "search"), blueprint.prompts.search),
+        check_layers(blueprint),
+        check_search_folders(blueprint, ("prompts", "search"), blueprint.prompts.search),
         *(_check_call(blueprint, name, call) for name, call in blueprint.calls.items()),
         check_history_views(blueprint),
         check_budgets(blueprint),
@@ -144,78 +108,6 @@ def _check_attribute_names(blueprint: Blueprint) -> BlueprintFindings:
     if PROVIDER_SLOT in blueprint.attributes:
         what = f"`{PROVIDER_SLOT}` is the provider of the model in use"
         yield BlueprintFinding(("attributes", PROVIDER_SLOT), what, "choose another name")
-
-
-def _check_layers(blueprint: Blueprint) -> BlueprintFindings:
-    for name, layer in blueprint.layers.items():
-        path = ("layers", name)
-        if name in BUILT_IN_LAYERS:
-            yield BlueprintFinding(path, f"`{name}` is a layer of its own", "choose another name")
-        if isinstance(layer.when, WhenAttribute):
-            attribute_path = (*path, "when", "attribute")
-            yield from check_known_name(
-                attribute_path, "attribute", layer.when.attribute, blueprint.attributes
-            )
-        yield from _check_layer_source(blueprint, path, layer)
-
-
-def _check_layer_source(
-    blueprint: Blueprint, path: DocumentPath, layer: LayerSpec
-) -> BlueprintFindings:
-    match layer:
-        case TextLayer(text=text):
-            for slot in find_slots(text):
-                yield from check_known_name(
-                    (*path, "text"), "attribute", slot, blueprint.attributes
-                )
-        case NowLayer(now=text):
-            for slot in find_slots(text):
-                yield from check_known_name((*path, "now"), "slot", slot, NOW_SLOTS)
-        case AttributeLayer(attribute=attribute):
-            yield from check_known_name(
-                (*path, "attribute"), "attribute", attribute, blueprint.attributes
-            )
-        case FileLayer(file=file, search=search):
-            yield from _check_file_path(blueprint, (*path, "file"), file)
-            yield from _check_search_folders(blueprint, (*path, "search"), search or ())
-        case InputLayer(input=name):
-            yield from check_known_name((*path, "input"), "input", name, blueprint.inputs)
-        case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
-            return
-        case OverrideLayer() | ToolsLayer() | PromptsLayer():
-            return
-        case StepLayer() | ResultsLayer() | CarryLayer() | RetrievalLayer():
-            return
-        case _ as never:
-            assert_never(never)
-
-
-def _check_search_folders(
-    blueprint: Blueprint, path: DocumentPath, folders: Sequence[str]
-) -> BlueprintFindings:
-    for place, folder in enumerate(folders):
-        yield from _check_file_path(blueprint, (*path, place), folder)
-
-
-def _check_file_path(blueprint: Blueprint, path: DocumentPath, written: str) -> BlueprintFindings:
-    if is_outside_folder(written):
-        yield BlueprintFinding(
-            path, f"`{written}` leaves the folder", "name a place beside the blueprint"
-        )
-    for slot in find_slots(written):
-        yield from check_known_name(path, "attribute", slot, (*blueprint.attributes, PROVIDER_SLOT))
-        value = blueprint.attributes.get(slot)
-        if value and value.type not in PATH_VALUE_TYPES:
-            what = f"`{slot}` is of type {value.type}, which no path can hold"
-            yield BlueprintFinding(
-                path, what, f"make it one of: {', '.join(sorted(PATH_VALUE_TYPES))}"
-            )
-
-
-def is_outside_folder(written: str) -> bool:
-    """Return whether a path is anything but a plain relative path below the blueprint's folder."""
-    path = PurePosixPath(written)
-    return path.is_absolute() or ".." in path.parts or "\\" in written or "\0" in written
 
 
 def _check_call(blueprint: Blueprint, name: Name, call: CallSpec) -> BlueprintFindings:

@@ -1,15 +1,41 @@
-"""Layer checks: the paths of segment layers, and the categories and files of overrides."""
+"""Layer checks: slots, files and paths of each kind of layer, and the categories of overrides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Final, assert_never
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, ValueSpec
-from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
+from turnlog.projections.blueprint.schema.call_specs import (
+    ProfileSpec,
+)
 from turnlog.projections.blueprint.schema.layer_specs import (
+    INPUT_LAYER,
+    NOW_SLOTS,
+    OUTPUT_LAYER,
+    TOOL_CALLS_LAYER,
+    TOOL_RESULTS_LAYER,
+    AttributeLayer,
+    CarryLayer,
+    ChoicesLayer,
+    FieldsLayer,
+    FileLayer,
+    InputLayer,
+    LayerSpec,
+    NowLayer,
     OverrideLayer,
     OverrideSpec,
+    PromptsLayer,
+    ResolvedLayer,
+    ResultsLayer,
+    RetrievalLayer,
     SegmentsLayer,
+    SourceLayer,
+    StepLayer,
+    TextLayer,
+    ToolsLayer,
+    WhenAttribute,
 )
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE
 from turnlog.projections.blueprint.schema.prompt_overrides import (
@@ -22,6 +48,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
     BlueprintFindings,
     DocumentPath,
+    check_known_name,
     suggest_word,
 )
 
@@ -163,3 +190,93 @@ def find_override_fault(
         fix = f"only profiles of program {get_category_program(named.category)} have it"
         return BlueprintFinding(("profiles", profile or ""), what, fix)
     return None
+
+
+PROVIDER_SLOT: Final = "provider"
+"""The slot of file paths that is not an attribute."""
+
+
+BUILT_IN_LAYERS: Final = (
+    INPUT_LAYER,
+    "history",
+    OUTPUT_LAYER,
+    TOOL_CALLS_LAYER,
+    TOOL_RESULTS_LAYER,
+)
+"""Layers that exist without being defined."""
+
+
+PATH_VALUE_TYPES: Final = frozenset({"id", "locale"})
+"""Types of attributes that may be part of a path."""
+
+
+def check_layers(blueprint: Blueprint) -> BlueprintFindings:
+    for name, layer in blueprint.layers.items():
+        path = ("layers", name)
+        if name in BUILT_IN_LAYERS:
+            yield BlueprintFinding(path, f"`{name}` is a layer of its own", "choose another name")
+        if isinstance(layer.when, WhenAttribute):
+            attribute_path = (*path, "when", "attribute")
+            yield from check_known_name(
+                attribute_path, "attribute", layer.when.attribute, blueprint.attributes
+            )
+        yield from _check_layer_source(blueprint, path, layer)
+
+
+def _check_layer_source(
+    blueprint: Blueprint, path: DocumentPath, layer: LayerSpec
+) -> BlueprintFindings:
+    match layer:
+        case TextLayer(text=text):
+            for slot in find_slots(text):
+                yield from check_known_name(
+                    (*path, "text"), "attribute", slot, blueprint.attributes
+                )
+        case NowLayer(now=text):
+            for slot in find_slots(text):
+                yield from check_known_name((*path, "now"), "slot", slot, NOW_SLOTS)
+        case AttributeLayer(attribute=attribute):
+            yield from check_known_name(
+                (*path, "attribute"), "attribute", attribute, blueprint.attributes
+            )
+        case FileLayer(file=file, search=search):
+            yield from _check_file_path(blueprint, (*path, "file"), file)
+            yield from check_search_folders(blueprint, (*path, "search"), search or ())
+        case InputLayer(input=name):
+            yield from check_known_name((*path, "input"), "input", name, blueprint.inputs)
+        case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
+            return
+        case OverrideLayer() | ToolsLayer() | PromptsLayer():
+            return
+        case StepLayer() | ResultsLayer() | CarryLayer() | RetrievalLayer():
+            return
+        case _ as never:
+            assert_never(never)
+
+
+def check_search_folders(
+    blueprint: Blueprint, path: DocumentPath, folders: Sequence[str]
+) -> BlueprintFindings:
+    for place, folder in enumerate(folders):
+        yield from _check_file_path(blueprint, (*path, place), folder)
+
+
+def _check_file_path(blueprint: Blueprint, path: DocumentPath, written: str) -> BlueprintFindings:
+    if is_outside_folder(written):
+        yield BlueprintFinding(
+            path, f"`{written}` leaves the folder", "name a place beside the blueprint"
+        )
+    for slot in find_slots(written):
+        yield from check_known_name(path, "attribute", slot, (*blueprint.attributes, PROVIDER_SLOT))
+        value = blueprint.attributes.get(slot)
+        if value and value.type not in PATH_VALUE_TYPES:
+            what = f"`{slot}` is of type {value.type}, which no path can hold"
+            yield BlueprintFinding(
+                path, what, f"make it one of: {', '.join(sorted(PATH_VALUE_TYPES))}"
+            )
+
+
+def is_outside_folder(written: str) -> bool:
+    """Return whether a path is anything but a plain relative path below the blueprint's folder."""
+    path = PurePosixPath(written)
+    return path.is_absolute() or ".." in path.parts or "\\" in written or "\0" in written

@@ -35,12 +35,9 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.session.rules.admission_rules import require_open_session
 from turnlog.projections.session.rules.attempt_events import NewEvents, release_next_turn
-from turnlog.projections.session.rules.phase_rules import (
-    enter_start_phase,
-    require_open_session,
-    require_turn_allowed,
-)
+from turnlog.projections.session.rules.phase_rules import enter_start_phase, require_turn_allowed
 from turnlog.projections.session.rules.steps.child_rules import report_child_ends
 from turnlog.projections.session.rules.steps.summary_rules import undo_summaries_of_turn
 from turnlog.projections.session.rules.steps.tool_rules import end_open_work

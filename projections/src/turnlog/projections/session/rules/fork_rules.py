@@ -3,7 +3,8 @@
 A fork copies every event up to that point with its sequence and time. So everything a manifest
 refers to has the same sequence in the fork, and the fork can be read and verified without its
 origin. Until all events are copied the fork refuses every other command. The origin is not changed:
-only the fork records where it came from.
+only the fork records where it came from. How an event becomes one of the fork is in
+`events.fork_copy`.
 """
 
 from __future__ import annotations

@@ -36,6 +36,10 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
     SwitchProfile,
 )
+from turnlog.projections.session.rules.admission_rules import (
+    require_no_open_turn,
+    require_open_session,
+)
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import SessionState
 
@@ -53,47 +57,6 @@ class PhaseTransition:
     phase: str
     signal: str
     forced: bool = False
-
-
-def require_open_session(state: SessionState) -> None:
-    """Refuse a command to a closed session."""
-    if state.closed:
-        raise Refused("session-closed", "the session is closed", fix="open another session")
-
-
-def require_no_open_turn(state: SessionState) -> None:
-    """Refuse a command that has to wait until the open turn is settled."""
-    if state.open is not None:
-        detail = f"turn {state.open.turn} is not answered yet"
-        raise Refused("turn-open", detail, fix="wait for it, or cancel it")
-
-
-def require_turn_allowed(state: SessionState, command: SubmitTurn) -> None:
-    """Refuse a turn that the phase does not accept, and one without a text where it needs one."""
-    phase = command.phases.phases.get(_get_phase(state)) if command.phases else None
-    if phase is None or phase.kind == "freeform":
-        if command.text is None:
-            raise Refused("text-missing", "the turn has no text", field="text", fix="send a text")
-        return
-    # A failed, cancelled or withheld debrief is held again by a turn without a text.
-    owed = phase.kind == "debrief" and state.open is None and _is_debrief_owed(state)
-    if owed and command.text is None:
-        return
-    choices = ", ".join(phase.choices)
-    again = "leave out the text to repeat the debrief" if owed else None
-    raise Refused(
-        "phase-takes-no-turns",
-        f"phase {state.phase} is {phase.kind}",
-        field="text",
-        fix=again or (f"choose one of: {choices}" if choices else "open another session"),
-    )
-
-
-def _is_debrief_owed(state: SessionState) -> bool:
-    """Return whether no debrief of this phase visit was both completed and shown."""
-    here = [turn for turn in state.turns if turn.phase == state.phase]
-    completed = [turn for turn in here if turn.status == "completed"]
-    return all(turn.redacted for turn in completed[len(completed) - state.exchanges :])
 
 
 def enter_start_phase(graph: PhaseGraph | None) -> NewEvents:
@@ -336,3 +299,31 @@ def switch_profile_for_phase(state: SessionState, profile: str | None) -> NewEve
     if profile is None or profile == state.profile:
         return ()
     return (ProfileSwitched(profile=profile, before=state.profile, reason="phase"),)
+
+
+def require_turn_allowed(state: SessionState, command: SubmitTurn) -> None:
+    """Refuse a turn that the phase does not accept, and one without a text where it needs one."""
+    phase = command.phases.phases.get(_get_phase(state)) if command.phases else None
+    if phase is None or phase.kind == "freeform":
+        if command.text is None:
+            raise Refused("text-missing", "the turn has no text", field="text", fix="send a text")
+        return
+    # A failed, cancelled or withheld debrief is held again by a turn without a text.
+    owed = phase.kind == "debrief" and state.open is None and _is_debrief_owed(state)
+    if owed and command.text is None:
+        return
+    choices = ", ".join(phase.choices)
+    again = "leave out the text to repeat the debrief" if owed else None
+    raise Refused(
+        "phase-takes-no-turns",
+        f"phase {state.phase} is {phase.kind}",
+        field="text",
+        fix=again or (f"choose one of: {choices}" if choices else "open another session"),
+    )
+
+
+def _is_debrief_owed(state: SessionState) -> bool:
+    """Return whether no debrief of this phase visit was both completed and shown."""
+    here = [turn for turn in state.turns if turn.phase == state.phase]
+    completed = [turn for turn in here if turn.status == "completed"]
+    return all(turn.redacted for turn in completed[len(completed) - state.exchanges :])

@@ -11,11 +11,11 @@ from collections.abc import Container
 from turnlog.events.errors import Refused
 from turnlog.events.model.session_events import BlueprintMoved
 from turnlog.projections.session.commands import MoveBlueprint
-from turnlog.projections.session.rules.attempt_events import NewEvents
-from turnlog.projections.session.rules.phase_rules import (
+from turnlog.projections.session.rules.admission_rules import (
     require_no_open_turn,
     require_open_session,
 )
+from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import SessionState
 
 MISFIT_CODE = "blueprint-does-not-fit"

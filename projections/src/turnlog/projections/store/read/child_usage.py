@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import and_, select
 
-from turnlog.projections.read_models.call_costs import add_costs
+from turnlog.projections.session_views.cost_totals import add_costs
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.cost_columns import USAGE_COLUMNS, build_usage
 from turnlog.projections.store.read.row_filters import label_columns, match_tenant, read_figures

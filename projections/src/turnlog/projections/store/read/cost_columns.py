@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, and_, distinct, func
 
-from turnlog.projections.read_models.call_costs import GUESSED_PRICES, CostTotal
+from turnlog.projections.session_views.cost_totals import GUESSED_PRICES, CostTotal
 from turnlog.projections.store.read.row_filters import sum_column
 from turnlog.projections.store.read.row_types import UsageTotal
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.events.model.turn_events import FinishReason
-from turnlog.projections.read_models.call_costs import NO_COST, CostTotal
-from turnlog.projections.read_models.call_times import CallDurations
+from turnlog.projections.session_views.call_times import CallDurations
+from turnlog.projections.session_views.cost_totals import NO_COST, CostTotal
 
 
 @dataclass(frozen=True, slots=True)

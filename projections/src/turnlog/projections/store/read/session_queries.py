@@ -27,8 +27,8 @@ from sqlalchemy import (
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.audit.verify.verification_report import SessionTotals
-from turnlog.projections.read_models.call_costs import sum_call_cost
-from turnlog.projections.read_models.call_times import compute_call_times, compute_waiting_times
+from turnlog.projections.session_views.call_times import compute_call_times, compute_waiting_times
+from turnlog.projections.session_views.cost_totals import sum_call_cost
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.child_usage import add_usage, sum_child_usage
 from turnlog.projections.store.read.cost_columns import (

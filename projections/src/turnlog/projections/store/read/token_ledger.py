@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, and_, case, func, literal, select
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
-from turnlog.projections.read_models.call_costs import NO_COST, CostTotal
+from turnlog.projections.session_views.cost_totals import NO_COST, CostTotal
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.cost_columns import COST_COLUMNS, build_cost_sum
 from turnlog.projections.store.read.row_filters import (

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.projections.read_models.call_costs import CostTotal, add_costs
+from turnlog.projections.session_views.cost_totals import CostTotal, add_costs
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.cost_columns import IS_GUESSED, IS_UNPRICED
 from turnlog.projections.store.read.row_filters import match_tenant, read_figures, sum_column

@@ -68,7 +68,7 @@ from turnlog.events.registry import UnknownEvent
 from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.prompt.manifest_reports import compute_token_savings
 from turnlog.projections.prompt.sources.retrieved_layers import NOT_RETRIEVED
-from turnlog.projections.read_models.session_history import TurnStatus
+from turnlog.projections.session_views.session_history import TurnStatus
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,

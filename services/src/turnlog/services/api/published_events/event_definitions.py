@@ -19,9 +19,9 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from turnlog.contract.stream_payloads import TurnStreamPayload, UnreadablePayload
 from turnlog.events.registry import EVENT_NAMES, EVENT_TYPES, LIBRARY_EVENT_TYPES
-from turnlog.projections.read_models.withheld_events import ReaderEnvelope
+from turnlog.projections.session_views.withheld_events import ReaderEnvelope
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
-from turnlog.services.api.published_events.field_descriptions import (
+from turnlog.services.api.published_events.field_docstrings import (
     collect_classes,
     read_field_descriptions,
 )

@@ -1,4 +1,7 @@
-"""Start services in this process and stop them on a signal."""
+"""Start services in this process and stop them on a signal.
+
+Which roles `turnlog up` has in one process is in `services.all_in_one`.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ from turnlog.services.extensions.tools_file import (
     load_tools_file,
 )
 from turnlog.services.platform.process_settings import GatewaySettings
-from turnlog.services.worker.tools.mcp_server_addresses import find_endpoint_faults
+from turnlog.services.worker.tools.mcp_server_settings import find_endpoint_faults
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.server_check import check_servers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers

@@ -1,4 +1,4 @@
-"""Commands that start services or a demo, and `chat`."""
+"""Commands that start services or a demo."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.services.cli.command_runner import exit_cleanly_on_signals, run_async
-from turnlog.services.cli.options import DEFAULT_DATA_DIR, ServiceTarget
+from turnlog.services.cli.options import DEFAULT_DATA_DIR
 from turnlog.services.platform.gc_control import reduce_start_collection
 from turnlog.services.platform.lean_imports import import_structlog
 
@@ -111,24 +111,3 @@ def run_demo(
     from turnlog.services.cli.demo.demo_runner import run_demo
 
     run_async(run_demo(name, data_dir, http, model, keep_running=not exit_after))
-
-
-def start_chat(
-    session: Annotated[
-        str | None,
-        typer.Argument(metavar="[SESSION]", help="Session to resume; by default a new one."),
-    ] = None,
-    *,
-    blueprint: Annotated[
-        str, typer.Option(metavar="NAME", help="Blueprint of a new session.")
-    ] = "assistant",
-    attribute: Annotated[
-        list[str] | None,
-        typer.Option("-a", "--attribute", metavar="NAME=VALUE", help="Attribute of a new session."),
-    ] = None,
-    target: ServiceTarget,
-) -> None:
-    """Talk to a session; Ctrl-C cancels the turn, Ctrl-D leaves."""
-    from turnlog.services.cli.conversation.chat_terminal import run_chat
-
-    run_chat(target, session, blueprint, attribute or [])

@@ -13,12 +13,9 @@ from urllib.parse import urlsplit
 
 from turnlog.events.errors import Refused, TurnlogError, Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, open_connection
-from turnlog.events.jetstream.stream_layout import (
-    StreamLayout,
-    fetch_stream_layout,
-    fetch_work_queue_state,
-)
 from turnlog.events.jetstream.stream_setup import RECORD_STREAMS, UNCOMPRESSED
+from turnlog.events.jetstream.stream_state import StreamLayout, fetch_stream_layout
+from turnlog.events.jetstream.work_queue import fetch_work_queue_state
 from turnlog.events.subjects import SNAPSHOTS_STREAM, TOKENS_STREAM
 from turnlog.services.cli.doctor.check_findings import (
     CheckFinding,

@@ -22,7 +22,6 @@ from turnlog.projections.store.schema.schema_migration import (
 from turnlog.services.audit.checkpoint_signatures import KEY_FILE as SIGNING_KEY_FILE
 from turnlog.services.blueprints.blueprint_folders import create_blueprint_folders
 from turnlog.services.blueprints.blueprint_views import create_blueprint_list
-from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.caches.session_snapshots import KEY_FILE
 from turnlog.services.cli.doctor.check_findings import (
     CheckFinding,
@@ -32,6 +31,7 @@ from turnlog.services.cli.doctor.check_findings import (
 )
 from turnlog.services.cli.views.text_format import format_count
 from turnlog.services.extensions.tools_file import load_tools_file
+from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.platform.nats_server import LOG_DIRECTORY
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,
@@ -43,7 +43,7 @@ from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.worker.model.direct_model import find_chat_endpoint, is_protocol_model
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptFolder
-from turnlog.services.worker.tools.mcp_server_addresses import check_endpoints
+from turnlog.services.worker.tools.mcp_server_settings import check_endpoints
 
 
 async def check_database(url: str) -> CheckFinding:

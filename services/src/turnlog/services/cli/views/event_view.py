@@ -1,6 +1,6 @@
 """Events on a terminal: one sentence per event, as a table or as lines of `turnlog tail`.
 
-The sentences are the templates of `api.event_templates`. The web page renders the same templates in
+The sentences are the templates of `api.event_sentences`. The web page renders the same templates in
 `static/events/event_sentences.js`: a filter that is added here is added there as well.
 """
 
@@ -19,8 +19,8 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.memory_events import TurnRange
 from turnlog.events.registry import EVENT_NAMES, Event, UnknownEvent, format_event_name
-from turnlog.projections.read_models.call_costs import is_guessed_price
-from turnlog.services.api.event_templates import (
+from turnlog.projections.session_views.cost_totals import is_guessed_price
+from turnlog.services.api.event_sentences import (
     EVENT_TEMPLATES,
     UNKNOWN_EVENT_TEMPLATE,
     EventTemplate,

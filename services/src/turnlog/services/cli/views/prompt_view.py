@@ -33,7 +33,7 @@ from turnlog.events.model.manifest import (
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.layer_specs import OUTPUT_LAYER
 from turnlog.projections.prompt.chat_request import ChatMessage
-from turnlog.projections.read_models.call_costs import is_guessed_price
+from turnlog.projections.session_views.cost_totals import is_guessed_price
 from turnlog.services.api.prompt_payloads import (
     AssembledPromptView,
     MessageView,
@@ -41,7 +41,6 @@ from turnlog.services.api.prompt_payloads import (
     ReproductionView,
     WindowView,
 )
-from turnlog.services.blueprints.model_prices import NO_TABLE
 from turnlog.services.cli.views.text_format import format_digest, format_money
 from turnlog.services.cli.views.theme import (
     BAD,
@@ -52,6 +51,7 @@ from turnlog.services.cli.views.theme import (
     render_labelled_text,
 )
 from turnlog.services.cli.views.token_view import render_token_bars
+from turnlog.services.model_facts.model_prices import NO_TABLE
 
 
 @dataclass(frozen=True, slots=True)

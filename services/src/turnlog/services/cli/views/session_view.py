@@ -13,7 +13,7 @@ from turnlog.contract.call_payloads import CallList, CallRow, CallTimes
 from turnlog.contract.session_payloads import OpenTurnView, SessionPage, SessionRow, SessionView
 from turnlog.contract.turn_payloads import HistoryView, PhaseVisit, TurnToolUse, TurnView
 from turnlog.contract.usage_payloads import TurnUsage
-from turnlog.projections.read_models.turn_activity import describe_unfinished_use
+from turnlog.projections.session_views.turn_activity import describe_unfinished_use
 from turnlog.services.cli.views.text_format import (
     UNKNOWN_TEXT,
     escape_controls,

@@ -10,7 +10,7 @@ from turnlog.contract.usage_payloads import CostSum
 from turnlog.events.content import Content, Digest, ErasedText, PlainText, SealedText
 from turnlog.events.model.attempt_figures import TokenUsage
 from turnlog.events.model.memory_events import TurnRange
-from turnlog.projections.read_models.call_costs import CostTotal
+from turnlog.projections.session_views.cost_totals import CostTotal
 
 UNKNOWN_TEXT: Final = "unknown"
 """Shown for a missing figure; a zero or a dash would be misleading."""

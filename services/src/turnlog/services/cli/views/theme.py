@@ -15,7 +15,7 @@ from rich.text import Text
 
 from turnlog.events.model.manifest import PromptPart
 from turnlog.events.registry import format_event_name
-from turnlog.services.api.event_templates import EVENT_FAMILIES
+from turnlog.services.api.event_sentences import EVENT_FAMILIES
 from turnlog.services.cli.views.text_format import escape_controls
 
 FAMILY_COLOURS: Final[Mapping[str, str]] = {

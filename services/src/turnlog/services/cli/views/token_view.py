@@ -16,7 +16,7 @@ from rich.text import Text
 from turnlog.contract.call_payloads import CallMetrics, GroupMetrics, GrowthView
 from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
 from turnlog.projections.audit.diff.call_diff import PrefixAgreement
-from turnlog.projections.read_models.call_costs import CostTotal, add_costs
+from turnlog.projections.session_views.cost_totals import CostTotal, add_costs
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_cost,

@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.projections.audit.verify.verification_report import AuditFinding, ReproductionCounts
+from turnlog.projections.audit.verify.audit_findings import AuditFinding
+from turnlog.projections.audit.verify.verdicts import ReproductionCounts
 from turnlog.services.api.verify_payloads import (
     VerificationView,
     VerifyFindingLine,

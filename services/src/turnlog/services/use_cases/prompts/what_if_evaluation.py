@@ -27,7 +27,7 @@ from turnlog.projections.audit.what_if.what_if_report import (
 )
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_blueprint_digest
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
-from turnlog.projections.read_models.call_costs import is_guessed_price
+from turnlog.projections.session_views.cost_totals import is_guessed_price
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import wait_for_sequence
 from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
@@ -48,11 +48,11 @@ from turnlog.services.audit.session_record import SessionRecord, SessionRecordLo
 from turnlog.services.blueprints.blueprint_files import BlueprintFiles
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.folder_files import UploadedFolder
-from turnlog.services.blueprints.model_prices import ModelPrices, PriceTable, compute_cost
-from turnlog.services.blueprints.response_formats import ResponseFormats
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
 from turnlog.services.extensions.tokenizers import load_vocabularies
+from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable, compute_cost
+from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.projection_lag import measure_projection_lag
 from turnlog.services.sessions.command_handler import CommandHandler

@@ -40,8 +40,8 @@ from turnlog.services.api.prompt_payloads import (
 )
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.blueprints.model_prices import ModelPrices, compute_cost
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.model_facts.model_prices import ModelPrices, compute_cost
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.sessions.prompt_inputs import UnrecordedInputs
 from turnlog.services.sessions.time_travel import TimeTravel

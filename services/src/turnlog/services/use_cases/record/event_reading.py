@@ -27,7 +27,7 @@ from turnlog.events.errors import Corrupt, Refused, StreamHole
 from turnlog.events.registry import EVENT_NAMES, format_event_name
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
-from turnlog.projections.read_models.withheld_events import RedactedTurns
+from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
 from turnlog.services.audit.redactions import RedactionCache, load_session_redactions
 from turnlog.services.caches.state_cache import refuse_unknown_session

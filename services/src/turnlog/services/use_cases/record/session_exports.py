@@ -14,7 +14,7 @@ from typing import Final, Literal
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.projections.read_models.withheld_events import RedactedTurns
+from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.audit.redactions import RedactionCache, load_session_redactions
 from turnlog.services.audit.session_record import SessionRecordLoader
 from turnlog.services.bundle.bundle_zip import export_zip

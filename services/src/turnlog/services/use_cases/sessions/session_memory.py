@@ -31,15 +31,15 @@ from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy, Mem
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.sources.session_material import find_phase_visibility
-from turnlog.projections.read_models.call_costs import (
+from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
+from turnlog.projections.session.rules.exclusion_preview import preview_exclusion
+from turnlog.projections.session.state import LastReference
+from turnlog.projections.session_views.cost_totals import (
     CostTotal,
     add_costs,
     is_guessed_price,
     sum_call_cost,
 )
-from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
-from turnlog.projections.session.rules.exclusion_preview import preview_exclusion
-from turnlog.projections.session.state import LastReference
 from turnlog.services.api.memory_view_payloads import MemoryMessageView, MemoryView
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.sessions.command_handler import CommandHandler

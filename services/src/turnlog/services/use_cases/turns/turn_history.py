@@ -17,19 +17,19 @@ from turnlog.contract.turn_payloads import (
 from turnlog.events.content import get_plain_text, parse_structured_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
-from turnlog.projections.read_models.session_history import (
+from turnlog.projections.session_views.phase_visits import filter_visits, list_phase_visits
+from turnlog.projections.session_views.session_history import (
     HistoryTurn,
     apply_redactions,
     build_history,
 )
-from turnlog.projections.read_models.turn_activity import (
+from turnlog.projections.session_views.turn_activity import (
     NO_ACTIVITY,
     TurnActivity,
     collect_activity,
     withhold_texts,
 )
-from turnlog.projections.read_models.turn_timeline import collect_turn_spans, count_elapsed
+from turnlog.projections.session_views.turn_timeline import collect_turn_spans, count_elapsed
 from turnlog.services.sessions.time_travel import TimeTravel
 
 

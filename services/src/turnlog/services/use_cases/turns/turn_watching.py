@@ -25,8 +25,8 @@ from turnlog.events.log_token_join import (
 )
 from turnlog.events.model.turn_events import TurnCompleted, is_end_of_turn
 from turnlog.events.store.ports import TokenStream
-from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 from turnlog.services.approvals.approval_watch import (
     GuardedTool,
     list_undecided,

@@ -44,7 +44,7 @@ from turnlog.projections.session.rules.outcome_commands import (
     TurnUnroutable,
     build_outcome_command,
 )
-from turnlog.projections.session.rules.retry_delays import compute_retry_delay
+from turnlog.projections.session.rules.retry_rules import compute_retry_delay
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.structured_output.json_repair import (
     InvalidAnswer,
@@ -63,9 +63,9 @@ from turnlog.projections.tools.parsed_plan import (
 )
 from turnlog.projections.tools.result_condensation import list_rows
 from turnlog.projections.tools.step_tools import fit_step_tools
-from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
-from turnlog.services.blueprints.response_formats import RESPONSE_FORMAT_VARIABLE
 from turnlog.services.extensions.resolver_contract import ResolverFailure
+from turnlog.services.model_facts.model_prices import PriceTable, compute_cost
+from turnlog.services.model_facts.response_formats import RESPONSE_FORMAT_VARIABLE
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, list_tool_requests
@@ -76,7 +76,7 @@ from turnlog.services.worker.model.model_types import (
     ModelFailure,
 )
 from turnlog.services.worker.model.usage_estimate import estimate_usage
-from turnlog.services.worker.tools.tool_servers import ToolServerFailure
+from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 from turnlog.services.worker.turn_context import TurnContext
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,

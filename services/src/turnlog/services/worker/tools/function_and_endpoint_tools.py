@@ -39,7 +39,7 @@ from turnlog.services.extensions.tool_functions import (
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.secret_masking import list_secret_values
 from turnlog.services.worker.tools.stderr_tail import format_last_lines
-from turnlog.services.worker.tools.tool_servers import (
+from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
     ToolServerFailure,
     clean_arguments,

@@ -30,13 +30,13 @@ from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.extensions.tools_file import ToolsFile
 from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.worker.tools.mcp_server_addresses import (
+from turnlog.services.worker.tools.mcp_server_settings import (
     ServerEndpoint,
     ServerProgram,
     resolve_endpoint,
 )
 from turnlog.services.worker.tools.stderr_tail import StderrTail, format_last_lines
-from turnlog.services.worker.tools.tool_servers import (
+from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
     ToolServerFailure,
     attach_lines,

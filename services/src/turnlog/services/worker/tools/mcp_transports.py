@@ -26,13 +26,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.services.worker.tools.child_process import wrap_command
-from turnlog.services.worker.tools.mcp_server_addresses import (
+from turnlog.services.worker.tools.mcp_server_settings import (
     ServerAddress,
     ServerEndpoint,
     ServerProgram,
 )
 from turnlog.services.worker.tools.stderr_tail import StderrTail
-from turnlog.services.worker.tools.tool_servers import ToolAnswer
+from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 
 _UNSURE_CODES: Final = frozenset({CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
 """After these errors a request may have been executed; the package uses them if HTTP failed."""

@@ -22,7 +22,7 @@ from turnlog.projections.tools.tool_catalog import (
     format_definition,
 )
 from turnlog.services.worker.tools.tool_runner import list_server_offers
-from turnlog.services.worker.tools.tool_servers import ToolServerFailure, ToolServers
+from turnlog.services.worker.tools.tool_server_types import ToolServerFailure, ToolServers
 
 RepeatRule = Literal["read-only", "idempotent", "declared", "once"]
 """Why a tool may run again: it is read-only, or its server or blueprint allows it; or `once`."""

@@ -58,7 +58,7 @@ from turnlog.projections.tools.tool_catalog import (
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.worker.tools.tool_servers import (
+from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
     ToolServerFailure,
     ToolServers,

@@ -24,7 +24,7 @@ from turnlog.services.worker.tools.function_and_endpoint_tools import (
     list_function_offers,
 )
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
-from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure
+from turnlog.services.worker.tools.tool_server_types import ToolAnswer, ToolServerFailure
 
 
 @dataclass(frozen=True, slots=True)

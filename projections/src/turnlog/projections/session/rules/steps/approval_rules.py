@@ -24,8 +24,8 @@ from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.session.commands import DecideApproval
 from turnlog.projections.session.open_turn import ApprovalWait, OpenTurn
+from turnlog.projections.session.rules.admission_rules import require_open_session
 from turnlog.projections.session.rules.attempt_events import NewEvents
-from turnlog.projections.session.rules.phase_rules import require_open_session
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_uses import (
     DecidedApproval,

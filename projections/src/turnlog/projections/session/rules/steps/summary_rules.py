@@ -38,6 +38,10 @@ from turnlog.projections.session.open_turn import (
     PromptedCall,
     UnpromptedCall,
 )
+from turnlog.projections.session.rules.admission_rules import (
+    require_no_open_turn,
+    require_open_session,
+)
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
     build_attempt_ended,
@@ -45,10 +49,6 @@ from turnlog.projections.session.rules.attempt_events import (
     record_answer,
     record_superseded_attempt,
     start_next_call,
-)
-from turnlog.projections.session.rules.phase_rules import (
-    require_no_open_turn,
-    require_open_session,
 )
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_summaries import PendingSummary, contains_turn

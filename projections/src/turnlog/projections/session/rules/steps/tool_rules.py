@@ -23,12 +23,12 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.session.open_turn import OpenTurn, PendingChild, list_pending_tools
+from turnlog.projections.session.rules.admission_rules import require_open_session
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
     end_lost_attempt,
     find_claimed_turn,
 )
-from turnlog.projections.session.rules.phase_rules import require_open_session
 from turnlog.projections.session.rules.steps.approval_rules import is_run_allowed
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason

@@ -1,5 +1,5 @@
 // Family and sentence template by event name. `make docs` writes this file from
-// services/api/event_templates.py; do not edit it.
+// services/api/event_sentences.py; do not edit it.
 
 export const EVENT_FAMILIES = {
   "session-opened": "session",

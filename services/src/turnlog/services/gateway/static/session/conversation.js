@@ -9,7 +9,7 @@ import { linkToTimeline } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { formatEventName } from "../events/event_sentences.js";
 import { renderCallLines } from "../turn/call_figures.js";
-import { describeCancel, describeFailure, renderFailure } from "../turn/failures.js";
+import { describeCancel, describeFailure, renderFailure } from "../turn/failure_rendering.js";
 import { createComposer } from "./composer.js";
 import { buildPhaseVisit, drawInOrder, renderPhaseDivider } from "./phase_dividers.js";
 import { ACTIVITY_FOLDS, renderTurnActivity } from "./turn_activity.js";

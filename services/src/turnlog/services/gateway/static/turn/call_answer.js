@@ -8,7 +8,7 @@ import { formatCost, formatCount, formatDuration, readContent } from "../app/for
 import { linkToEvent } from "../app/links.js";
 import { renderToolUse } from "../session/turn_activity.js";
 import { formatTimes } from "./call_figures.js";
-import { renderFailure } from "./failures.js";
+import { renderFailure } from "./failure_rendering.js";
 import { findAttemptEnds, findCallAnswer, findEvents } from "./turn_events.js";
 
 const FINISH_TEXTS = {

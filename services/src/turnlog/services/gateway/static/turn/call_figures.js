@@ -5,7 +5,7 @@ import { createElement } from "../app/dom.js";
 import { renderDetails } from "../app/folding.js";
 import { formatCost, formatCount, formatDuration, formatNumber } from "../app/formatting.js";
 import { linkToCall } from "../app/links.js";
-import { describeFailure } from "./failures.js";
+import { describeFailure } from "./failure_rendering.js";
 
 // A turn with more calls shows how many they are, and lists them on request.
 const MAX_LISTED_CALLS = 4;

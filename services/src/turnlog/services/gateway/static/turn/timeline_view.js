@@ -7,7 +7,7 @@ import { formatDateTime, formatDuration, formatOneLine } from "../app/formatting
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToCall, linkToEvent, linkToTimeline } from "../app/links.js";
 import { findFailureReason } from "../session/turn_activity.js";
-import { describeFailure } from "./failures.js";
+import { describeFailure } from "./failure_rendering.js";
 
 const REFRESH_MS = 2000;
 const TICKS = 4;

@@ -10,7 +10,7 @@ import pytest
 
 from turnlog.events.errors import Refused
 from turnlog.events.model.attempt_figures import TokenUsage
-from turnlog.services.blueprints.model_prices import ModelPrices, PriceTable, compute_cost
+from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable, compute_cost
 
 MILLION = TokenUsage(known="reported", input_tokens=1_000_000, output_tokens=1_000_000)
 
@@ -112,7 +112,7 @@ def test_unknown_token_usage_has_unknown_cost_instead_of_zero() -> None:
 def test_prices_are_read_without_importing_litellm() -> None:
     program = (
         "import asyncio, sys\n"
-        "from turnlog.services.blueprints.model_prices import ModelPrices\n"
+        "from turnlog.services.model_facts.model_prices import ModelPrices\n"
         "assert asyncio.run(ModelPrices().load_table()).entries\n"
         "sys.exit('litellm' in sys.modules)\n"
     )

@@ -25,7 +25,7 @@ from turnlog.events.model.tool_events import (
     ToolStarted,
 )
 from turnlog.events.model.turn_events import TurnQueued, TurnReleased, TurnSubmitted, find_turn_end
-from turnlog.projections.read_models.call_times import compute_call_times, compute_waiting_times
+from turnlog.projections.session_views.call_times import compute_call_times, compute_waiting_times
 
 SpanKind = Literal[
     "queued", "unclaimed", "preparing", "call", "attempt", "waiting", "tool", "approval"

@@ -1,6 +1,6 @@
 """Golden bytes: the stored form of each event type when it was first released.
 
-`python -m tests.events.golden_events` writes the bytes of event types that have none yet. It never
+`python -m tests.events.golden_bytes` writes the bytes of event types that have none yet. It never
 changes existing files, because every released version must stay readable.
 """
 

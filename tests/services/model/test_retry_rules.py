@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from turnlog.projections.blueprint.schema.policy_specs import RetryPolicy
-from turnlog.projections.session.rules.retry_delays import compute_retry_delay
+from turnlog.projections.session.rules.retry_rules import compute_retry_delay
 from turnlog.services.worker.model.model_types import RETRYABLE_CODES, FailureCode, ModelFailure
 from turnlog.services.worker.model.provider_errors import parse_retry_after
 

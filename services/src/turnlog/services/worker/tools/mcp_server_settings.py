@@ -31,7 +31,7 @@ from turnlog.services.extensions.tools_file import (
     list_unset_variables,
 )
 from turnlog.services.worker.tools.child_process import find_program
-from turnlog.services.worker.tools.tool_servers import ToolServerFailure
+from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 
 Values = tuple[tuple[str, str], ...]
 """Names with their values."""

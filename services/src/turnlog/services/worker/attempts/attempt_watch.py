@@ -1,7 +1,7 @@
 """The lease of an attempt: its heartbeat, and how its worker learns that the lease is lost.
 
-At each interval it confirms with the log's leader that the attempt is current, publishes a sign of
-life and extends the delivery. In between it watches the session, which reports changes at once; the
+At each interval it confirms with the log's leader that the attempt is current, and publishes a sign
+of life. In between it watches the session, which reports changes at once; the
 interval catches what the watch may have missed.
 """
 
@@ -89,7 +89,6 @@ class AttemptHeartbeat:
                 return False
             alive = AttemptAlive(call=attempt.call, attempt=attempt.attempt)
             await self.tokens.publish_token(delivery.tenant, delivery.session, delivery.turn, alive)
-            await delivery.extend_delivery()
         return True
 
     async def _is_current(self, delivery: TurnDelivery, attempt: AttemptRef) -> bool:

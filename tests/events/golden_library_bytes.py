@@ -1,6 +1,6 @@
 """Golden bytes of library events.
 
-`python -m tests.events.golden_segment_events` writes the bytes of event types that have none yet.
+`python -m tests.events.golden_library_bytes` writes the bytes of event types that have none yet.
 """
 
 from __future__ import annotations

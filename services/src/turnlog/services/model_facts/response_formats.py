@@ -24,7 +24,7 @@ from turnlog.projections.structured_output.output_requests import (
     find_obstacle,
     has_output_to_request,
 )
-from turnlog.services.blueprints.model_prices import PriceTable, read_shipped_table
+from turnlog.services.model_facts.model_prices import PriceTable, read_shipped_table
 from turnlog.services.platform.concurrency import run_in_thread
 
 RESPONSE_FORMAT_VARIABLE: Final = "TURNLOG_RESPONSE_FORMAT"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnlog.events.model.attempt_figures import AttemptCost
-from turnlog.projections.read_models.call_costs import (
+from turnlog.projections.session_views.cost_totals import (
     NO_COST,
     CostTotal,
     add_costs,

@@ -12,14 +12,7 @@ from pydantic import BaseModel
 
 from turnlog.events.jetstream.js_api import JsApiError, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection
-from turnlog.events.jetstream.stream_setup import (
-    CONSUMER_NOT_FOUND,
-    STREAM_NOT_FOUND,
-    UNCOMPRESSED,
-    UNCOMPRESSED_SINCE,
-    WORKERS_CONSUMER,
-)
-from turnlog.events.subjects import SESSIONS_STREAM
+from turnlog.events.jetstream.stream_setup import STREAM_NOT_FOUND, UNCOMPRESSED, UNCOMPRESSED_SINCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,33 +82,3 @@ async def fetch_stream_layout(connection: NatsConnection, stream: str) -> Stream
         followers=tuple(followers),
         uncompressed_since=datetime.fromisoformat(since) if since else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class WorkQueueState:
-    """The turns that are being answered, and the workers that wait for one."""
-
-    waiting_slots: int
-    """Slots of workers that wait for a turn."""
-    open_turns: int
-    """Turns that a worker has, or that wait for an approval."""
-    undelivered: int
-    """Turns that no worker has taken yet."""
-
-
-class _WorkQueueReply(BaseModel):
-    num_waiting: int = 0
-    num_ack_pending: int = 0
-    num_pending: int = 0
-
-
-async def fetch_work_queue_state(connection: NatsConnection) -> WorkQueueState | None:
-    """Return the state of the queue of turns, or None if it does not exist."""
-    subject = f"$JS.API.CONSUMER.INFO.{SESSIONS_STREAM}.{WORKERS_CONSUMER}"
-    try:
-        found = await request_json(connection, subject, _WorkQueueReply)
-    except JsApiError as denied:
-        if denied.code in {CONSUMER_NOT_FOUND, STREAM_NOT_FOUND}:
-            return None
-        raise
-    return WorkQueueState(found.num_waiting, found.num_ack_pending, found.num_pending)

@@ -6,9 +6,9 @@ import pytest
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.call_specs import CallSpec
-from turnlog.services.blueprints.model_prices import read_shipped_table
-from turnlog.services.blueprints.response_formats import ResponseFormats
 from turnlog.services.cli.environment import read_settings
+from turnlog.services.model_facts.model_prices import read_shipped_table
+from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.platform.process_settings import GatewaySettings, WorkerSettings
 
 CALL = CallSpec.model_validate(
