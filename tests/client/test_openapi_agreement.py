@@ -13,7 +13,8 @@ import pytest
 
 from tests.docs.doc_pages import ROOT
 from turnlog.client import operations, tenant_operations
-from turnlog.client.operations import MAX_DELAY, MAX_TRIES, ClientOperation, compute_retry_delay
+from turnlog.client.operations import ClientOperation
+from turnlog.client.request_retries import MAX_DELAY, MAX_TRIES, compute_retry_delay
 from turnlog.client.sse_events import (
     DoneEvent,
     SseDecoder,

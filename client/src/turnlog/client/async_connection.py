@@ -14,9 +14,10 @@ from typing import Any, Self
 
 import httpx
 
-from turnlog.client import operations
-from turnlog.client.operations import AnswerT, ClientOperation, compute_retry_delay
+from turnlog.client import operations, request_retries
+from turnlog.client.operations import AnswerT, ClientOperation
 from turnlog.client.request_errors import create_error
+from turnlog.client.request_retries import compute_retry_delay
 from turnlog.client.sse_events import LineDecoder, SseDecoder, SseMessage
 
 
@@ -28,7 +29,7 @@ class AsyncServiceConnection:
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
-        max_tries: int = operations.MAX_TRIES,
+        max_tries: int = request_retries.MAX_TRIES,
         http: httpx.AsyncClient | None = None,
     ) -> None:
         """Prepare requests to the service at `url`; `headers` go with each of them.
@@ -145,7 +146,7 @@ class AsyncServiceConnection:
                         refusal = response
             except httpx.RequestError as error:  # Broken off, it goes on after the cursor.
                 failure = error
-            if time.monotonic() - begun > operations.LASTING_STREAM:
+            if time.monotonic() - begun > request_retries.LASTING_STREAM:
                 tries = 1
             delay = compute_retry_delay(tries, refusal, max_tries=self._max_tries)
             if delay is None:

@@ -15,7 +15,6 @@ from uuid import uuid4
 import httpx
 from pydantic import Field, TypeAdapter
 
-from turnlog.client.request_errors import read_retry_after
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import ToolResultView
@@ -32,14 +31,6 @@ from turnlog.contract.value_names import ApprovalDecision, FeedbackVote
 
 AnswerT = TypeVar("AnswerT")
 
-MAX_TRIES: Final = 8
-"""How often one request is sent by default before its error is raised."""
-
-MAX_DELAY: Final = 10.0
-"""Seconds to wait before another try, at most."""
-
-MAX_RETRY_AFTER: Final = 60.0
-"""Seconds after which the service may want a request again; a later one is the caller's."""
 
 MAX_WAIT: Final = 300.0
 """Seconds that the service waits for a reply within one request, at most."""
@@ -53,15 +44,9 @@ REQUEST_TIMEOUT: Final = httpx.Timeout(CONNECT_TIMEOUT, read=MAX_WAIT + 30.0)
 STREAM_TIMEOUT: Final = httpx.Timeout(CONNECT_TIMEOUT, read=60.0)
 """The service sends a comment every few seconds, so a stream without a byte for long is lost."""
 
-LASTING_STREAM: Final = 10.0
-"""Seconds after which a stream has worked, though nothing happened on it."""
-
-_BASE_DELAY: Final = 0.2
 
 SETTLED_STATUS: Final = 200
 """The status of a submit whose turn is settled; with 202 the turn goes on."""
-
-_RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +80,6 @@ class ClientOperation(Generic[AnswerT]):
     def parse_answer(self, response: httpx.Response) -> AnswerT:
         """Return the answer of a successful response, without fields that a later release adds."""
         return TypeAdapter(self.answer).validate_json(response.content, extra="ignore")
-
-
-def compute_retry_delay(
-    tries: int, response: httpx.Response | None, *, max_tries: int = MAX_TRIES
-) -> float | None:
-    """Return the seconds until a request is sent again; None if it is not sent again.
-
-    `tries` counts the requests sent so far; `response` is None where none came. The service says
-    itself how long to wait (`Retry-After`); where that is long, as it is for a quota that is used
-    up, the refusal stands.
-    """
-    if tries >= max_tries or (response is not None and response.status_code not in _RETRIED_STATUS):
-        return None
-    requested = read_retry_after(response)
-    delay = _BASE_DELAY * 2.0 ** (tries - 1) if requested is None else requested
-    return min(delay, MAX_DELAY) if delay <= MAX_RETRY_AFTER else None
 
 
 def build_command(
