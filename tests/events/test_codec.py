@@ -22,7 +22,7 @@ from turnlog.events.codec import (
 )
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import Corrupt, TooLarge
+from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.model.turn_events import (
     TurnCompleted,
     TurnExcluded,
@@ -278,3 +278,9 @@ def test_encoded_message_records_the_event_that_its_bytes_decode_to(name: str) -
     recorded = message.record_at(7)
     assert recorded == decode_event(message.payload, 7)
     assert recorded.event is draft.event
+
+
+def test_event_with_half_of_a_surrogate_pair_is_refused_by_name() -> None:
+    with pytest.raises(Refused) as refusal:
+        encode_batch(TENANT, SESSION, None, [build_submission("a\ud800")])
+    assert (refusal.value.code, refusal.value.field) == ("bad-text", TurnSubmitted.type)

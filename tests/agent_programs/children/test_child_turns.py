@@ -20,11 +20,12 @@ from tests.agent_programs.children.child_harness import (
 )
 from tests.support.sessions.puppet_model import ScriptStep
 from tests.support.sessions.session_harness import TENANT, TESTER, build_delivery
+from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.session_events import SessionOpened
-from turnlog.events.model.tool_events import ApprovalRequested, ToolReturned
+from turnlog.events.model.tool_events import ApprovalRequested, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
@@ -181,6 +182,17 @@ async def test_failed_child_returns_its_failure_as_tool_result() -> None:
     assert (settled.outcome, settled.detail) == ("failed", "its turn failed: unauthorised: no key")
     assert list_results(team) == ["failed: its turn failed: unauthorised: no key"]
     assert len(team.list_events("s", TurnCompleted)) == 1
+
+
+async def test_lone_surrogate_in_a_query_is_replaced_for_the_child_and_kept_as_written() -> None:
+    team = await open_team(ScriptedTeam(ask_children(("thinker", "Is a\ud800b so?"))))
+    await run_team(team)
+    assert len(team.list_events("s", TurnCompleted)) == 1
+    (child,) = team.list_children()
+    (asked,) = team.list_events(child, TurnSubmitted)
+    assert asked.text == PlainText(text="Is a\ufffdb so?")
+    (called,) = team.list_events("s", ToolCalled)
+    assert called.arguments == '{"query": "Is a\\ud800b so?"}'
 
 
 async def test_fail_policy_fails_turn_with_its_child_and_withdraws_other_children() -> None:

@@ -26,6 +26,7 @@ from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.contract.call_payloads import CallList
 from turnlog.contract.session_payloads import SessionPage, SessionRow, SessionView
 from turnlog.contract.turn_payloads import HistoryView
+from turnlog.events.content import PlainText
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import SessionOpened
@@ -54,7 +55,7 @@ def choose_answer(body: dict[str, object]) -> ModelAnswer:
     messages = cast("list[dict[str, Any]]", body["messages"])
     asked = [each["content"] for each in messages if each["role"] == "user"][-1]
     system = messages[0]["content"]
-    if asked == THINK:
+    if asked.startswith(THINK):
         return answer_with_text("A boat is work.")
     if asked == LOOK_UP:
         is_reply = "# Your task now: reply" in system
@@ -330,6 +331,32 @@ async def test_bundle_includes_children_and_its_verifier_checks_them(
     assert verifier.main(copy.write_bundle(tmp_path), ()) == verifier.EXIT_FAILED
     (line,) = [each for each in capsys.readouterr().out.splitlines() if "FAILED" in each]
     assert line.endswith(f"turn 1 of {child} did not reply what its parent recorded")
+
+
+@pytest.mark.promise("P3", "P5")
+async def test_half_a_surrogate_pair_in_a_query_leaves_everything_answerable_and_verifiable(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+
+    def ask_badly(body: dict[str, object]) -> ModelAnswer:
+        answer = choose_answer(body)
+        if answer != ask_both():
+            return answer
+        return answer_with_tool_calls(("llm_only", {"query": f"{THINK}\ud800"}))
+
+    platform.provider.choose_behaviour = ask_badly
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    (asked,) = await platform.load_events(children["llm_only"], TurnSubmitted)
+    assert asked.text == PlainText(text=f"{THINK}\ufffd")
+    for each in (session, *children.values()):
+        report = await platform.fetch_json(f"/v1/sessions/{each}/verify")
+        assert report["verified"], report
+        await platform.fetch_json(f"/v1/sessions/{each}/turns/1/why")
+    answer = await platform.http.get("/v1/verify")
+    assert answer.status_code == 200
+    assert json.loads(answer.text.splitlines()[-1])["verified"], answer.text
 
 
 async def test_cost_of_children_is_listed_beside_parent_and_counted_once(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from turnlog.events.registry import KnownEvent
 from turnlog.events.store.ports import RawEvent
 from turnlog.events.testing import make_draft, record_events
 from turnlog.projections.audit.record.session_replay import BLOB_NAMING_TYPES, list_event_blobs
+from turnlog.projections.audit.verify import session_verification
 from turnlog.projections.audit.verify.audit_findings import AuditFinding
 from turnlog.projections.audit.verify.hash_chain import ChainVerifier, WitnessedHead, decode_events
 from turnlog.projections.audit.verify.session_verification import (
@@ -528,3 +529,17 @@ def test_control_characters_of_a_session_name_are_escaped_in_findings() -> None:
     found = ChainVerifier().check_event(RawEvent("session.t.s.turn", 1, stored))
     assert found
     assert found[1].detail == r"it belongs to session '\x1b[2J'"
+
+
+def test_events_on_which_a_check_raises_are_a_finding_and_not_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def raise_error(events: Sequence[RecordedEvent]) -> Iterator[AuditFinding]:
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, f"in {len(events)} events")
+
+    checks = [("children", raise_error), *session_verification.RULE_CHECKS]
+    monkeypatch.setattr(session_verification, "RULE_CHECKS", checks)
+    report = verify_events(EVENTS)
+    (finding,) = report.findings
+    assert (finding.verdict, finding.check) == ("integrity", "children")
+    assert finding.detail == "the events cannot be checked: UnicodeEncodeError"

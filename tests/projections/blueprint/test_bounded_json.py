@@ -82,3 +82,17 @@ def test_json_value_embedded_in_text_is_parsed_to_its_end() -> None:
         parse_embedded_json(text, text.rindex(" ") + 1)
     with pytest.raises(json.JSONDecodeError):
         parse_embedded_json(text, 0)
+
+
+@pytest.mark.parametrize("escape", ["\\ud800", "\\uDFFF", "\\u0000"])
+def test_character_that_no_event_can_hold_is_replaced_wherever_an_escape_says_it(
+    escape: str,
+) -> None:
+    text = f'{{"a{escape}": ["b{escape}c", 1, null]}}'
+    assert parse_json(text) == {"a\ufffd": ["b\ufffdc", 1, None]}
+    assert parse_embedded_json(f"so {text}", 3)[0] == {"a\ufffd": ["b\ufffdc", 1, None]}
+    assert parse_json(text, as_written=True) == json.loads(text)
+
+
+def test_pair_of_surrogates_and_written_backslash_stay_as_they_are() -> None:
+    assert parse_json('["\\ud83d\\ude00", "\\\\ud800"]') == ["\U0001f600", "\\ud800"]

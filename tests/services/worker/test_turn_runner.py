@@ -30,7 +30,9 @@ from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnF
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
+from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable
+from turnlog.services.worker import turn_runner
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
@@ -155,6 +157,31 @@ async def test_only_worker_takes_over_at_once_what_it_does_not_run_itself() -> N
     gate.set()
     assert await working == DeliverySettled()
     assert len(house.model.requests) == 1
+
+
+async def test_turn_whose_handling_raises_is_failed_once_its_deadline_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = SessionHarness()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    worker = house.build_worker()
+
+    # An error before the claim: no attempt ends, and nothing else looks at the deadline.
+    def run_into_bug(opened: OpenTurn) -> None:
+        raise ZeroDivisionError(opened.turn)
+
+    monkeypatch.setattr(turn_runner, "find_situation", run_into_bug)
+    with pytest.raises(ZeroDivisionError):
+        await worker.run_turn(build_delivery(submitted))
+    assert (await house.load_state()).open is not None
+    house.clock.advance_time(Policies().deadline_seconds)
+    with pytest.raises(ZeroDivisionError):
+        await worker.run_turn(build_delivery(submitted, redelivered=True))
+    failed = find_last_event(house, TurnFailed).event
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "bug"
+    assert await worker.run_turn(build_delivery(submitted, redelivered=True)) == DeliverySettled()
 
 
 async def test_silent_worker_is_replaced_and_its_cost_is_unknown() -> None:

@@ -14,10 +14,11 @@ from functools import cache
 from typing import Any, Final
 
 from pydantic import ConfigDict, ValidationError, create_model
+from pydantic_core import PydanticSerializationError
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import TYPE_START, ChainHead, Envelope, EventHeader, RecordedEvent
-from turnlog.events.errors import Corrupt, TooLarge
+from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
@@ -186,8 +187,13 @@ def _build_header(
 
 
 def _encode_event(header: EventHeader, event: KnownEvent | LibraryEvent) -> bytes:
-    start = header.model_dump_json(exclude_none=True, exclude={"data"})[:-1]
-    payload = f'{start},"data":{event.model_dump_json(exclude_defaults=True)}}}'.encode()
+    try:
+        start = header.model_dump_json(exclude_none=True, exclude={"data"})[:-1]
+        payload = f'{start},"data":{event.model_dump_json(exclude_defaults=True)}}}'.encode()
+    except PydanticSerializationError:
+        # Texts are checked or repaired where they come in; this is for a way nobody thought of.
+        detail = "a text of it has half of a surrogate pair, which cannot be stored"
+        raise Refused("bad-text", detail, field=event.type, fix="remove the character") from None
     if len(payload) > MAX_EVENT_BYTES:
         raise TooLarge("event", len(payload), MAX_EVENT_BYTES)
     return payload

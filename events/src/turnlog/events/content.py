@@ -16,6 +16,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, JsonValue, Tag
 
 from turnlog.events.event_model import build_discriminator
+from turnlog.events.storable_text import replace_unstorable_texts
 
 Digest = str
 """`sha256:` or `hmac-sha256:` followed by 64 hexadecimal digits."""
@@ -135,9 +136,9 @@ def parse_structured_text(content: Content | None) -> JsonValue:
         value: JsonValue = json.loads(
             get_plain_text(content) or "null", parse_constant=_refuse_constant
         )
+        return replace_unstorable_texts(value)
     except (ValueError, RecursionError):
         return None
-    return value
 
 
 def _refuse_constant(name: str) -> None:

@@ -1,5 +1,7 @@
 """The one reader of JSON that strangers send: callers, models, tools, providers and bundles.
 
+Texts that no event can hold are replaced, unless the reader refuses them itself.
+
 Python's parser recurses once a level, and so does most code that walks what it returns: a few
 kilobytes of brackets end either with `RecursionError`, anywhere in a process. A few megabytes of
 them are millions of objects, for whose parsing no other thread gets the interpreter. Here size,
@@ -16,6 +18,8 @@ import math
 from typing import Final, Literal, NoReturn
 
 from pydantic import JsonValue
+
+from turnlog.events.storable_text import is_storable, replace_unstorable_texts
 
 MAX_JSON_NESTING: Final = 64
 """Maximum nesting of objects and arrays; whatever walks a value may recurse that often."""
@@ -57,9 +61,16 @@ STRICT_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_
 
 
 def parse_json(
-    raw: str | bytes, *, max_size: int = MAX_JSON_SIZE, decoder: json.JSONDecoder = STRICT_DECODER
+    raw: str | bytes,
+    *,
+    max_size: int = MAX_JSON_SIZE,
+    decoder: json.JSONDecoder = STRICT_DECODER,
+    as_written: bool = False,
 ) -> JsonValue:
-    """Parse a whole text, or raise `InvalidJson`."""
+    """Parse a whole text, or raise `InvalidJson`.
+
+    `as_written` keeps texts that no event can hold, for a caller that refuses them by name.
+    """
     if len(raw) > max_size:
         raise InvalidJson("too-large", f"it is larger than {max_size}")
     try:
@@ -72,7 +83,13 @@ def parse_json(
         raise _convert_error(error) from None
     if text.count("[") + text.count("{") > MAX_JSON_NESTING:
         _check_nesting(value)
-    return value
+    return value if as_written else _make_storable(value, text)
+
+
+def _make_storable(value: JsonValue, text: str) -> JsonValue:
+    """Replace what no event can hold; only an escape can say it in a text that is storable."""
+    is_suspect = "\\u" in text or not is_storable(text)
+    return replace_unstorable_texts(value) if is_suspect else value
 
 
 def parse_embedded_json(
@@ -91,7 +108,7 @@ def parse_embedded_json(
         raise _convert_error(error) from None
     if text.count("[", at, end) + text.count("{", at, end) > MAX_JSON_NESTING:
         _check_nesting(value)
-    return value, end
+    return _make_storable(value, text[at:end]), end
 
 
 def _check_value_count(text: str) -> None:

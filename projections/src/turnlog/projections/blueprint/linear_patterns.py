@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import ConfigDict, StringConstraints, TypeAdapter
 from pydantic_core import SchemaError
 
-from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.events.storable_text import replace_unstorable
 
 MATCH_REACH: Final = 4_096
 """Characters of a match that is found wherever it lies in a text; a longer match is found in a text

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused, TooLarge
+from turnlog.events.storable_text import is_storable
 
 JsonObject = dict[str, JsonValue]
 
@@ -25,22 +25,6 @@ MAX_JSON_DEPTH: Final = 16
 
 MAX_INT: Final = 2**53 - 1
 """JSON readers disagree about whole numbers beyond this one."""
-
-_UNSTORABLE_CHARACTERS: Final = re.compile("[\0\ud800-\udfff]")
-
-
-def is_storable(text: str) -> bool:
-    """Return whether a text contains neither NUL nor a lone surrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
-
-
-def replace_unstorable(text: str) -> str:
-    """Replace unstorable characters by U+FFFD, for texts that no caller can correct."""
-    return _UNSTORABLE_CHARACTERS.sub("\ufffd", text)
 
 
 def cut_text(text: str, max_characters: int) -> str:

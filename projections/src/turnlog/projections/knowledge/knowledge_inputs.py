@@ -14,8 +14,8 @@ from typing import Final
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.knowledge_events import EntryKind, KnowledgeEntry
+from turnlog.events.storable_text import is_storable
 from turnlog.projections.blueprint.schema.strict_model import ID_PATTERN
-from turnlog.projections.blueprint.storable_json import is_storable
 
 COLLECTION_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,63}$"
 

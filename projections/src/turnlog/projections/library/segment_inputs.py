@@ -13,8 +13,9 @@ from typing import Final
 
 from turnlog.events.content import compute_digest
 from turnlog.events.model.segment_events import SegmentText
+from turnlog.events.storable_text import is_storable
 from turnlog.projections.blueprint.schema.strict_model import ID_PATTERN, LOCALE_PATTERN
-from turnlog.projections.blueprint.storable_json import MAX_INT, is_storable
+from turnlog.projections.blueprint.storable_json import MAX_INT
 
 SEGMENT_PRIORITIES: Final = ("low", "normal", "high")
 """Priorities, the first to be dropped first."""

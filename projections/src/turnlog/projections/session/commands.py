@@ -394,6 +394,14 @@ class ClaimTurn:
     """The text of the tokens of the lost attempt that are still stored."""
 
 
+@dataclass(frozen=True, slots=True)
+class FailBrokenTurn:
+    """Fail a turn that is past its deadline, and whose handling raises an error each time."""
+
+    turn: int
+    policies: Policies
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolveTurn:
     """Record the resolver's answer for the turn."""
@@ -502,6 +510,7 @@ class EndAttempt:
 
 AttemptCommand = (
     ClaimTurn
+    | FailBrokenTurn
     | ResolveTurn
     | FallBack
     | SnapshotPrompts
@@ -511,7 +520,7 @@ AttemptCommand = (
     | CompleteTurn
     | EndAttempt
 )
-"""Commands of the worker that has claimed a turn."""
+"""Commands of the worker that has received a turn, and mostly has claimed it."""
 
 Command = (
     OpenSession

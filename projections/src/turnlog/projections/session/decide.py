@@ -103,6 +103,8 @@ def _decide_attempts(
     match command:
         case commands.ClaimTurn():
             return attempt_rules.claim_turn(state, command, at)
+        case commands.FailBrokenTurn():
+            return attempt_rules.fail_broken_turn(state, command, at)
         case commands.ResolveTurn():
             return attempt_rules.resolve_turn(state, command)
         case commands.FallBack():

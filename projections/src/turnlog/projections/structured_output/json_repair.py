@@ -20,13 +20,13 @@ from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import (
     STRICT_DECODER,
     InvalidJson,
     parse_embedded_json,
     parse_json,
 )
-from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.structured_output.schema_validation import find_violation
 
 _REMOVED_PATTERNS: Final = {

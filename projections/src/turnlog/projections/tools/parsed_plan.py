@@ -14,7 +14,8 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
+from turnlog.events.storable_text import replace_unstorable
+from turnlog.projections.blueprint.storable_json import cut_text
 from turnlog.projections.structured_output.json_repair import ValidatedAnswer
 
 

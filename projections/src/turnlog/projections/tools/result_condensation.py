@@ -19,10 +19,11 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest, PlainText, encode_canonical
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.bounded_json import parse_embedded_json
 from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
-from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
+from turnlog.projections.blueprint.storable_json import cut_text
 
 _RESULT_DECODER: Final = json.JSONDecoder()
 """Accepts NaN, which servers in Python write."""

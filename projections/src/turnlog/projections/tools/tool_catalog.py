@@ -19,9 +19,10 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest, compute_digest, encode_canonical
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS, ServerSpec, ToolsSpec
-from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
+from turnlog.projections.blueprint.storable_json import cut_text
 from turnlog.projections.blueprint.token_counters import TokenCounter
 
 _TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -392,7 +392,7 @@ def _read_schema(files: FolderFiles, file: str) -> JsonSchema:
         near = suggest_word(file, files.list_names())
         raise Refused("unknown-schema", f"there is no `{file}` beside the blueprint", fix=near)
     try:
-        found = parse_json(text)
+        found = parse_json(text, as_written=True)
     except InvalidJson:
         raise Refused("bad-schema", f"{file}: it is not JSON", fix="fix the file") from None
     if not isinstance(found, dict):

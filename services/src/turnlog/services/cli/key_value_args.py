@@ -41,6 +41,6 @@ def _split_pair(pair: str, option: str) -> tuple[str, str]:
 
 def _parse_json_value(text: JsonValue) -> JsonValue:
     try:
-        return parse_json(str(text))
+        return parse_json(str(text), as_written=True)
     except InvalidJson:
         return text

@@ -87,6 +87,6 @@ def _create_status_failure(status: int, host: str) -> ResolverFailure:
 
 def _parse_body(body: bytes, host: str) -> object:
     try:
-        return parse_json(body)
+        return parse_json(body, as_written=True)
     except InvalidJson:
         raise create_malformed_failure(f"{host} answered no JSON") from None

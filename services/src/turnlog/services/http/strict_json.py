@@ -13,8 +13,9 @@ from collections import Counter
 from typing import Any, Final, cast
 
 from turnlog.events.errors import Refused
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
-from turnlog.projections.blueprint.storable_json import MAX_INT, check_text, replace_unstorable
+from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
 
 MAX_DIGITS: Final = 32
 """The maximum number of digits of an integer that is parsed at all."""
@@ -49,7 +50,7 @@ def check_strict_json(body: bytes) -> None:
     Its size was checked while it came.
     """
     try:
-        value = parse_json(body, max_size=len(body), decoder=_BODY_DECODER)
+        value = parse_json(body, max_size=len(body), decoder=_BODY_DECODER, as_written=True)
     except InvalidJson as error:
         raise _create_refusal(error) from None
     _check_value(value, "")

@@ -95,7 +95,7 @@ def _find_failure_verdict(
             _log.warning("turn-postponed", error=str(error), seconds=seconds)
         case _:
             # A bug must be visible, but no message: it may repeat what a provider or a prompt says.
-            # The turn continues until its claim limit or deadline.
+            # The turn is tried again until its claim limit or deadline.
             frames = "".join(traceback.format_tb(error.__traceback__))
             _log.error(
                 "turn-failed-unexpectedly",

@@ -14,10 +14,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final, assert_never
 
 from turnlog.events.async_tasks import run_tasks
+from turnlog.events.errors import Unavailable
 from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.ports import TokenStream
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
+from turnlog.projections.session.commands import FailBrokenTurn
 from turnlog.projections.session.open_turn import (
     ApprovalWait,
     ChildWait,
@@ -34,6 +37,7 @@ from turnlog.projections.session.rules.steps.approval_rules import compute_appro
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import read_event
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.model_facts.model_prices import compute_cost
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -120,11 +124,34 @@ class TurnRunner:
         it is not lost with the worker.
         """
         children = self._create_children()
-        if delivery.settled_child is not None:
-            await children.withdraw_turn(delivery.tenant, delivery.session, delivery.settled_child)
-        verdict = await self._continue_turn(delivery)
-        await children.report_end(delivery.tenant, delivery.session, delivery.turn)
+        try:
+            if (settled := delivery.settled_child) is not None:
+                await children.withdraw_turn(delivery.tenant, delivery.session, settled)
+            verdict = await self._continue_turn(delivery)
+            await children.report_end(delivery.tenant, delivery.session, delivery.turn)
+        except Unavailable:
+            raise
+        except Exception:
+            await self._fail_broken_turn(delivery)
+            raise
         return verdict
+
+    async def _fail_broken_turn(self, delivery: TurnDelivery) -> None:
+        """Fail a turn past its deadline; an error in the code would leave it open for ever."""
+        state = await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
+        if state is None or state.open is None or state.open.turn != delivery.turn:
+            return
+        command = FailBrokenTurn(delivery.turn, await self._load_policies(state))
+        by = CommandMetadata("worker", state.open.submission.event)
+        await self.sessions.handle(delivery.tenant, delivery.session, command, by)
+
+    async def _load_policies(self, state: SessionState) -> Policies:
+        """Return a session's policies; the defaults where its blueprint cannot be read."""
+        try:
+            material = await self.blueprints.load_material(state)
+            return material.blueprint.resolve_policies(state.profile)
+        except Exception:  # noqa: BLE001 - it may be the very error that ends each attempt
+            return Policies()
 
     def _create_children(self) -> ChildSessions:
         return ChildSessions(self.sessions, self.blueprints, self.contexts.blobs)

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
+"""The promise that a finding is against."""
+
 CheckName = Literal[
     "log",
     "stream",
@@ -44,7 +47,3 @@ class AuditFinding:
 def sort_findings(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
     """Return the findings ordered by the sequence of their events."""
     return tuple(sorted(findings, key=lambda finding: finding.sequence or 0))
-
-
-VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
-"""The promise that a finding is against."""

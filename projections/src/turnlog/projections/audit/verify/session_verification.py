@@ -9,7 +9,7 @@ does not stop at the first finding.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal, TypeVar
 
@@ -26,7 +26,12 @@ from turnlog.projections.audit.record.session_replay import (
     list_event_blobs,
 )
 from turnlog.projections.audit.verify.approval_checks import check_approvals
-from turnlog.projections.audit.verify.audit_findings import AuditFinding, VerdictName, sort_findings
+from turnlog.projections.audit.verify.audit_findings import (
+    AuditFinding,
+    CheckName,
+    VerdictName,
+    sort_findings,
+)
 from turnlog.projections.audit.verify.child_checks import (
     check_children,
     collect_child_claims,
@@ -228,6 +233,28 @@ def _format_calls(calls: Sequence[str]) -> str:
     return f"call {calls[0]}" if len(calls) == 1 else f"calls {calls[0]} to {calls[-1]}"
 
 
+RuleCheck = Callable[[Sequence[RecordedEvent]], Iterator[AuditFinding]]
+"""Finds events that break a rule of sessions."""
+
+RULE_CHECKS: Final[Sequence[tuple[CheckName, RuleCheck]]] = (
+    ("answers", check_settlements),
+    ("tools", check_tool_calls),
+    ("tools", check_approvals),
+    ("children", check_children),
+)
+
+
+def _run_check(
+    name: CheckName, check: RuleCheck, events: Sequence[RecordedEvent]
+) -> Iterator[AuditFinding]:
+    """Yield what a check finds; events on which it raises are a finding themselves."""
+    try:
+        yield from check(events)
+    except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
+        detail = f"the events cannot be checked: {type(error).__name__}"
+        yield AuditFinding("integrity", name, events[-1].sequence, detail)
+
+
 def verify_session(
     events: Sequence[RecordedEvent],
     blobs: Mapping[Digest, str],
@@ -244,10 +271,7 @@ def verify_session(
     unreadable_sequences = {each.sequence for each in (*links, *garbled) if each.check == "log"}
     prompt_counts, unproven = verify_prompts(events, unreadable_sequences, sound, context)
     more = (each for each in garbled if each.sequence not in link_sequences)
-    rules = (
-        *(*check_settlements(events), *check_tool_calls(events)),
-        *(*check_approvals(events), *check_children(events)),
-    )
+    rules = (finding for name, check in RULE_CHECKS for finding in _run_check(name, check, events))
     found = (*links, *more, *rules, *lost, *unproven)
     return VerificationReport(
         head=events[-1].head if events else None,

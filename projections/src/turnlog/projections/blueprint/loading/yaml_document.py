@@ -19,7 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from turnlog.projections.blueprint.storable_json import is_storable
+from turnlog.events.storable_text import is_storable
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     DocumentPath,

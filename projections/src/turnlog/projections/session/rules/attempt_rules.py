@@ -34,6 +34,7 @@ from turnlog.projections.session.commands import (
     ClaimTurn,
     CompleteTurn,
     EndAttempt,
+    FailBrokenTurn,
     FallBack,
     FixContext,
     ResolveTurn,
@@ -99,6 +100,15 @@ def claim_turn(state: SessionState, command: ClaimTurn, at: datetime) -> NewEven
             return _claim_lease(state, opened, command, at)
         case _ as never:
             assert_never(never)
+
+
+def fail_broken_turn(state: SessionState, command: FailBrokenTurn, at: datetime) -> NewEvents:
+    opened = state.open
+    if opened is None or opened.turn != command.turn:
+        return ()
+    if not is_overdue(opened, command.policies, at):
+        return ()
+    return _fail_turn(state, opened, "bug", "an error in the worker ends each attempt at it")
 
 
 def _claim_lease(

@@ -22,6 +22,10 @@ TURN_FAILURES: Final[Mapping[str, FailureText]] = {
         "the provider does not understand the request",
         "compare model and `parameters` of the call with what the provider takes",
     ),
+    "bug": FailureText(
+        "each worker that handled the turn ran into an error of Turnlog itself",
+        "report what the workers logged as `turn-failed-unexpectedly`",
+    ),
     "check_failed": FailureText(
         "a safety check raised an error, so nobody knows whether the text may be shown",
         "read the worker's log for what the check raised",

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from turnlog.client.sse_events import ApprovalEvent
 from turnlog.events.model.tool_events import ApprovalDecision
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.services.cli.views.session_view import LABEL_WIDTH
 from turnlog.services.cli.views.text_format import escape_controls, format_one_line
 from turnlog.services.cli.views.theme import MUTED, WARNING
@@ -82,8 +83,8 @@ def describe_decision(event: ApprovalEvent) -> Text:
 def _format_arguments(arguments: str) -> Iterator[str]:
     """Yield the lines of the arguments: one for each, or more where a text has more."""
     try:
-        read: object = json.loads(arguments)
-    except ValueError:
+        read: object = parse_json(arguments)
+    except InvalidJson:
         read = arguments
     if not isinstance(read, dict):
         yield from _format_value(read)

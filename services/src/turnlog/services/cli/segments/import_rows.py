@@ -124,7 +124,9 @@ class _RowReader:
 
     def _read_metadata(self, value: JsonValue) -> dict[str, JsonValue]:
         try:
-            found = parse_json(value) if isinstance(value, str) and value else value
+            found = (
+                parse_json(value, as_written=True) if isinstance(value, str) and value else value
+            )
         except InvalidJson:
             found = value
         if found is None or found == "":

@@ -21,6 +21,7 @@ from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
 from turnlog.events.errors import Refused, TurnlogError
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.linear_patterns import (
     MATCH_REACH,
@@ -35,7 +36,6 @@ from turnlog.projections.blueprint.schema.policy_specs import (
     SafetyRule,
     SafetySpec,
 )
-from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.services.extensions.plugins import SafetyCheck, load_check
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work

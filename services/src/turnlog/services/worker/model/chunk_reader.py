@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.turn_events import FILTER_REASONS, FinishReason
-from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelFailure,

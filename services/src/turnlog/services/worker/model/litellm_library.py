@@ -25,8 +25,8 @@ from typing import Final, Protocol, Self, cast, runtime_checkable
 import httpx
 
 from turnlog.events.model.attempt_figures import SafetyRating
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
-from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.services.worker.model.bounded_responses import BoundedTransportFactory
 from turnlog.services.worker.model.model_types import ModelFailure
 

@@ -20,12 +20,12 @@ from pydantic_core import to_jsonable_python
 
 from turnlog.events.content import encode_canonical
 from turnlog.events.errors import Refused
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.schema.tool_specs import (
     EndpointServerSpec,
     EndpointSpec,
     FunctionServerSpec,
 )
-from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.extensions.bounded_json_post import EndpointResponse, post_json
 from turnlog.services.extensions.plugins import load_tool
@@ -42,7 +42,6 @@ from turnlog.services.worker.tools.stderr_tail import format_last_lines
 from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
     ToolServerFailure,
-    clean_arguments,
     format_detail,
     shorten_reason,
 )
@@ -72,7 +71,7 @@ async def call_function(server: str, name: str, arguments: Mapping[str, JsonValu
     """Call a registered function once; raises `ToolServerFailure` if it cannot be loaded."""
     tool = await _load_function(server, name)
     try:
-        found = await tool.call(clean_arguments(arguments))
+        found = await tool.call(arguments)
     except ArgumentsRefused as refused:
         return _fail(f"it was not called: {refused}")
     except ToolError as error:
@@ -130,13 +129,12 @@ async def call_endpoint(
     """Send arguments to an endpoint once; raises `ToolServerFailure`."""
     headers = httpx.Headers(_build_context_headers())
     headers.update(_read_headers(server, endpoint))
-    sent = clean_arguments(arguments)
     try:
-        await check_arguments(sent, endpoint.parameters)
+        await check_arguments(arguments, endpoint.parameters)
     except ArgumentsRefused as refused:
         return _fail(f"it was not called: {refused}")
     try:
-        response = await post_json(endpoint.url, sent, MAX_RESPONSE_BYTES, headers)
+        response = await post_json(endpoint.url, dict(arguments), MAX_RESPONSE_BYTES, headers)
     except (httpx.ConnectError, httpx.ConnectTimeout):
         reason = f"{server}: nobody listens at its address"
         raise ToolServerFailure("tools_unreachable", reason) from None

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
-from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.extensions.tools_file import ToolsFile
 from turnlog.services.platform.concurrency import run_in_thread
@@ -40,7 +40,6 @@ from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
     ToolServerFailure,
     attach_lines,
-    clean_arguments,
     format_detail,
     shorten_reason,
 )
@@ -318,7 +317,7 @@ class McpToolServers:
         """See `ToolServers.call_tool`."""
 
         async def run_tool(client: Client) -> ToolAnswer:
-            result = await client.call_tool(tool, clean_arguments(arguments))
+            result = await client.call_tool(tool, dict(arguments))
             return ToolAnswer(replace_unstorable(_format_result(result)), failed=result.is_error)
 
         return await self._send_request(server, spec, run_tool)
@@ -373,7 +372,7 @@ def _build_prompt_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, str
     """Return the arguments of a prompt, which are texts; other values are sent as JSON."""
     return {
         name: value if isinstance(value, str) else encode_canonical(value)
-        for name, value in clean_arguments(arguments).items()
+        for name, value in arguments.items()
     }
 
 

@@ -24,7 +24,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.events.storable_text import replace_unstorable
 from turnlog.services.worker.tools.child_process import wrap_command
 from turnlog.services.worker.tools.mcp_server_settings import (
     ServerAddress,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
@@ -11,7 +10,7 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import TurnlogError
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
-from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
+from turnlog.projections.blueprint.storable_json import cut_text
 from turnlog.projections.tools.tool_catalog import ToolOffer
 
 ServerFailureCode = Literal[
@@ -75,14 +74,6 @@ def list_attached_lines(late: TimeoutError) -> tuple[str, ...]:
 def shorten_reason(text: str) -> str:
     """Return the beginning of an error's text on one line."""
     return cut_text(" ".join(text.split()), _MAX_REASON_CHARACTERS)
-
-
-def clean_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Replace characters that cannot be sent: they would break the connection for all its users."""
-    sent: dict[str, JsonValue] = json.loads(
-        replace_unstorable(json.dumps(arguments, ensure_ascii=False))
-    )
-    return sent
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ export const FAILURE_TEXTS = {
   "bad_request": ["the provider does not understand the request", "compare model and `parameters` of the call with what the provider takes"],
   "blueprint-changed": ["A blueprint is no longer the one that the request was made for.", "read the blueprint again"],
   "blueprint-does-not-fit": ["The new version of a blueprint does not fit a session.", "correct the field of the blueprint that is named"],
+  "bug": ["each worker that handled the turn ran into an error of Turnlog itself", "report what the workers logged as `turn-failed-unexpectedly`"],
   "busy": ["The gateway does as many costly things at once as it may.", "retry when one of them has finished"],
   "carry-backward": ["What is carried is of a later phase than the one it is carried to.", "leave it out"],
   "carry-not-allowed": ["The phase takes nothing from the phase it is carried from.", "leave it out"],

@@ -1,0 +1,46 @@
+r"""Texts that an event can hold: without NUL, which Postgres refuses, and without lone surrogates.
+
+UTF-8 cannot encode half of a surrogate pair, and JSON can say one by an escape, such as `\ud800`.
+So a text that is JSON may be storable while a text within it is not. Callers are refused such a
+text, and told which field has it; what models, tools and providers say cannot be corrected by
+anybody, and gets U+FFFD in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pydantic import JsonValue
+
+_UNSTORABLE_CHARACTERS: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def is_storable(text: str) -> bool:
+    """Return whether a text contains neither NUL nor a lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def replace_unstorable(text: str) -> str:
+    """Replace unstorable characters by U+FFFD, for texts that no caller can correct."""
+    return _UNSTORABLE_CHARACTERS.sub("\ufffd", text)
+
+
+def replace_unstorable_texts(value: JsonValue) -> JsonValue:
+    """Replace them in all texts and keys of a value, whose nesting is bounded."""
+    match value:
+        case str():
+            return replace_unstorable(value)
+        case list():
+            return [replace_unstorable_texts(each) for each in value]
+        case dict():
+            return {
+                replace_unstorable(key): replace_unstorable_texts(each)
+                for key, each in value.items()
+            }
+        case _:
+            return value
