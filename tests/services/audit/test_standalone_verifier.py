@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import sys
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -14,7 +15,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from turnlog.services.bundle.bundle_zip import build_verifier
-from turnlog.services.bundle.verifier import EXIT_FAILED, compute_digest, encode_canonical, main
+from turnlog.services.bundle.verifier import (
+    EXIT_FAILED,
+    MAX_FILE,
+    MAX_LINE,
+    compute_digest,
+    encode_canonical,
+    main,
+)
 
 KEY = Ed25519PrivateKey.generate()
 
@@ -168,3 +176,74 @@ def test_bundled_verifier_imports_only_stdlib_and_defines_each_name_once() -> No
 
 def is_assigned_name(node: ast.AST) -> TypeGuard[ast.Name]:
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def change_manifest(folder: Path, **fields: object) -> Path:
+    file = folder / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+    return folder
+
+
+def link_blob(folder: Path) -> None:
+    (folder / "blobs").mkdir()
+    (folder / "blobs" / f"sha256-{'0' * 64}").symlink_to("/dev/zero")
+    change_manifest(folder, blobs=[f"sha256:{'0' * 64}"])
+
+
+def link_blob_folder(folder: Path) -> None:
+    (folder / "blobs").symlink_to("/dev")
+    change_manifest(folder, blobs=[f"sha256:{'0' * 64}"])
+
+
+def make_pipe(folder: Path) -> None:
+    (folder / "sessions" / "one.ndjson").unlink()
+    os.mkfifo(folder / "sessions" / "one.ndjson")
+
+
+def write_endless_line(folder: Path) -> None:
+    with (folder / "sessions" / "one.ndjson").open("wb") as file:
+        file.truncate(10 * MAX_LINE)  # A sparse file without a newline
+
+
+def write_huge_blob(folder: Path) -> None:
+    (folder / "blobs").mkdir()
+    with (folder / "blobs" / f"sha256-{'0' * 64}").open("wb") as file:
+        file.truncate(100 * MAX_FILE)
+    change_manifest(folder, blobs=[f"sha256:{'0' * 64}"])
+
+
+HOSTILE_BUNDLES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a blob that names a device": (
+        lambda folder: change_manifest(folder, blobs=["/dev/zero"]),
+        "it is not named by a digest",
+    ),
+    "a blob that names a file outside": (
+        lambda folder: change_manifest(folder, blobs=["../../../etc/passwd"]),
+        "it is not named by a digest",
+    ),
+    "a blob that is no text": (
+        lambda folder: change_manifest(folder, blobs=[7]),
+        "it is malformed",
+    ),
+    "a session that names a file outside": (
+        lambda folder: change_manifest(folder, sessions=[{"session": "../../etc/x"}]),
+        "it is not named by the id of a session",
+    ),
+    "a blob that is a link": (link_blob, "it is a link"),
+    "a folder of blobs that is a link": (link_blob_folder, "it is a link"),
+    "a session that is a pipe": (make_pipe, "it is not a file"),
+    "a line without end": (write_endless_line, "a line is longer than"),
+    "a blob of gigabytes": (write_huge_blob, "it is larger than"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_BUNDLES)
+def test_hostile_bundle_is_refused_and_nothing_outside_it_is_read(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare, message = HOSTILE_BUNDLES[name]
+    prepare(write_bundle(tmp_path, ["one"]))
+    assert main(tmp_path, []) == EXIT_FAILED
+    printed = capsys.readouterr().out
+    assert message in printed
+    assert "\nverified" not in printed

@@ -1,4 +1,4 @@
-"""The zip of a bundle: streamed for a session with its children, packed and unpacked as a folder.
+"""The zip of a bundle: streamed for a session with its children, or packed from a folder.
 
 A streamed zip holds in memory only a page of events, the digests of blobs and one batch of blobs;
 its manifest comes last, because its content is known only then. Entries have no time of their own,
@@ -16,13 +16,10 @@ from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from typing import IO, Final
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
-
-from pydantic import ValidationError
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.projections.audit.export.bundle_format import (
     MANIFEST_FILE,
@@ -187,18 +184,3 @@ def pack_bundle(folder: Path, to: Path) -> None:
             entry = _build_zip_entry(path.relative_to(folder).as_posix())
             with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
                 shutil.copyfileobj(source, target)
-
-
-def unpack_bundle(packed: Path, folder: Path) -> BundleManifest:
-    """Unpack a zip into a folder and return its manifest; raises `Corrupt` where it has none."""
-    try:
-        with ZipFile(packed) as archive:
-            archive.extractall(folder)
-            return BundleManifest.model_validate_json(archive.read(MANIFEST_FILE))
-    except BadZipFile as error:
-        raise Corrupt("the bundle", f"it is not a zip: {error}") from None
-    except KeyError:
-        raise Corrupt("the bundle", f"it has no {MANIFEST_FILE}") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise Corrupt("the bundle", f"{MANIFEST_FILE}: {first['msg']}") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,13 +18,18 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeGuard, cast
+from typing import Any, BinaryIO, TypeGuard, cast
 
 from turnlog.services.bundle.condensed_history import condense_run, drop_results
 from turnlog.services.bundle.ed25519_signatures import is_signed
 
 EXIT_FAILED = 5  # Exit code when something differs from the record
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+MAX_FILE = 64 * 1024 * 1024  # Bytes of a file that is read whole; a blob is far smaller
+MAX_LINE = 4 * 1024 * 1024  # Bytes of an event, which is at most a message of the log
+DIGEST_FORM = re.compile("sha256:[0-9a-f]{64}")
+SESSION_FORM = re.compile("[A-Za-z0-9_-]{1,64}")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # What no event can hold is U+FFFD in it
 SUBMISSION_TYPES = {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}
 REPLY_TYPES = {"turnlog.turn-completed.v1", "turnlog.reply-redacted.v1"}
 Json = Any
@@ -287,6 +293,38 @@ def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> Messages
     return messages
 
 
+# Files of the bundle. Nothing that is written in it leads outside its folder, or to a device.
+
+
+def open_file(folder: Path, *names: str) -> BinaryIO:
+    """Open a file of the bundle; raise where it, or the folder it lies in, is something else."""
+    path = folder
+    for name in names:
+        path /= name
+        if path.is_symlink():
+            raise VerificationFailure(f"{'/'.join(names)}: it is a link")
+    if path.exists() and not path.is_file():
+        raise VerificationFailure(f"{'/'.join(names)}: it is not a file")
+    return path.open("rb")
+
+
+def read_file(folder: Path, *names: str) -> bytes:
+    """Read a file of the bundle whole; raise where it is too large, or there is none."""
+    with open_file(folder, *names) as file:
+        raw = file.read(MAX_FILE + 1)
+    if len(raw) > MAX_FILE:
+        raise VerificationFailure(f"{'/'.join(names)}: it is larger than {MAX_FILE} bytes")
+    return raw
+
+
+def iterate_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a session's file; raise at the first that is longer than any event."""
+    while line := file.readline(MAX_LINE + 1):
+        if len(line) > MAX_LINE:
+            raise VerificationFailure(f"a line is longer than {MAX_LINE} bytes")
+        yield line
+
+
 # The bundle: a manifest that lists its sessions and blobs, their files, and possibly a checkpoint.
 
 
@@ -302,8 +340,12 @@ class BundleFolder:
     def check_blobs(self) -> str:
         named = self.manifest["blobs"]
         for digest in named:
-            file = self.folder / "blobs" / digest.replace(":", "-")
-            raw = file.read_bytes() if file.exists() else b""
+            if not DIGEST_FORM.fullmatch(digest):
+                raise VerificationFailure(f"blob {digest!a}: it is not named by a digest")
+            try:
+                raw = read_file(self.folder, "blobs", digest.replace(":", "-"))
+            except FileNotFoundError:
+                continue
             if compute_digest(raw) == digest:
                 self.blobs[digest] = raw
         if bad := [digest for digest in named if digest not in self.blobs]:
@@ -315,8 +357,10 @@ class BundleFolder:
     def check_session(self, stated: JsonDict) -> str:
         name = stated["session"]
         session = self.sessions[name] = EventChain()
-        with (self.folder / "sessions" / f"{name}.ndjson").open("rb") as lines:
-            session.read_lines(lines, self.manifest["tenant"], name)
+        if not SESSION_FORM.fullmatch(name):
+            raise VerificationFailure("it is not named by the id of a session")
+        with open_file(self.folder, "sessions", f"{name}.ndjson") as file:
+            session.read_lines(iterate_lines(file), self.manifest["tenant"], name)
         if (len(session.heads), session.heads[-1:]) != (stated["events"], [stated["head"]]):
             raise VerificationFailure(
                 f"event {stated['events']}: it is not the one that was exported as the last"
@@ -380,6 +424,7 @@ class BundleFolder:
                 texts[key] = data["arguments"]
             elif kind == "turnlog.child-requested.v1":
                 query = parse_object(texts[key].encode(), "the query")["query"]
+                query = UNSTORABLE.sub("\ufffd", query)
                 yield place, data, compute_digest(query.encode())
             elif kind == "turnlog.tool-returned.v1":
                 texts[key] = data.get("result")
@@ -387,7 +432,7 @@ class BundleFolder:
                 yield place, data, texts[key]
 
     def check_checkpoint(self, trusted: str | None) -> str:
-        signed = parse_object((self.folder / "checkpoint.json").read_bytes(), "checkpoint.json")
+        signed = parse_object(read_file(self.folder, "checkpoint.json"), "checkpoint.json")
         noted = signed["checkpoint"]
         keys = [each["key"] for each in signed["signatures"]]
         for each in signed["signatures"]:
@@ -458,7 +503,7 @@ def main(folder: Path, words: Sequence[str]) -> int:
     parser.add_argument("--prompt", nargs=2, metavar=("SESSION", "CALL"), help="show it as well")
     arguments = parser.parse_args(words)
     try:
-        listed = parse_object((folder / "manifest.json").read_bytes(), "manifest.json")
+        listed = parse_object(read_file(folder, "manifest.json"), "manifest.json")
         bundle = BundleFolder(folder, listed)
         sound = check_bundle(bundle, arguments.key)
         print("verified" if sound else "NOT VERIFIED")

@@ -11,12 +11,11 @@ from contextlib import aclosing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import assert_never
-from zipfile import BadZipFile, ZipFile
 
 from pydantic import JsonValue
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.projections.audit.export.bundle_format import MANIFEST_FILE
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.services.api.verify_payloads import (
@@ -25,6 +24,7 @@ from turnlog.services.api.verify_payloads import (
     VerifySummaryLine,
 )
 from turnlog.services.bundle import verifier
+from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.verification_reads import (
     VerificationLine,
@@ -124,7 +124,7 @@ def create_progress_bar() -> Progress:
 def verify_bundle(bundle: Path, signer: str | None) -> bool:
     """Check a bundle and print the result line by line; return whether it is sound."""
     with _unpack_bundle(bundle) as folder:
-        if not (folder / MANIFEST_FILE).is_file():
+        if not (folder / MANIFEST_FILE).exists():
             raise _build_refusal(bundle, f"there is no {MANIFEST_FILE} in it")
         return verifier.main(folder, (f"--key={signer}",) if signer else ()) == 0
 
@@ -136,10 +136,9 @@ def _unpack_bundle(bundle: Path) -> Generator[Path]:
         return
     with TemporaryDirectory(prefix="turnlog-bundle-") as place:
         try:
-            with ZipFile(bundle) as archive:
-                archive.extractall(place)
-        except BadZipFile:
-            raise _build_refusal(bundle, "it is neither a folder nor a zip") from None
+            unpack_bundle(bundle, Path(place))
+        except Corrupt as fault:
+            raise _build_refusal(bundle, fault.detail) from None
         yield Path(place)
 
 
