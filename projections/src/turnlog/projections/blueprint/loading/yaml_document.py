@@ -11,13 +11,15 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from functools import partial
+from typing import Any, Final, NoReturn
 
 from pydantic import JsonValue
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.scanner import Scanner, ScannerError
 
 from turnlog.events.storable_text import is_storable
 from turnlog.projections.blueprint.validation.blueprint_faults import (
@@ -37,6 +39,9 @@ MAX_YAML_CHARACTERS: Final = 200_000
 MAX_YAML_VALUES: Final = 20_000
 
 MAX_YAML_DEPTH: Final = 32
+
+_TOKENS_PER_VALUE: Final = 5
+"""More than any value has: a member of a mapping is its key, a colon, its value and a line."""
 
 _STRING_TAG: Final = "tag:yaml.org,2002:str"
 
@@ -85,14 +90,46 @@ def load_yaml(text: str, file: str, limits: YamlLimits = YamlLimits()) -> YamlDo
         raise FaultyBlueprint(
             [BlueprintFault(file=file, line=1, path="", what=what, fix=limits.fix)]
         )
-    root = _parse_root(text, file)
+    root = _parse_root(text, file, limits.max_values)
     reading = _YamlReader(file=file, max_values=limits.max_values)
     value = None if root is None else reading.read_node(root, ())
     return YamlDocument(value, reading.lines, tuple(reading.faults))
 
 
-def _parse_root(text: str, file: str) -> Node | None:
+class BoundedScanner(Scanner):
+    """Refuses a document that is too deep, or has too many tokens, before it is read any further.
+
+    ruamel looks at all open brackets again at each token: three thousand of them take seconds.
+    """
+
+    def __init__(self, loader: YAML, max_tokens: int) -> None:
+        super().__init__(loader)
+        self.max_tokens = max_tokens
+        self.token_count = 0
+
+    def fetch_more_tokens(self) -> Any:  # noqa: ANN401 - as ruamel has it
+        self.token_count += 1
+        if self.token_count > self.max_tokens:
+            self._refuse("it has too many values")
+        return super().fetch_more_tokens()
+
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: ANN401, N803
+        if len(self.flow_context) >= MAX_YAML_DEPTH:
+            self._refuse(f"it is nested more than {MAX_YAML_DEPTH} deep")
+        super().fetch_flow_collection_start(TokenClass, to_push)
+
+    def add_indent(self, column: int) -> bool:
+        if len(self.indents) > MAX_YAML_DEPTH:
+            self._refuse(f"it is nested more than {MAX_YAML_DEPTH} deep")
+        return super().add_indent(column)
+
+    def _refuse(self, problem: str) -> NoReturn:
+        raise ScannerError(problem=problem, problem_mark=self.reader.get_mark())
+
+
+def _parse_root(text: str, file: str, max_values: int) -> Node | None:
     yaml = YAML(typ="safe", pure=True)
+    yaml.Scanner = partial(BoundedScanner, max_tokens=_TOKENS_PER_VALUE * max_values)
     # YAML allows an anchor to be redefined. Faults are raised; nothing is printed.
     yaml.composer.warn_double_anchors = False
     try:

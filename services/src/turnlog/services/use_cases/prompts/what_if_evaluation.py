@@ -102,7 +102,7 @@ class WhatIfEvaluation:
             UploadedFolder(request.blueprint.blueprint, request.blueprint.files),
             self.blueprint_folders.configured,
         )
-        blueprint = files.read_blueprint()
+        blueprint = await run_in_thread(files.read_blueprint)
         check_plugins_registered(blueprint)
         await load_vocabularies(blueprint)
         return await self._build_change(request, files, blueprint)
