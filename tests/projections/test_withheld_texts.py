@@ -1,0 +1,60 @@
+"""No event repeats a text of a turn whose reply is withheld, but the texts of its user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, cast
+
+import pytest
+from pydantic import BaseModel
+
+from tests.support.generators.event_samples import build_samples
+from turnlog.events.content import PlainText
+from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
+from turnlog.events.registry import KnownEvent
+from turnlog.events.testing import record_events
+from turnlog.projections.session_views.withheld_events import RedactedTurns
+
+KEPT_TYPES = {TurnSubmitted.type, TurnQueued.type, ReplyRedacted.type}
+"""Types of events that hold what a user asked, and of the replacement itself."""
+
+SAMPLES: dict[str, KnownEvent] = {
+    name: event
+    for name, event in build_samples().items()
+    if getattr(event, "turn", None) and event.type not in KEPT_TYPES
+}
+
+
+def iterate_texts(value: Any) -> Iterator[str]:  # noqa: ANN401 - a field of any event
+    """Yield every recorded text in an event."""
+    match value:
+        case PlainText(text=text):
+            yield text
+        case BaseModel():
+            yield from chain.from_iterable(map(iterate_texts, vars(value).values()))
+        case list() | tuple():
+            yield from chain.from_iterable(map(iterate_texts, cast("Sequence[Any]", value)))
+        case _:
+            pass
+
+
+TEXTS = {name: [*iterate_texts(event)] for name, event in SAMPLES.items()}
+
+
+@pytest.mark.parametrize("name", [name for name, texts in TEXTS.items() if any(texts)])
+def test_text_of_an_event_is_withheld_with_the_reply_of_its_turn(name: str) -> None:
+    event = SAMPLES[name]
+    # A summary is about other turns than the one in which it was made.
+    is_summary = isinstance(event, HistorySummarised)
+    turn = event.turns[0].first if is_summary else vars(event)["turn"]
+    redaction = ReplyRedacted(
+        turn=turn, reason="it matches", rule="a-rule", replacement=PlainText(text="Withheld.")
+    )
+    recorded, redacted = record_events(event, redaction)
+    turns = RedactedTurns()
+    turns.apply_event(redacted)
+    shown = turns.format_for_reader(recorded).decode()
+    assert [text for text in TEXTS[name] if text and text in shown] == []
