@@ -48,8 +48,7 @@ TEXTS = {name: [*iterate_texts(event)] for name, event in SAMPLES.items()}
 def test_text_of_an_event_is_withheld_with_the_reply_of_its_turn(name: str) -> None:
     event = SAMPLES[name]
     # A summary is about other turns than the one in which it was made.
-    is_summary = isinstance(event, HistorySummarised)
-    turn = event.turns[0].first if is_summary else vars(event)["turn"]
+    turn = event.turns[0].first if isinstance(event, HistorySummarised) else vars(event)["turn"]
     redaction = ReplyRedacted(
         turn=turn, reason="it matches", rule="a-rule", replacement=PlainText(text="Withheld.")
     )
