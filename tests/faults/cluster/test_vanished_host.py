@@ -28,7 +28,7 @@ from tests.support.servers.nats_cluster import NatsNode
 pytestmark = [whole_programme, pytest.mark.timeout(600)]
 
 ABSENCE_SECONDS: Final = 45.0
-"""Longer than any part takes to notice: pings each three seconds, and the first unanswered one ends it."""
+"""Longer than any part takes to notice it by an unanswered ping."""
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P7", "P8")
