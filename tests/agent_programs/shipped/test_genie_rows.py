@@ -335,7 +335,7 @@ async def test_bundle_includes_children_and_its_verifier_checks_them(
 
 @pytest.mark.promise("P3", "P5")
 async def test_half_a_surrogate_pair_in_a_query_leaves_everything_answerable_and_verifiable(
-    platform: AgentService,
+    platform: AgentService, tmp_path: Path
 ) -> None:
     session = await open_genie(platform)
 
@@ -354,6 +354,10 @@ async def test_half_a_surrogate_pair_in_a_query_leaves_everything_answerable_and
         report = await platform.fetch_json(f"/v1/sessions/{each}/verify")
         assert report["verified"], report
         await platform.fetch_json(f"/v1/sessions/{each}/turns/1/why")
+    packed = await platform.http.get(f"/v1/sessions/{session}/export", params={"format": "bundle"})
+    with ZipFile(BytesIO(packed.content)) as archive:
+        archive.extractall(tmp_path)
+    assert verifier.main(tmp_path, ()) == 0
     answer = await platform.http.get("/v1/verify")
     assert answer.status_code == 200
     assert json.loads(answer.text.splitlines()[-1])["verified"], answer.text

@@ -14,6 +14,9 @@ from typing import Any, TypeGuard
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from turnlog.events.ids import ID_PATTERN
+from turnlog.events.storable_text import replace_unstorable
+from turnlog.services.bundle import verifier
 from turnlog.services.bundle.bundle_zip import build_verifier
 from turnlog.services.bundle.verifier import (
     EXIT_FAILED,
@@ -176,6 +179,12 @@ def test_bundled_verifier_imports_only_stdlib_and_defines_each_name_once() -> No
 
 def is_assigned_name(node: ast.AST) -> TypeGuard[ast.Name]:
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def test_verifier_has_the_forms_and_the_replacement_of_the_product() -> None:
+    assert verifier.SESSION_FORM.pattern == ID_PATTERN
+    text = "a\0b\ud800c\udfffd\U0001f600"
+    assert verifier.UNSTORABLE.sub("\ufffd", text) == replace_unstorable(text)
 
 
 def change_manifest(folder: Path, **fields: object) -> Path:

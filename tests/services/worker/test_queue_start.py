@@ -36,7 +36,7 @@ async def test_start_waits_for_a_stream_without_leader(nats_url: str) -> None:
             connection=client.connection,
             identity=identity,
             snapshots=LeaderlessSnapshotStore(3),
-            ack_wait=30,
+            redelivery_wait=30,
         )
         await queue.wait_for_consumer()
         assert await queue.fetch_settled_sequence() == 0
@@ -51,7 +51,7 @@ async def test_start_fails_when_no_leader_is_elected_in_time(
         identity = await client.log.get_identity("default")
         store = LeaderlessSnapshotStore(1_000_000)
         queue = QueueKeeper(
-            connection=client.connection, identity=identity, snapshots=store, ack_wait=30
+            connection=client.connection, identity=identity, snapshots=store, redelivery_wait=30
         )
         with pytest.raises(Unavailable, match="SNAPSHOTS: TimeoutError"):
             await queue.wait_for_consumer()

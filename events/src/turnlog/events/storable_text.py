@@ -9,6 +9,7 @@ anybody, and gets U+FFFD in its place.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from pydantic import JsonValue
@@ -38,9 +39,13 @@ def replace_unstorable_texts(value: JsonValue) -> JsonValue:
         case list():
             return [replace_unstorable_texts(each) for each in value]
         case dict():
-            return {
-                replace_unstorable(key): replace_unstorable_texts(each)
-                for key, each in value.items()
-            }
+            return replace_unstorable_members(value)
         case _:
             return value
+
+
+def replace_unstorable_members(members: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Replace them in all names and values of an object."""
+    return {
+        replace_unstorable(name): replace_unstorable_texts(value) for name, value in members.items()
+    }

@@ -7,7 +7,6 @@ a megabyte can name half a gigabyte of zeros.
 
 from __future__ import annotations
 
-import re
 import zlib
 from pathlib import Path
 from typing import Final
@@ -16,12 +15,9 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from pydantic import ValidationError
 
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import ID_PATTERN
 from turnlog.projections.audit.export.bundle_format import (
-    CHECKPOINT_FILE,
+    BUNDLE_FILE_FORM,
     MANIFEST_FILE,
-    README_FILE,
-    VERIFIER_FILE,
     BundleManifest,
 )
 
@@ -34,16 +30,6 @@ SPARE_BYTES: Final = 16 * 1024 * 1024
 _FLAG_ENCRYPTED: Final = 1
 
 _CHUNK_BYTES: Final = 256 * 1024
-
-_BUNDLE_FILE: Final = re.compile(
-    "|".join(
-        (
-            *map(re.escape, (MANIFEST_FILE, CHECKPOINT_FILE, README_FILE, VERIFIER_FILE)),
-            rf"sessions/{ID_PATTERN}\.ndjson",
-            "blobs/sha256-[0-9a-f]{64}",
-        )
-    )
-)
 
 
 def unpack_bundle(packed: Path, folder: Path) -> BundleManifest:
@@ -67,7 +53,7 @@ def unpack_bundle(packed: Path, folder: Path) -> BundleManifest:
 def _extract_files(archive: ZipFile, folder: Path, left: int) -> None:
     """Extract the files of a bundle, of at most `left` bytes together."""
     for entry in archive.infolist():
-        if not _BUNDLE_FILE.fullmatch(entry.filename):
+        if not BUNDLE_FILE_FORM.fullmatch(entry.filename):
             continue
         if entry.flag_bits & _FLAG_ENCRYPTED:
             raise Corrupt("the bundle", f"{entry.filename} is encrypted")

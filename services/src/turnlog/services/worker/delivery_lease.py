@@ -34,6 +34,9 @@ EXTENSION_SHARE: Final = 1 / 3
 """Share of its lease after which a delivery is extended."""
 
 
+CONFIRMATION_SECONDS: Final = 1.0
+"""Seconds that the consumer's leader has to confirm that a message is being processed."""
+
 SAFE_LEASE_SHARE: Final = 0.9
 """Share of the lease time that the receiver relies on: the server began to count before it did."""
 
@@ -60,13 +63,9 @@ class DeliveryLease:
         return at - self.renewed_at < self.seconds * SAFE_LEASE_SHARE
 
 
-CONFIRMATION_SECONDS: Final = 1.0
-"""Seconds that the consumer's leader has to confirm that a message is being processed."""
-
-
 @dataclass(frozen=True, slots=True)
 class HeldMessage:
-    """A message while its delivery belongs to this worker."""
+    """A delivered message with its lease: extended while it is handled, then settled once."""
 
     message: NatsMessage
     connection: NatsConnection
@@ -81,13 +80,15 @@ class HeldMessage:
     async def settle(self, verdict: DeliveryVerdict) -> None:
         """Acknowledge the message or hand it back; after the end of the lease do neither."""
         match verdict:
-            case DeliverySettled() if self._is_leased():
-                await self.message.ack()
-            case DeliveryDeferred(seconds=seconds) if await self._extend_lease():
+            case DeliverySettled():
+                if self._is_leased():
+                    await self.message.ack()
+            case DeliveryDeferred(seconds=seconds):
                 # A leader that has just answered gets it. Handing a message back to one that has
                 # vanished would do nothing; and doing it twice may take it from the next worker.
-                await self.message.nack(delay=seconds)
-            case DeliverySettled() | DeliveryDeferred() | DeliverySuperseded():
+                if await self._extend_lease():
+                    await self.message.nack(delay=seconds)
+            case DeliverySuperseded():
                 pass
             case _ as never:
                 assert_never(never)

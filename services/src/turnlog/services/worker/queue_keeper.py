@@ -68,7 +68,8 @@ class QueueKeeper:
     connection: NatsConnection
     identity: LogIdentity
     snapshots: SnapshotStore
-    ack_wait: float
+    redelivery_wait: float
+    """Seconds after which the server delivers a turn again that nobody extends."""
     position: int | None = None
     """The position as it was last read or saved."""
 
@@ -79,7 +80,7 @@ class QueueKeeper:
         """
         floor = await self._load_position() if self.position is None else self.position
         self.position = floor
-        if await self._ensure_options(self.ack_wait, floor):
+        if await self._ensure_options(self.redelivery_wait, floor):
             _log.info("consumer-created", after=floor)
         settled = await self.fetch_settled_sequence()
         if settled > floor:
@@ -107,11 +108,11 @@ class QueueKeeper:
             return
         await self._ensure_options(_SHORTEST_WAIT, 0)
         await asyncio.sleep(EXPIRY_SECONDS)
-        await self._ensure_options(self.ack_wait, 0)
+        await self._ensure_options(self.redelivery_wait, 0)
 
-    async def _ensure_options(self, ack_wait: float, floor: int) -> bool:
+    async def _ensure_options(self, wait: float, floor: int) -> bool:
         """Ensure that the consumer exists with this wait; return whether it was created."""
-        options = WorkQueueOptions(ack_wait, MAX_PENDING_TURNS)
+        options = WorkQueueOptions(wait, MAX_PENDING_TURNS)
         return await ensure_work_queue(self.connection, options, start=floor + 1)
 
     async def watch_consumer(self) -> None:

@@ -71,8 +71,13 @@ async def run_worker(
         )
         record = RecordWatch(parts.connection)
         model = ModelRouter(settings.model_adapter, os.environ, scripts=settings.scripts)
-        answering = _build_turn_runner(settings, _guard_appends(parts, guard), model, servers)
-        answering.is_alone = client is not None
+        answering = _build_turn_runner(
+            settings,
+            _guard_appends(parts, guard),
+            model,
+            servers,
+            is_alone=client is not None,
+        )
         durable = await _open_queue(settings, parts)
         if answering.is_alone:
             await durable.redeliver_pending()
@@ -119,7 +124,7 @@ async def _open_queue(settings: WorkerSettings, parts: ProcessComponents) -> Que
         connection=parts.connection,
         identity=await parts.log.get_identity(settings.tenant),
         snapshots=parts.snapshots,
-        ack_wait=compute_redelivery_wait(settings.ack_wait),
+        redelivery_wait=compute_redelivery_wait(settings.ack_wait),
     )
     await durable.wait_for_consumer()
     return durable
@@ -138,6 +143,8 @@ def _build_turn_runner(
     parts: ProcessComponents,
     model: ModelRouter,
     servers: WorkerToolServers,
+    *,
+    is_alone: bool,
 ) -> TurnRunner:
     sessions = parts.create_command_handler(NoOlderCommands())
     library = BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS))
@@ -162,6 +169,7 @@ def _build_turn_runner(
         ),
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
+        is_alone=is_alone,
         servers=servers,
         knowledge=CurrentKnowledgeSearch(parts.library, parts.create_knowledge_search()),
     )

@@ -8,12 +8,13 @@ its `turn-completed` event, since the chain covers its bytes.
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from turnlog.events.content import Digest
-from turnlog.events.ids import validate_id
+from turnlog.events.ids import ID_PATTERN, validate_id
 
 MANIFEST_FILE: Final = "manifest.json"
 
@@ -76,3 +77,15 @@ def build_session_path(session: str) -> str:
 def build_blob_path(digest: Digest) -> str:
     """Return the path of a blob."""
     return f"blobs/{digest.replace(':', '-')}"
+
+
+BUNDLE_FILE_FORM: Final = re.compile(
+    "|".join(
+        (
+            *map(re.escape, (MANIFEST_FILE, CHECKPOINT_FILE, README_FILE, VERIFIER_FILE)),
+            rf"sessions/{ID_PATTERN}\.ndjson",
+            "blobs/sha256-[0-9a-f]{64}",
+        )
+    )
+)
+"""The path of any file that a bundle may have."""

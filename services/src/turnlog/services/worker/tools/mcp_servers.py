@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
-from turnlog.events.storable_text import replace_unstorable, replace_unstorable_texts
+from turnlog.events.storable_text import replace_unstorable, replace_unstorable_members
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.extensions.tools_file import ToolsFile
@@ -192,14 +192,6 @@ class ServerConnectionPool:
         link.close_when_idle()
 
 
-def _build_sendable(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return arguments that can be encoded: others would end the connection for all its users."""
-    return {
-        replace_unstorable(name): replace_unstorable_texts(value)
-        for name, value in arguments.items()
-    }
-
-
 def _start_connection(endpoint: ServerEndpoint) -> ServerConnection:
     client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     leaving, stderr = asyncio.Event(), StderrTail()
@@ -325,7 +317,11 @@ class McpToolServers:
         """See `ToolServers.call_tool`."""
 
         async def run_tool(client: Client) -> ToolAnswer:
-            result = await client.call_tool(tool, _build_sendable(arguments))
+            result = await client.call_tool(
+                # Others would end the connection for everybody who uses it.
+                tool,
+                replace_unstorable_members(arguments),
+            )
             return ToolAnswer(replace_unstorable(_format_result(result)), failed=result.is_error)
 
         return await self._send_request(server, spec, run_tool)
@@ -380,7 +376,7 @@ def _build_prompt_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, str
     """Return the arguments of a prompt, which are texts; other values are sent as JSON."""
     return {
         name: value if isinstance(value, str) else encode_canonical(value)
-        for name, value in _build_sendable(arguments).items()
+        for name, value in replace_unstorable_members(arguments).items()
     }
 
 
