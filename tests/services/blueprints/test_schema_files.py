@@ -20,6 +20,7 @@ FAULTY: dict[str, tuple[str, Any, str]] = {
     "not there": ("plan", "mod.json", "there is no `mod.json` beside the blueprint"),
     "no JSON": ("plan", "broken.json", "broken.json: it is not JSON"),
     "no object": ("plan", "list.json", "list.json: it is not a JSON object"),
+    "not storable": ("plan", "half.json", "half.json: NUL and lone surrogates cannot be stored"),
     "no schema": (
         "plan",
         {"type": "thing"},
@@ -49,6 +50,7 @@ def write_blueprint(folder: Path, call: str, schema: object) -> Path:
     (home / "mood.json").write_text(json.dumps(MOOD))
     (home / "broken.json").write_text("{")
     (home / "list.json").write_text("[]")
+    (home / "half.json").write_text('{"enum": ["a\\ud800"]}')
     return home
 
 

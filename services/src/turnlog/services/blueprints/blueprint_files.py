@@ -19,6 +19,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
+from turnlog.events.storable_text import replace_unstorable_texts
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.loading.blueprint_source import (
     BLUEPRINT_FILE,
@@ -397,4 +398,7 @@ def _read_schema(files: FolderFiles, file: str) -> JsonSchema:
         raise Refused("bad-schema", f"{file}: it is not JSON", fix="fix the file") from None
     if not isinstance(found, dict):
         raise Refused("bad-schema", f"{file}: it is not a JSON object", fix="fix the file")
+    if found != replace_unstorable_texts(found):
+        detail = f"{file}: NUL and lone surrogates cannot be stored"
+        raise Refused("bad-schema", detail, fix="remove the character")
     return found
