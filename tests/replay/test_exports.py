@@ -26,7 +26,7 @@ from tests.support.sessions.reproduction_checks import (
 from turnlog.events.errors import Refused
 from turnlog.projections.audit.verify.session_verification import verify_session
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
-from turnlog.services.bundle.verifier import EventChain, verify_prompt
+from turnlog.services.bundle.verifier import EXIT_UNWITNESSED, EventChain, verify_prompt
 from turnlog.services.cli.actions.session_export import ExportForm, export_bundle, export_files
 from turnlog.services.cli.client.service_client import ServiceClient
 
@@ -94,9 +94,9 @@ async def test_every_call_of_every_shipped_blueprint_is_reproduced_in_both_ways(
 
 async def test_bundle_verifier_needs_only_its_own_folder(house: RecordedService) -> None:
     done = run_verifier(house.bundle, "--prompt", "drawing", "2.1")
-    assert done.returncode == 0
-    head, _, prompt = done.stdout.partition("verified\n")
-    assert head.count("  ok ") == 1 + len(house.sessions)
+    assert done.returncode == EXIT_UNWITNESSED, "it was exported without a checkpoint"
+    head, _, prompt = done.stdout.partition("UNWITNESSED\n")
+    assert head.count("  ok ") == 2 + len(house.sessions)
     prompt_view = await house.stand.fetch_json("/v1/sessions/drawing/calls/2.1/prompt")
     assert json.loads(prompt) == prompt_view["messages"]
 

@@ -28,7 +28,7 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
 )
 from turnlog.services.audit.checkpoint_signatures import sign_checkpoint
 from turnlog.services.audit.verify_service import LocatedFinding
-from turnlog.services.bundle.verifier import EXIT_FAILED, main
+from turnlog.services.bundle.verifier import EXIT_FAILED, EXIT_UNWITNESSED, main
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 SOUND = BundleCopy.read_bundle(get_version_folder())
@@ -167,11 +167,11 @@ async def test_unaltered_log_has_no_findings(
 
 
 @pytest.mark.parametrize("tampering", [each for each in TAMPERINGS.values() if each.is_consistent])
-def test_completely_rewritten_bundle_passes_without_an_external_checkpoint(
+def test_completely_rewritten_bundle_without_a_checkpoint_is_unwitnessed(
     tampering: TamperingCase, copy: BundleCopy, tmp_path: Path
 ) -> None:
     tampering.apply_to(copy)
-    assert main(copy.write_bundle(tmp_path), []) == 0
+    assert main(copy.write_bundle(tmp_path), []) == EXIT_UNWITNESSED
 
 
 @pytest.mark.tampers

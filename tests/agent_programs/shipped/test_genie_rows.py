@@ -321,7 +321,7 @@ async def test_bundle_includes_children_and_its_verifier_checks_them(
         archive.extractall(tmp_path)
     listed = json.loads((tmp_path / "manifest.json").read_text())
     assert [each["session"] for each in listed["sessions"]] == [session, *children.values()]
-    assert verifier.main(tmp_path, ()) == 0
+    assert verifier.main(tmp_path, ()) == verifier.EXIT_UNWITNESSED
     capsys.readouterr()
     copy, child = BundleCopy.read_bundle(tmp_path), children["llm_only"]
     at = next(at for at, line in enumerate(copy.sessions[child], 1) if b"turn-completed" in line)
@@ -357,7 +357,7 @@ async def test_half_a_surrogate_pair_in_a_query_leaves_everything_answerable_and
     packed = await platform.http.get(f"/v1/sessions/{session}/export", params={"format": "bundle"})
     with ZipFile(BytesIO(packed.content)) as archive:
         archive.extractall(tmp_path)
-    assert verifier.main(tmp_path, ()) == 0
+    assert verifier.main(tmp_path, ()) == verifier.EXIT_UNWITNESSED
     answer = await platform.http.get("/v1/verify")
     assert answer.status_code == 200
     assert json.loads(answer.text.splitlines()[-1])["verified"], answer.text

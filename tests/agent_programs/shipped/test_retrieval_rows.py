@@ -461,13 +461,13 @@ async def test_bundle_includes_retrieved_texts_and_its_verifier_detects_a_change
     packed = await platform.http.get(path, params={"format": "bundle"})
     with ZipFile(BytesIO(packed.content)) as archive:
         archive.extractall(tmp_path)
-    assert verifier.main(tmp_path, ()) == 0
+    assert verifier.main(tmp_path, ()) == verifier.EXIT_UNWITNESSED
     text = tmp_path / "blobs" / retrieved.taken[0].digest.replace(":", "-")
     assert text.read_text() == "First list the ships."
-    assert verifier.main(tmp_path, ("--prompt", session, "1.1")) == 0
+    assert verifier.main(tmp_path, ("--prompt", session, "1.1")) == verifier.EXIT_UNWITNESSED
     assert "First list the ships." in capsys.readouterr().out
     text.write_text("First sink the ships.")
-    assert verifier.main(tmp_path, ()) != 0
+    assert verifier.main(tmp_path, ()) == verifier.EXIT_FAILED
     assert retrieved.taken[0].digest in capsys.readouterr().out
 
 

@@ -20,6 +20,7 @@ from turnlog.services.bundle import verifier
 from turnlog.services.bundle.bundle_zip import build_verifier
 from turnlog.services.bundle.verifier import (
     EXIT_FAILED,
+    EXIT_UNWITNESSED,
     MAX_FILE,
     MAX_LINE,
     compute_digest,
@@ -70,8 +71,10 @@ def test_verifying_with_a_key_fails_for_session_without_signature(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_bundle(tmp_path, ["signed", "forged"], build_checkpoint("t", "signed"))
-    assert main(folder, []) == 0
-    assert "1 of the sessions as noted" in capsys.readouterr().out
+    assert main(folder, []) == EXIT_UNWITNESSED
+    printed = capsys.readouterr().out.splitlines()
+    assert any("1 of the sessions as noted" in line for line in printed)
+    assert printed[-2:] == ["  --    session forged: events 1 to 1 are not signed", "UNWITNESSED"]
     assert main(folder, ["--key", SIGNER]) == EXIT_FAILED
     assert "session forged: nothing of it is signed" in capsys.readouterr().out
 
@@ -79,6 +82,50 @@ def test_verifying_with_a_key_fails_for_session_without_signature(
 def test_signed_sessions_pass_verification_with_their_key(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path, ["one", "two"], build_checkpoint("t", "one", "two"))
     assert main(folder, ["--key", SIGNER]) == 0
+
+
+@pytest.mark.promise("P17")
+def test_bundle_whose_signature_was_removed_is_unwitnessed_and_never_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_bundle(tmp_path, ["one"], build_checkpoint("t", "one"))
+    assert main(folder, []) == 0
+    forged = build_event_line("one").replace(b'"x"', b'"y"')
+    (folder / "sessions" / "one.ndjson").write_bytes(forged + b"\n")
+    stated = {"session": "one", "events": 1, "head": compute_digest(forged)}
+    change_manifest(folder, sessions=[stated])
+    assert main(folder, []) == EXIT_FAILED
+    (folder / "checkpoint.json").unlink()
+    capsys.readouterr()
+    assert main(folder, []) == EXIT_UNWITNESSED
+    *_, reason, verdict = capsys.readouterr().out.splitlines()
+    assert reason == "  --    checkpoint: there is none, so nothing here is signed"
+    assert verdict == "UNWITNESSED"
+
+
+@pytest.mark.promise("P17")
+def test_events_behind_the_checkpoint_are_named_as_unwitnessed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_bundle(tmp_path, ["one"], build_checkpoint("t", "one"))
+    first = build_event_line("one")
+    added = json.loads(first) | {"sequence": 2, "prevhash": compute_digest(first)}
+    second = json.dumps(added).encode()
+    (folder / "sessions" / "one.ndjson").write_bytes(first + b"\n" + second + b"\n")
+    stated = {"session": "one", "events": 2, "head": compute_digest(second)}
+    change_manifest(folder, sessions=[stated])
+    assert main(folder, ["--key", SIGNER]) == EXIT_UNWITNESSED
+    assert "session one: events 2 to 2 are not signed" in capsys.readouterr().out
+
+
+def test_session_that_was_removed_from_the_manifest_is_found_by_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_bundle(tmp_path, ["one", "two"], build_checkpoint("t", "one", "two"))
+    listed = json.loads((folder / "manifest.json").read_text())
+    change_manifest(folder, sessions=listed["sessions"][:1])
+    assert main(folder, []) == EXIT_FAILED
+    assert "sessions/two.ndjson: the manifest does not name it" in capsys.readouterr().out
 
 
 def test_checkpoint_of_another_tenant_fails_verification(
@@ -155,7 +202,13 @@ def test_session_name_cannot_forge_an_output_line_or_send_terminal_controls(
     assert main(folder, []) == EXIT_FAILED
     output = capsys.readouterr().out
     assert "\x1b" not in output
-    assert [each[:6] for each in output.splitlines()] == ["  ok  ", "FAILED", "NOT VE"]
+    assert [each[:6] for each in output.splitlines()] == [
+        "FAILED",
+        "  ok  ",
+        "FAILED",
+        "  --  ",
+        "NOT VE",
+    ]
 
 
 def test_bundled_verifier_imports_only_stdlib_and_defines_each_name_once() -> None:
@@ -204,6 +257,11 @@ def link_blob_folder(folder: Path) -> None:
     change_manifest(folder, blobs=[f"sha256:{'0' * 64}"])
 
 
+def link_session_folder(folder: Path) -> None:
+    (folder / "sessions").rename(folder / "elsewhere")
+    (folder / "sessions").symlink_to(folder / "elsewhere")
+
+
 def make_pipe(folder: Path) -> None:
     (folder / "sessions" / "one.ndjson").unlink()
     os.mkfifo(folder / "sessions" / "one.ndjson")
@@ -240,6 +298,7 @@ HOSTILE_BUNDLES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a blob that is a link": (link_blob, "it is a link"),
     "a folder of blobs that is a link": (link_blob_folder, "it is a link"),
+    "a folder of sessions that is a link": (link_session_folder, "it is a link"),
     "a session that is a pipe": (make_pipe, "it is not a file"),
     "a line without end": (write_endless_line, "a line is longer than"),
     "a blob of gigabytes": (write_huge_blob, "it is larger than"),

@@ -167,6 +167,11 @@ def test_bundle_is_verified_without_running_its_own_verifier(
     ran = turnlog("verify", "--bundle", sound, "--signer", key)
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "verified"), ran.err
     assert turnlog("verify", "--bundle", sound, "--signer", "somebody").code == 5
+    unsigned = tmp_path / "unsigned"
+    ran = turnlog("export", "sound", "--bundle", unsigned, *target)
+    assert "its verdict will be unwitnessed" in ran.err
+    ran = turnlog("verify", "--bundle", unsigned)
+    assert (ran.code, ran.out.splitlines()[-1]) == (6, "UNWITNESSED"), ran.err
     ran = turnlog("verify", "--bundle", bad)
     assert (ran.code, ran.out.splitlines()[-1]) == (5, "NOT VERIFIED")
     assert "event 6: event 7 does not continue its bytes" in ran.out

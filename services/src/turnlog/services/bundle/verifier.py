@@ -2,8 +2,9 @@
 
 It reads the files beside it, uses no network and trusts nothing it reads. It compares each event
 with the digest in the next event, each blob with its name, each prompt, rebuilt part by part, with
-the digest recorded when it was sent, and the checkpoint with its signature. It cannot detect
-changes made before anything was signed. Needs Python 3.10 or later.
+the digest recorded when it was sent, and the ends of the sessions with a signed checkpoint. It
+cannot detect changes made before anything was signed. The exit code is 0 if all is as recorded and
+signed, 6 if some of it is not signed, and 5 if anything differs. Needs Python 3.10 or later.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from turnlog.services.bundle.condensed_history import condense_run, drop_results
 from turnlog.services.bundle.ed25519_signatures import is_signed
 
 EXIT_FAILED = 5  # Exit code when something differs from the record
+EXIT_UNWITNESSED = 6  # Exit code when nothing differs, and some of it is not signed
+VERDICTS = {0: "verified", EXIT_UNWITNESSED: "UNWITNESSED", EXIT_FAILED: "NOT VERIFIED"}
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 MAX_FILE = 64 * 1024 * 1024  # Bytes of a file that is read whole; a blob is far smaller
 MAX_LINE = 4 * 1024 * 1024  # Bytes of an event, which is at most a message of the log
@@ -328,7 +331,7 @@ def iterate_lines(file: BinaryIO) -> Iterator[bytes]:
 # The bundle: a manifest that lists its sessions and blobs, their files, and possibly a checkpoint.
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BundleFolder:
     """A bundle folder, with the blobs and sessions that passed their checks so far."""
 
@@ -336,6 +339,18 @@ class BundleFolder:
     manifest: JsonDict
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
     sessions: dict[str, EventChain] = field(default_factory=dict[str, EventChain])
+    unwitnessed: list[str] = field(default_factory=list[str])
+    """What no checkpoint in the bundle covers."""
+
+    def check_manifest(self) -> str:
+        """Compare the list of sessions with the files; raise for a file that it does not name."""
+        names = {f"{each['session']}.ndjson" for each in self.manifest["sessions"]}
+        if (self.folder / "sessions").is_symlink():
+            raise VerificationFailure("sessions: it is a link")
+        for file in sorted((self.folder / "sessions").iterdir()):
+            if file.name not in names:
+                raise VerificationFailure(f"sessions/{file.name}: the manifest does not name it")
+        return f"{len(names)} named, as there are files"
 
     def check_blobs(self) -> str:
         named = self.manifest["blobs"]
@@ -432,6 +447,10 @@ class BundleFolder:
                 yield place, data, texts[key]
 
     def check_checkpoint(self, trusted: str | None) -> str:
+        """Compare the ends of the sessions with the checkpoint, and collect what it leaves out.
+
+        What the manifest states of a session is covered where it ends with the noted event.
+        """
         signed = parse_object(read_file(self.folder, "checkpoint.json"), "checkpoint.json")
         noted = signed["checkpoint"]
         keys = [each["key"] for each in signed["signatures"]]
@@ -454,6 +473,9 @@ class BundleFolder:
                 raise VerificationFailure(
                     f"session {name}, event {head['sequence']}: it is not the one noted"
                 )
+            first, last = head["sequence"] + 1 if head else 1, len(session.heads)
+            if first <= last:
+                self.unwitnessed.append(f"session {name}: events {first} to {last} are not signed")
         covered = sum(name in noted["sessions"] for name in self.sessions)
         return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
 
@@ -482,18 +504,24 @@ def run_check(what: str, check: Callable[..., str], *arguments: Json) -> bool:
     return True
 
 
-def check_bundle(bundle: BundleFolder, trusted: str | None) -> bool:
-    """Run all checks, print a line for each, and return whether all passed."""
-    sound = [run_check("blobs", bundle.check_blobs)]
+def check_bundle(bundle: BundleFolder, trusted: str | None) -> int:
+    """Run all checks, print a line for each, and return the exit code."""
+    sound = [run_check("manifest", bundle.check_manifest), run_check("blobs", bundle.check_blobs)]
     for stated in bundle.manifest["sessions"]:
         sound += [run_check(f"session {stated['session']}", bundle.check_session, stated)]
     if any(each.has_children() for each in bundle.sessions.values()):
         sound += [run_check("children", bundle.check_children)]
     if trusted or (bundle.folder / "checkpoint.json").exists():
         sound += [run_check("checkpoint", bundle.check_checkpoint, trusted)]
+    else:
+        bundle.unwitnessed.append("checkpoint: there is none, so nothing here is signed")
     if not bundle.sessions:
         raise VerificationFailure("manifest.json: it names no session")
-    return all(sound)
+    for what in bundle.unwitnessed:
+        print(escape_text(f"  --    {what}"))
+    if not all(sound):
+        return EXIT_FAILED
+    return EXIT_UNWITNESSED if bundle.unwitnessed else 0
 
 
 def main(folder: Path, words: Sequence[str]) -> int:
@@ -504,9 +532,9 @@ def main(folder: Path, words: Sequence[str]) -> int:
     arguments = parser.parse_args(words)
     try:
         listed = parse_object(read_file(folder, "manifest.json"), "manifest.json")
-        bundle = BundleFolder(folder, listed)
-        sound = check_bundle(bundle, arguments.key)
-        print("verified" if sound else "NOT VERIFIED")
+        bundle = BundleFolder(folder=folder, manifest=listed)
+        code = check_bundle(bundle, arguments.key)
+        print(VERDICTS[code])
         if arguments.prompt:
             prompt = bundle.find_prompt(*arguments.prompt)
             prompt_json = json.dumps(prompt, indent=2, ensure_ascii=False)
@@ -514,7 +542,7 @@ def main(folder: Path, words: Sequence[str]) -> int:
     except (VerificationFailure, OSError, *MALFORMED) as error:
         print(escape_text(f"FAILED  {describe_error(error)}"))
         return EXIT_FAILED
-    return 0 if sound else EXIT_FAILED
+    return code
 
 
 if __name__ == "__main__":

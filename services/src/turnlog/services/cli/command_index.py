@@ -159,7 +159,8 @@ Records what was sent to a language model, and why.
 
 _HELP_FOOT: Final = """
 `turnlog COMMAND --help` lists the arguments and options of a command.
-Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 verification failed."""
+Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 verification failed,
+6 unwitnessed."""
 
 _NAME_WIDTH: Final = (
     max(len(each.name) for section in COMMAND_SECTIONS for each in section.commands) + 2

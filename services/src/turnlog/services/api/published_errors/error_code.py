@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 3
     CONFLICT = 4
     VERIFICATION_FAILED = 5
+    UNWITNESSED = 6
 
 
 _EXIT_BY_STATUS: Final = {

@@ -28,6 +28,7 @@ from turnlog.projections.audit.export.bundle_format import (
     BundledSession,
     BundleManifest,
 )
+from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 from turnlog.services.bundle.bundle_zip import iterate_bundle_files, pack_bundle
 from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
@@ -100,6 +101,21 @@ def list_unreadable_events(sessions: Iterable[BundledSession]) -> list[str]:
         format_unreadable_event(each.session, fault.number, fault.detail)
         for each in sessions
         for fault in each.unread
+    ]
+
+
+def list_uncovered_sessions(
+    sessions: Iterable[BundledSession], witness: AuditCheckpoint | None
+) -> list[str]:
+    """Return a warning for each session that has events which the checkpoint does not cover."""
+    if witness is None:
+        return ["no checkpoint is in the bundle, so its verdict will be unwitnessed"]
+    noted = witness.sessions
+    return [
+        f"session {each.session} ends behind the checkpoint, so the verdict will be unwitnessed:"
+        " take a new one with `turnlog checkpoint`"
+        for each in sessions
+        if each.session not in noted or noted[each.session].sequence < each.events
     ]
 
 
@@ -211,13 +227,13 @@ async def export_bundle(
 ) -> None:
     """Write a bundle as a folder or a zip; the checkpoint must have valid signatures."""
     named = _check_session_ids(sessions)
-    if checkpoint is not None:
-        load_signed_checkpoint(checkpoint, None)
+    witness = load_signed_checkpoint(checkpoint, None) if checkpoint else None
     with _create_atomically(to) as new:
         folder = new.with_suffix(".folder") if to.suffix == ".zip" else new
         folder.mkdir()
         listed = [await _fetch_bundle(service, session, folder) for session in named]
-        for name, content in iterate_bundle_files(_merge_bundle_lists(listed)):
+        manifest = _merge_bundle_lists(listed)
+        for name, content in iterate_bundle_files(manifest):
             (folder / name).write_bytes(content)
         if checkpoint is not None:
             shutil.copyfile(checkpoint, folder / CHECKPOINT_FILE)
@@ -225,7 +241,8 @@ async def export_bundle(
             pack_bundle(folder, new)
     instruction = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
     of = format_count(len(named), "session")
-    print_warnings(list_unreadable_events(each for one in listed for each in one.sessions))
+    print_warnings(list_unreadable_events(manifest.sessions))
+    print_warnings(list_uncovered_sessions(manifest.sessions, witness))
     print_warnings(await describe_late_redactions(service, named, BUNDLE_FORM))
     create_error_console().print(
         f"a bundle of {of}; to check it: {instruction} python3 -I verify.py"

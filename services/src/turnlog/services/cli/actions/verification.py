@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.projections.audit.export.bundle_format import MANIFEST_FILE
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
+from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.api.verify_payloads import (
     VerifyFindingLine,
     VerifyProgressLine,
@@ -121,12 +122,12 @@ def create_progress_bar() -> Progress:
     )
 
 
-def verify_bundle(bundle: Path, signer: str | None) -> bool:
-    """Check a bundle and print the result line by line; return whether it is sound."""
+def verify_bundle(bundle: Path, signer: str | None) -> ExitCode:
+    """Check a bundle, print the result line by line, and return the exit code."""
     with _unpack_bundle(bundle) as folder:
         if not (folder / MANIFEST_FILE).exists():
             raise _build_refusal(bundle, f"there is no {MANIFEST_FILE} in it")
-        return verifier.main(folder, (f"--key={signer}",) if signer else ()) == 0
+        return ExitCode(verifier.main(folder, (f"--key={signer}",) if signer else ()))
 
 
 @contextmanager

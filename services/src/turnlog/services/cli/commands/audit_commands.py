@@ -134,7 +134,8 @@ def verify_record(
 
     If verification fails, the exit code is 5 and the first bad event is named. Prompts that this
     version cannot assemble again are reported separately from failures. A bundle is verified by
-    this release's copy of the bundle verifier, never by the copy inside the bundle.
+    this release's copy of the bundle verifier, never by the copy inside the bundle; the exit code
+    is 6 if nothing in it differs and no signed checkpoint covers all of its events.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
@@ -148,14 +149,11 @@ def verify_record(
     if signer and not (witness or bundle):
         raise typer.BadParameter("it goes with --checkpoint or --bundle", param_hint="--signer")
     noted = load_signed_checkpoint(witness, signer) if witness else None
-    sound = (
-        verify_bundle(bundle, signer)
-        if bundle
-        else run_with_service(
-            target, lambda service: print_verification(service, session, noted, output)
-        )
-    )
-    if not sound:
+    if bundle:
+        raise typer.Exit(verify_bundle(bundle, signer))
+    if not run_with_service(
+        target, lambda service: print_verification(service, session, noted, output)
+    ):
         raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
 
