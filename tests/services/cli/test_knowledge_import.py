@@ -83,6 +83,7 @@ def test_all_formats_of_a_folder_are_read_with_stable_ids(tmp_path: Path) -> Non
         ("a_json", '[\n\n{"text": 7}]', 3, "not a text"),
         ("a_json", '[{"text": "x", "kind": "case", "efficiency": 3}]', 1, "no efficiency"),
         ("a_json", "[" * 100_000, 1, "nested"),
+        ("a_json", '[\n{"text": "x", "efficiency": ' + "9" * 5_000 + "}]", 2, "number"),
         ("a_csv", "title\nx\n", 1, "no column `text`"),
         ("a_csv", "text,title\nx,y\nz\n", 3, "1 values for 2 columns"),
         ("a_csv", 'text\n"never closed\n', 2, "unexpected end"),
@@ -119,3 +120,21 @@ def test_import_batches_do_not_split_files(tmp_path: Path) -> None:
     sizes = [len(batch) for batch in split_batches(files)]
     assert sizes == [300, 400, 900, 1]
     assert sizes[1] <= BATCH_ENTRIES
+
+
+def test_links_out_of_an_imported_folder_are_refused_by_name(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    (outside / "more").mkdir(parents=True)
+    folder.mkdir()
+    (outside / "secret.md").write_text("A secret.")
+    (folder / "kept.md").write_text("Text.")
+    (folder / "same.md").symlink_to(folder / "kept.md")
+    (folder / "out.md").symlink_to(outside / "secret.md")
+    (folder / "folder-out").symlink_to(outside / "more")
+    found = read_knowledge_files([folder], "document")
+    assert [(Path(each.file).name, each.what) for each in found.faults] == [
+        ("folder-out", "it is a link that leads outside the folder"),
+        ("out.md", "it is a link that leads outside the folder"),
+    ]
+    sources = [entry.entry.source for entries in found.files for entry in entries]
+    assert sources == ["kept.md", "same.md"]

@@ -9,6 +9,9 @@ import re
 from typing import Final
 from urllib.parse import quote
 
+API: Final = "/v1"
+"""Below it is everything but the page and the probes."""
+
 # Sessions
 SESSIONS: Final = "/v1/sessions"
 SESSION: Final = "/v1/sessions/{session}"

@@ -68,7 +68,8 @@ async def test_user_field_sets_the_user_without_a_trusted_proxy(bare: RunningGat
 
 
 async def test_overrides_are_accessible_only_to_the_proxy_user(bare: RunningGateway) -> None:
-    async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
+    settings = {"actor_proxies": LOOPBACK, "operators": ("*",)}
+    async with bare.start_another_gateway(**settings) as gateway:
         path, body = "/v1/overrides/uderia/master_system/", {"text": "Ada's own."}
         ada, bo = {HEADER: "ada"}, {HEADER: "bo"}
         done = await gateway.http.put(f"{path}ada", json=body, headers=ada)

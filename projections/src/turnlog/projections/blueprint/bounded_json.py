@@ -93,12 +93,12 @@ def _make_storable(value: JsonValue, text: str) -> JsonValue:
 
 
 def parse_embedded_json(
-    text: str, at: int, *, decoder: json.JSONDecoder = STRICT_DECODER
+    text: str, at: int, *, decoder: json.JSONDecoder = STRICT_DECODER, as_written: bool = False
 ) -> tuple[JsonValue, int]:
     """Parse the value that begins at an index, and return it with its end.
 
     Raises `json.JSONDecodeError` where the text is not JSON, with the index, and `InvalidJson` for
-    everything else.
+    everything else. `as_written` is that of `parse_json`.
     """
     try:
         value, end = decoder.raw_decode(text, at)
@@ -108,7 +108,7 @@ def parse_embedded_json(
         raise _convert_error(error) from None
     if text.count("[", at, end) + text.count("{", at, end) > MAX_JSON_NESTING:
         _check_nesting(value)
-    return _make_storable(value, text[at:end]), end
+    return value if as_written else _make_storable(value, text[at:end]), end
 
 
 def _check_value_count(text: str) -> None:

@@ -137,6 +137,8 @@ def _explain_fault(message: str) -> PatternFault:
     )
 
 
+_COUNT_DIGITS: Final = 9
+
 _PATTERN_TOKEN: Final = re.compile(
     r"\\[pPxuU]\{[^}]*\}|\\.|\{(?P<least>\d+)(?:,(?P<most>\d*))?\}|.", re.DOTALL
 )
@@ -160,10 +162,15 @@ def _count_positions(pattern: str) -> int:
             last = groups.pop()
             groups[-1] += last
         elif token["least"] is not None:
-            times = max(int(token["least"]), int(token["most"] or 0))
+            times = max(_read_count(token["least"]), _read_count(token["most"] or "0"))
             groups[-1] += last * max(0, times - 1)
             last *= max(1, times)
         else:
             last = 1
             groups[-1] += 1
     return sum(groups)
+
+
+def _read_count(digits: str) -> int:
+    """Return the count of a repetition; one with more digits than Python reads is beyond any."""
+    return int(digits) if len(digits) <= _COUNT_DIGITS else MAX_ADDED_POSITIONS * len(digits)

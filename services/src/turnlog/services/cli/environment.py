@@ -42,7 +42,8 @@ COMMAND_LINE: Final = "commands"
 """The reader of settings beside the processes: commands that open a data directory themselves."""
 
 COMMAND_SETTINGS: Final = (
-    GatewaySettings.model_fields.keys() - {"http", "hosts", "actor_header", "actor_proxies"}
+    GatewaySettings.model_fields.keys()
+    - {"http", "hosts", "actor_header", "actor_proxies", "operators"}
 ) | {"data_dir"}
 """What such a command takes: what a gateway reads, but for its address and its callers."""
 

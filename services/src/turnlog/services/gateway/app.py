@@ -50,6 +50,7 @@ from turnlog.services.http.problem_details import (
 )
 from turnlog.services.http.request_checks import check_body, check_query
 from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
+from turnlog.services.http.route_audiences import check_audience
 from turnlog.services.http.trusted_proxy import get_actor
 from turnlog.services.knowledge import knowledge_routes
 from turnlog.services.overrides import override_routes
@@ -80,7 +81,9 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     static_ui.router,
 )
-REQUEST_CHECKS: Final = [Depends(get_actor), Depends(check_query), Depends(check_body)]
+REQUEST_CHECKS: Final = [
+    Depends(check) for check in (get_actor, check_audience, check_query, check_body)
+]
 """What every request passes before its handler runs."""
 
 PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {

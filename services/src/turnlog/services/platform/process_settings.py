@@ -14,7 +14,7 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -35,7 +35,7 @@ HOST_PATTERN: Final = r"\[[0-9a-f:.]{2,45}\]|[0-9a-z._-]{1,253}"
 """The host of a URL: a name or an IPv4 address, or an IPv6 address in brackets."""
 
 
-def _split_hosts(value: object) -> object:
+def _split_list(value: object) -> object:
     return tuple(filter(None, value.split(","))) if isinstance(value, str) else value
 
 
@@ -47,14 +47,21 @@ def _check_host(value: str) -> str:
     return host
 
 
+NameList = Annotated[
+    tuple[Annotated[str, StringConstraints(strip_whitespace=True)], ...],
+    NoDecode,
+    BeforeValidator(_split_list),
+]
+"""Names of users; in an environment variable separated by `,`."""
+
 HostList = Annotated[
-    tuple[Annotated[str, AfterValidator(_check_host)], ...], NoDecode, BeforeValidator(_split_hosts)
+    tuple[Annotated[str, AfterValidator(_check_host)], ...], NoDecode, BeforeValidator(_split_list)
 ]
 """Hosts as the address bar of a browser shows them; in an environment variable separated by `,`."""
 
 
 NetworkList = Annotated[
-    tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_split_hosts)
+    tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_split_list)
 ]
 """Addresses or networks (`10.0.0.0/24`); in an environment variable separated by `,`."""
 
@@ -70,7 +77,7 @@ def _check_monitor(value: str) -> str:
 MonitorList = Annotated[
     tuple[Annotated[str, AfterValidator(_check_monitor)], ...],
     NoDecode,
-    BeforeValidator(_split_hosts),
+    BeforeValidator(_split_list),
 ]
 """Monitoring addresses of nats-servers; in an environment variable separated by `,`."""
 
@@ -176,6 +183,8 @@ class GatewaySettings(ProcessSettings):
     """Header in which a trusted proxy names the user who sends a request."""
     actor_proxies: NetworkList = ()
     """Addresses of the proxies that may send this header; without one it is refused."""
+    operators: NameList = ()
+    """Users of this header who may call the routes of operators, separated by `,`; `*` is all."""
 
 
 class WorkerSettings(ProcessSettings):

@@ -108,6 +108,12 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         action="send it once",
         contains=("field",),
     ),
+    "not-an-operator": ErrorCode(
+        meaning="A user whom a trusted proxy named called a [route of operators](audiences.md).",
+        action="ask an operator, who can name the user in `TURNLOG_OPERATORS`",
+        status=HTTPStatus.FORBIDDEN,
+        contains=("field",),
+    ),
     "future-cursor": ErrorCode(
         meaning="A cursor is beyond the end of the stream.",
         action="use a cursor from this stream, or none to start at the beginning",

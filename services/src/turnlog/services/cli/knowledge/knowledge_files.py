@@ -19,6 +19,7 @@ from typing import Final, cast
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.knowledge_events import EntryKind
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_embedded_json
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     FaultyBlueprint,
@@ -87,7 +88,7 @@ class _KnowledgeFile:
 
 def read_knowledge_files(paths: Sequence[Path], kind: EntryKind) -> ParsedKnowledge:
     """Read files, and all files of known formats below folders; collect the faults of all."""
-    found = ParsedKnowledge()
+    found = ParsedKnowledge(faults=list(_find_outside_links(paths)))
     for path, source in _iterate_files(paths):
         try:
             file = _KnowledgeFile(path, source, _decode_file(path), kind)
@@ -105,11 +106,26 @@ def read_knowledge_files(paths: Sequence[Path], kind: EntryKind) -> ParsedKnowle
     return found
 
 
+def _find_outside_links(paths: Iterable[Path]) -> Iterator[BlueprintFault]:
+    """Yield a fault for each link to a file or folder outside the folder that is imported."""
+    for folder in (path for path in paths if path.is_dir()):
+        for path in sorted(folder.rglob("*")):
+            is_importable = path.is_dir() or path.suffix.lower() in _PARSERS
+            if is_importable and not _is_inside(path, folder):
+                what, fix = "it is a link that leads outside the folder", "copy what it leads to"
+                yield BlueprintFault(file=str(path), line=1, path="", what=what, fix=fix)
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
 def _iterate_files(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
     for path in paths:
         if path.is_dir():
             for file in sorted(path.rglob("*")):
-                if file.suffix.lower() in _PARSERS and file.is_file():
+                is_known = file.suffix.lower() in _PARSERS and file.is_file()
+                if is_known and _is_inside(file, path):
                     yield file, file.relative_to(path).as_posix()
         elif path.suffix.lower() in _PARSERS:
             yield path, path.name
@@ -206,7 +222,7 @@ def _read_json(file: _KnowledgeFile) -> Iterator[FileEntry]:
 
 def _iterate_json_items(file: _KnowledgeFile) -> Iterator[tuple[int, object]]:
     """Yield the items of the list that the file is, each with its line."""
-    decoder, text = json.JSONDecoder(), file.text
+    text = file.text
     begin = re.compile(r"\s*\[\s*").match(text)
     if begin is None:
         raise file.build_fault(1, "it is no list", "write a list of objects: [{...}, ...]")
@@ -214,11 +230,12 @@ def _iterate_json_items(file: _KnowledgeFile) -> Iterator[tuple[int, object]]:
     while not text.startswith("]", at):
         line = text.count("\n", 0, at) + 1
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, at = parse_embedded_json(text, at, as_written=True)
         except json.JSONDecodeError as error:
             raise file.build_fault(error.lineno, error.msg, "correct the JSON") from None
-        except RecursionError:
-            raise file.build_fault(line, "it is nested too deeply", "flatten it") from None
+        except InvalidJson as error:
+            fix = "flatten it" if error.reason == "too-deep" else "correct the JSON"
+            raise file.build_fault(line, str(error), fix) from None
         yield line, value
         separator = re.compile(r"\s*(,\s*|(?=\]))").match(text, at)
         if separator is None:

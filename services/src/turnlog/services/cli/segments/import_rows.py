@@ -41,7 +41,8 @@ ROW_FIELDS: Final = (
 
 KNOWN_FIELDS: Final = (*ROW_FIELDS, "ref_id", "metadata")
 
-_DIGITS: Final = re.compile(r"[0-9]{1,15}")
+DIGITS: Final = re.compile(r"[0-9]{1,15}")
+"""A whole number of a file; longer ones are none that an event can hold."""
 
 _TRUE_WORDS: Final = frozenset({"true", "t", "1", "yes"})
 
@@ -155,7 +156,7 @@ class _RowReader:
         value = values.get(name)
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
-        if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        if isinstance(value, str) and DIGITS.fullmatch(value.strip()):
             return int(value)
         self._add_fault(name, f"{str(value)[:80]!r} is no whole number", "write a whole number")
         return None

@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     FaultyBlueprint,
 )
-from turnlog.services.cli.segments.import_rows import KNOWN_FIELDS, ImportedSegmentRow
+from turnlog.services.cli.segments.import_rows import DIGITS, KNOWN_FIELDS, ImportedSegmentRow
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -120,7 +120,7 @@ def _read_value(cell: Expr, name: str, file: str, line: int) -> JsonValue:
             return bool(cell.this)
         case exp.Literal() if cell.is_string:
             return str(cell.this)
-        case exp.Literal() if str(cell.this).isdecimal():
+        case exp.Literal() if DIGITS.fullmatch(str(cell.this)):
             return int(str(cell.this))
         case exp.RawString() | exp.National():
             return str(cell.this)
