@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, insert, inspect, text, update
@@ -23,12 +24,16 @@ from sqlalchemy.schema import CreateColumn
 from turnlog.events.errors import LaterRelease
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.migrations import versions
 from turnlog.projections.store.schema.read_model_tables import METADATA, PROJECTED_TABLES
 
-SCHEMA_REVISION: Final = "0012"
-"""The latest revision; a test compares it with the migrations."""
+SCHEMA_REVISION: Final = max(script.name[1:5] for script in iter_modules(versions.__path__))
+"""The latest revision. The name of a script begins with its own, as in `r0012_read_models`."""
 
-UNRELEASED_REVISIONS: Final = tuple(f"{number:04}" for number in range(1, 12))
+FIRST_REVISION: Final = "0012"
+"""The revision of the first release."""
+
+UNRELEASED_REVISIONS: Final = tuple(f"{number:04}" for number in range(1, int(FIRST_REVISION)))
 """The revisions before the first release."""
 
 _FORMER_TABLES: Final = ("redactions", "phases", "knowledge_vectors", "knowledge_words")

@@ -34,12 +34,16 @@ from turnlog.events.store.ports import LogIdentity
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.schema.read_model_tables import PROJECTIONS, ROW_TABLES, SESSIONS
+from turnlog.projections.store.schema.schema_migration import FIRST_REVISION, SCHEMA_REVISION
 
 SESSIONS_PROJECTION: Final = "sessions"
 """The name of this projection; it never changes."""
 
-SESSIONS_VERSION: Final = 8
-"""Incremented whenever the same events give other rows; older rows are then rebuilt."""
+_VALUE_CHANGES: Final = 8
+"""Incremented whenever the same events give other values in the same columns."""
+
+SESSIONS_VERSION: Final = _VALUE_CHANGES + int(SCHEMA_REVISION) - int(FIRST_REVISION)
+"""Older rows are rebuilt: only the events can fill what a later revision of the schema adds."""
 
 _ABANDONED: Final = -1
 """The position of an abandoned build; it cannot be moved."""
