@@ -17,15 +17,17 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from tests.support.processes.service_connection import connect_service
+from turnlog.client import operations
 from turnlog.client.operations import build_read
 from turnlog.contract.call_payloads import ToolResultView
 from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.cli.actions.session_actions import render_tool_result, send_schema_request
+from turnlog.services.cli.client.service_client import send_command
 from turnlog.services.cli.console import print_answer
 from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.views.tool_result_view import render_tool_result
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -85,7 +87,7 @@ async def test_u6_schema_request_discloses_tools_in_full_for_one_turn(
     path = f"/v1/sessions/{session}/schemas"
     assert (await platform.http.post(path)).status_code == 200
     served = ServiceTarget(str(platform.http.base_url), platform.folder)
-    await send_schema_request(served, session, "table")
+    await send_command(served, operations.request_schemas(session))
     await run_short_turn(platform, session)
     await run_short_turn(platform, session)
     rules = [rule for rule, _ in await list_tool_disclosures(platform, session)]

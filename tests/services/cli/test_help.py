@@ -2,11 +2,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib import import_module
+from inspect import isfunction
+from pkgutil import walk_packages
 
 import pytest
 
 from tests.services.cli.conftest import RunCommand
-from turnlog.services.cli.command_index import COMMAND_SECTIONS, CommandEntry, extract_purpose
+from turnlog.services import cli
+from turnlog.services.cli.command_index import COMMAND_SECTIONS, extract_purpose
+from turnlog.services.cli.command_runner import CommandEntry
 
 COMMANDS = [command for section in COMMAND_SECTIONS for command in section.commands]
 READERS = (
@@ -72,6 +78,25 @@ def test_help_of_every_command_shows_usage_and_purpose(
     assert ran.code == 0
     assert f" {command.name} [OPTIONS]" in ran.out
     assert extract_purpose(command.function) in " ".join(ran.out.split())
+
+
+def list_command_functions() -> set[Callable[..., None]]:
+    """List the public functions of all modules of commands."""
+    names = (module.name for module in walk_packages(cli.__path__, f"{cli.__name__}."))
+    modules = [import_module(name) for name in names if name.endswith("_commands")]
+    return {
+        function
+        for module in modules
+        for name, function in vars(module).items()
+        if isfunction(function) and function.__module__ == module.__name__
+        if not name.startswith("_")
+    }
+
+
+def test_every_function_of_a_module_of_commands_is_listed_in_the_help() -> None:
+    listed = {command.function for command in COMMANDS}
+    assert len(listed) == len(COMMANDS)
+    assert list_command_functions() == listed
 
 
 def test_running_without_a_command_prints_help(turnlog: RunCommand) -> None:

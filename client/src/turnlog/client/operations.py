@@ -240,6 +240,22 @@ def switch_profile(
     return build_command(format_path(api_paths.PROFILE, session=session), body, CommandResult)
 
 
+def request_schemas(session: str) -> ClientOperation[CommandResult]:
+    """Describe all tools in full again."""
+    return build_command(format_path(api_paths.TOOL_SCHEMAS, session=session), {}, CommandResult)
+
+
+def purge_memory(session: str) -> ClientOperation[CommandResult]:
+    """Exclude all turns so far from later windows."""
+    return build_command(format_path(api_paths.PURGE, session=session), {}, CommandResult)
+
+
+def undo_summary(session: str, sequence: int) -> ClientOperation[CommandResult]:
+    """Undo the summary of an event."""
+    path = format_path(api_paths.UNDO_SUMMARY, session=session, sequence=sequence)
+    return build_command(path, {}, CommandResult)
+
+
 def exclude_turn(session: str, turn: int, *, excluded: bool) -> ClientOperation[CommandResult]:
     """Exclude a turn from later windows, or include it again."""
     path = format_path(api_paths.EXCLUSION, session=session, turn=turn)

@@ -10,6 +10,7 @@ from typing import Final
 import typer
 
 from turnlog.services.cli.blueprints import blueprint_commands
+from turnlog.services.cli.command_runner import CommandEntry
 from turnlog.services.cli.commands import (
     admin_commands,
     audit_commands,
@@ -26,14 +27,6 @@ from turnlog.services.cli.overrides import override_commands
 from turnlog.services.cli.quotas import quota_commands
 from turnlog.services.cli.segments import segment_commands
 from turnlog.services.cli.usage import usage_commands
-
-
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
-    """One command; a name of two words puts it into a command group."""
-
-    name: str
-    function: Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +62,7 @@ COMMAND_SECTIONS: Final = (
         "Talk",
         (
             CommandEntry("chat", chat_commands.start_chat),
-            CommandEntry("switch", steering_commands.switch_profile),
-            CommandEntry("debrief", steering_commands.repeat_debrief),
-            CommandEntry("approve", steering_commands.decide_approval),
-            CommandEntry("schemas", steering_commands.request_schemas),
-            CommandEntry("purge", memory_commands.purge_memory),
-            CommandEntry("exclude", memory_commands.exclude_turn),
-            CommandEntry("restore", memory_commands.restore_turn),
-            CommandEntry("feedback", steering_commands.record_feedback),
-            CommandEntry("redact", steering_commands.redact_reply),
-            CommandEntry("undo", memory_commands.undo_summary),
-            CommandEntry("fork", steering_commands.fork_session),
+            *steering_commands.STEERING_COMMANDS,
         ),
     ),
     CommandSection(
@@ -96,7 +79,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("growth", session_commands.show_growth),
             CommandEntry("usage", usage_commands.show_usage),
             CommandEntry("prompt", session_commands.show_prompt),
-            CommandEntry("tool", steering_commands.show_tool_result),
+            CommandEntry("tool", session_commands.show_tool_result),
             CommandEntry("why", audit_commands.explain_turn),
             CommandEntry("diff", audit_commands.compare_calls),
             CommandEntry("tail", event_commands.tail_events),

@@ -1,19 +1,21 @@
-"""Run the work of a command in an event loop until it ends or Ctrl-C is pressed."""
+"""What a command is, and how its work runs in an event loop to its end or until Ctrl-C."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
-from turnlog.services.cli.options import ReadTarget
+from turnlog.services.cli.options import ReadTarget, ServiceTarget
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from turnlog.client import ClientOperation
     from turnlog.contract.payload_models import ResponseModel
+    from turnlog.contract.turn_payloads import CommandResult
     from turnlog.services.cli.client.service_client import ServiceClient
     from turnlog.services.cli.console import OutputFormat
 
@@ -23,6 +25,14 @@ INTERRUPTED_EXIT_CODE: Final = 130
 ResultT = TypeVar("ResultT")
 
 AnswerT = TypeVar("AnswerT", bound="ResponseModel")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """One command; a name of two words puts it into a command group."""
+
+    name: str
+    function: Callable[..., None]
 
 
 def run_with_service(
@@ -75,6 +85,35 @@ def show_result(
         print_answer(answer, render(answer), output)
 
     run_with_service(target, show, with_read_models=with_read_models)
+
+
+def run_command(
+    target: ServiceTarget,
+    operation: ClientOperation[AnswerT],
+    render: Callable[[AnswerT], RenderableType],
+    output: OutputFormat,
+) -> None:
+    """Send a command to the service of `target` and print its answer as `show_answer` does."""
+    from turnlog.services.cli.client.service_client import send_command
+    from turnlog.services.cli.console import print_answer
+
+    async def run() -> None:
+        answer = await send_command(target, operation)
+        print_answer(answer, render(answer), output)
+
+    run_async(run())
+
+
+def confirm_command(
+    target: ServiceTarget,
+    operation: ClientOperation[CommandResult],
+    what: str,
+    output: OutputFormat,
+) -> None:
+    """Send a command on a session, and print what it did and which event records it."""
+    from turnlog.services.cli.views.theme import render_confirmation
+
+    run_command(target, operation, lambda done: render_confirmation(what, done.sequence), output)
 
 
 def run_async(work: Coroutine[Any, Any, ResultT]) -> ResultT:

@@ -17,11 +17,11 @@ from turnlog.events.errors import TurnlogError
 from turnlog.services.cli.command_index import (
     COMMAND_GROUPS,
     COMMAND_SECTIONS,
-    CommandEntry,
     format_overview,
     print_overview,
     print_version,
 )
+from turnlog.services.cli.command_runner import CommandEntry
 from turnlog.services.cli.options import expand_option_groups
 from turnlog.services.platform.lean_imports import omit_httpx_program
 

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.client import ClientOperation, operations
-from turnlog.client.operations import build_command, build_read
+from turnlog.client import ClientOperation
+from turnlog.client.operations import build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.memory_payloads import (
@@ -21,19 +21,15 @@ from turnlog.contract.memory_payloads import (
     SummaryView,
     TurnRangeView,
 )
-from turnlog.contract.turn_payloads import CommandResult
 from turnlog.events.model.memory_events import TurnRange
 from turnlog.services.api.memory_view_payloads import MemoryView
-from turnlog.services.cli.client.service_client import send_command
-from turnlog.services.cli.console import OutputFormat, print_answer
-from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
 from turnlog.services.cli.views.text_format import (
     format_cost_sum,
     format_one_line,
     format_turn_ranges,
 )
-from turnlog.services.cli.views.theme import GOOD, MUTED, WARNING, render_labelled_text
+from turnlog.services.cli.views.theme import MUTED, WARNING, render_labelled_text
 
 _MESSAGE_LABELS: Final = {
     "user": ("you", USER_COLOUR),
@@ -81,32 +77,6 @@ def _format_pairs(values: Mapping[str, JsonValue]) -> Text:
     return Text("\n".join(lines))
 
 
-async def send_undo(
-    target: ServiceTarget, session: str, sequence: int, output: OutputFormat
-) -> None:
-    path = format_path(api_paths.UNDO_SUMMARY, session=session, sequence=sequence)
-    done = await send_command(target, build_command(path, {}, CommandResult))
-    print_answer(
-        done,
-        _render_confirmation(f"windows show again what event {sequence} summed up", done),
-        output,
-    )
-
-
-async def send_exclusion(
-    target: ServiceTarget, session: str, turn: int, output: OutputFormat
-) -> None:
-    done = await send_command(target, operations.exclude_turn(session, turn, excluded=True))
-    print_answer(done, _render_confirmation(f"no later window shows turn {turn}", done), output)
-
-
-async def send_restoration(
-    target: ServiceTarget, session: str, turn: int, output: OutputFormat
-) -> None:
-    done = await send_command(target, operations.exclude_turn(session, turn, excluded=False))
-    print_answer(done, _render_confirmation(f"windows show turn {turn} again", done), output)
-
-
 def render_exclusion_preview(found: ExclusionPreviewView) -> RenderableType:
     """Render what excluding a turn would undo, and what it costs to write that again."""
     if not found.undone:
@@ -124,18 +94,6 @@ def render_exclusion_preview(found: ExclusionPreviewView) -> RenderableType:
         *map(Text, shown),
         Text(note, MUTED),
     )
-
-
-async def send_purge(target: ServiceTarget, session: str, output: OutputFormat) -> None:
-    done = await send_command(
-        target,
-        build_command(format_path(api_paths.PURGE, session=session), {}, CommandResult),
-    )
-    print_answer(done, _render_confirmation("no window shows any turn so far", done), output)
-
-
-def _render_confirmation(what: str, done: CommandResult) -> Text:
-    return Text("✓ ", GOOD).append(what, "default").append(f"  event {done.sequence}", MUTED)
 
 
 def render_summaries(found: SummariesView) -> RenderableType:

@@ -1,4 +1,4 @@
-"""Commands on a session's memory: messages, references, summaries and purges."""
+"""Commands that show a session's memory: messages, references and summaries."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import typer
 
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.services.cli.command_runner import run_async, show_answer
-from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
+from turnlog.services.cli.command_runner import show_answer
+from turnlog.services.cli.options import OutputOption, ReadTarget, SessionArgument
 
 EntityOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Entity type that the turn refers to.")
@@ -98,67 +98,3 @@ def show_summaries(
 
     operation = build_read(format_path(api_paths.SUMMARIES, session=session), SummariesView)
     show_answer(target, operation, render_summaries, output)
-
-
-def undo_summary(
-    session: SessionArgument,
-    sequence: Annotated[
-        int,
-        typer.Argument(metavar="SEQUENCE", min=1, help="Sequence of the event with the summary."),
-    ],
-    *,
-    target: ServiceTarget,
-    output: OutputOption = "table",
-) -> None:
-    """Undo a summary: windows include the original turns again."""
-    from turnlog.services.cli.actions.memory_actions import send_undo
-
-    run_async(send_undo(target, session, sequence, output))
-
-
-def exclude_turn(
-    session: SessionArgument,
-    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="Number of the turn.")],
-    *,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only say which summaries it would undo, and their cost."),
-    ] = False,
-    target: ServiceTarget,
-    output: OutputOption = "table",
-) -> None:
-    """Exclude a turn from later windows; the summaries that cover it are undone."""
-    from turnlog.client import operations
-    from turnlog.services.cli.actions.memory_actions import render_exclusion_preview, send_exclusion
-
-    if not dry_run:
-        run_async(send_exclusion(target, session, turn, output))
-        return
-    show_answer(
-        ReadTarget(url=target.url, data_dir=target.data_dir),
-        operations.preview_exclusion(session, turn),
-        render_exclusion_preview,
-        output,
-    )
-
-
-def restore_turn(
-    session: SessionArgument,
-    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="Number of the turn.")],
-    *,
-    target: ServiceTarget,
-    output: OutputOption = "table",
-) -> None:
-    """Include an excluded turn in later windows again."""
-    from turnlog.services.cli.actions.memory_actions import send_restoration
-
-    run_async(send_restoration(target, session, turn, output))
-
-
-def purge_memory(
-    session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
-) -> None:
-    """Exclude all turns so far from later windows; the record keeps them."""
-    from turnlog.services.cli.actions.memory_actions import send_purge
-
-    run_async(send_purge(target, session, output))

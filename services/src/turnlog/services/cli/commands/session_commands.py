@@ -300,3 +300,21 @@ def show_prompt(
     show_result(
         target, lambda service: fetch_prompt(service, session, which), render_prompt, output
     )
+
+
+def show_tool_result(
+    session: SessionArgument,
+    call: Annotated[
+        str,
+        typer.Argument(metavar="CALL", help="The call that used the tool: 3.2 is turn 3, call 2."),
+    ],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the tool use in that call.")],
+    *,
+    target: ReadTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Show the whole result of a tool use, even if prompts contain only a summary."""
+    from turnlog.client import operations
+    from turnlog.services.cli.views.tool_result_view import render_tool_result
+
+    show_answer(target, operations.fetch_tool_result(session, call, id), render_tool_result, output)

@@ -1,13 +1,21 @@
-"""Commands that change how a session continues, and the one that shows a tool result."""
+"""Commands that change how a session continues; the rules of sessions decide each."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from turnlog.services.cli.command_runner import run_async, show_answer
+from turnlog.services.cli.command_runner import (
+    CommandEntry,
+    confirm_command,
+    run_command,
+    show_answer,
+)
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def switch_profile(
@@ -33,59 +41,24 @@ def switch_profile(
     output: OutputOption = "table",
 ) -> None:
     """Switch a session to another profile or model, from its next turn on."""
-    from turnlog.services.cli.actions.session_actions import send_switch
+    from turnlog.client import operations
 
-    run_async(
-        send_switch(target=target, session=session, profile=profile, model=model, output=output)
-    )
+    operation = operations.switch_profile(session, profile, model)
+    confirm_command(target, operation, f"{session} goes on as asked", output)
 
 
 def repeat_debrief(
     session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
     """Hold a debrief again that failed, was cancelled or was withheld."""
-    from turnlog.services.cli.actions.session_actions import send_debrief_request
-
-    run_async(send_debrief_request(target, session, output))
-
-
-def fork_session(
-    session: SessionArgument,
-    *,
-    at: Annotated[
-        int,
-        typer.Option(
-            "--at", metavar="SEQUENCE", min=1, help="Last event that both sessions share."
-        ),
-    ],
-    into: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Id of the new session.")
-    ] = None,
-    target: ServiceTarget,
-    output: OutputOption = "table",
-) -> None:
-    """Create a session that continues from any sequence of this one, which does not change."""
-    from turnlog.services.cli.actions.session_actions import send_fork
-
-    run_async(send_fork(target=target, session=session, at=at, into=into, output=output))
-
-
-def show_tool_result(
-    session: SessionArgument,
-    call: Annotated[
-        str,
-        typer.Argument(metavar="CALL", help="The call that used the tool: 3.2 is turn 3, call 2."),
-    ],
-    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the tool use in that call.")],
-    *,
-    target: ReadTarget,
-    output: OutputOption = "table",
-) -> None:
-    """Show the whole result of a tool use, even if prompts contain only a summary."""
     from turnlog.client import operations
-    from turnlog.services.cli.actions.session_actions import render_tool_result
+    from turnlog.contract.turn_payloads import SubmittedTurn
+    from turnlog.services.cli.views.theme import render_confirmation
 
-    show_answer(target, operations.fetch_tool_result(session, call, id), render_tool_result, output)
+    def render(done: SubmittedTurn) -> RenderableType:
+        return render_confirmation(f"turn {done.turn} holds the debrief again", done.sequence)
+
+    run_command(target, operations.submit_turn(session), render, output)
 
 
 def decide_approval(
@@ -104,18 +77,78 @@ def decide_approval(
     output: OutputOption = "table",
 ) -> None:
     """Approve or refuse a tool that waits for it; `show` lists those that do."""
-    from turnlog.services.cli.actions.session_actions import send_decision
+    from turnlog.client import operations
 
-    place = (session, turn, approval)
-    run_async(
-        send_decision(
-            target=target,
-            place=place,
-            decision="refuse" if refuse else "approve",
-            reason=reason,
-            output=output,
-        )
+    operation = operations.decide_approval(
+        session=session,
+        turn=turn,
+        approval=approval,
+        decision="refuse" if refuse else "approve",
+        reason=reason,
     )
+    word = "refused" if refuse else "approved"
+    confirm_command(target, operation, f"approval {approval} of turn {turn} is {word}", output)
+
+
+def request_schemas(
+    session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
+) -> None:
+    """Describe the tools in full again, from the next call on, for one turn."""
+    from turnlog.client import operations
+
+    operation = operations.request_schemas(session)
+    confirm_command(target, operation, "the next turn is told of all tools in full", output)
+
+
+def purge_memory(
+    session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
+) -> None:
+    """Exclude all turns so far from later windows; the record keeps them."""
+    from turnlog.client import operations
+
+    operation = operations.purge_memory(session)
+    confirm_command(target, operation, "no window shows any turn so far", output)
+
+
+def exclude_turn(
+    session: SessionArgument,
+    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="Number of the turn.")],
+    *,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only say which summaries it would undo, and their cost."),
+    ] = False,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Exclude a turn from later windows; the summaries that cover it are undone."""
+    from turnlog.client import operations
+    from turnlog.services.cli.actions.memory_actions import render_exclusion_preview
+
+    if not dry_run:
+        operation = operations.exclude_turn(session, turn, excluded=True)
+        confirm_command(target, operation, f"no later window shows turn {turn}", output)
+        return
+    show_answer(
+        ReadTarget(url=target.url, data_dir=target.data_dir),
+        operations.preview_exclusion(session, turn),
+        render_exclusion_preview,
+        output,
+    )
+
+
+def restore_turn(
+    session: SessionArgument,
+    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="Number of the turn.")],
+    *,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Include an excluded turn in later windows again."""
+    from turnlog.client import operations
+
+    operation = operations.exclude_turn(session, turn, excluded=False)
+    confirm_command(target, operation, f"windows show turn {turn} again", output)
 
 
 def record_feedback(
@@ -133,13 +166,11 @@ def record_feedback(
     output: OutputOption = "table",
 ) -> None:
     """Judge the reply of a turn: it counts for all that the turn had retrieved."""
-    from turnlog.services.cli.actions.session_actions import send_feedback
+    from turnlog.client import operations
 
-    run_async(
-        send_feedback(
-            target=target, place=(session, turn), vote=vote, comment=comment, output=output
-        )
-    )
+    words = {"up": "voted up", "down": "voted down", "none": "without a vote"}
+    operation = operations.record_feedback(session, turn, vote, comment)
+    confirm_command(target, operation, f"turn {turn} is {words[vote]}", output)
 
 
 def redact_reply(
@@ -163,24 +194,70 @@ def redact_reply(
     This cannot be undone. The text of the user stays as it is; `turnlog exclude` keeps the turn
     out of later windows.
     """
-    from turnlog.services.cli.actions.session_actions import send_redaction
+    from turnlog.client import operations
 
-    run_async(
-        send_redaction(
-            target=target,
-            session=session,
-            turn=turn,
-            reason=reason,
-            replacement=replacement,
-            output=output,
-        )
-    )
+    operation = operations.redact_reply(session, turn, reason, replacement)
+    confirm_command(target, operation, f"the reply of turn {turn} is redacted", output)
 
 
-def request_schemas(
-    session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
+def undo_summary(
+    session: SessionArgument,
+    sequence: Annotated[
+        int,
+        typer.Argument(metavar="SEQUENCE", min=1, help="Sequence of the event with the summary."),
+    ],
+    *,
+    target: ServiceTarget,
+    output: OutputOption = "table",
 ) -> None:
-    """Describe the tools in full again, from the next call on, for one turn."""
-    from turnlog.services.cli.actions.session_actions import send_schema_request
+    """Undo a summary: windows include the original turns again."""
+    from turnlog.client import operations
 
-    run_async(send_schema_request(target, session, output))
+    operation = operations.undo_summary(session, sequence)
+    what = f"windows show again what event {sequence} summed up"
+    confirm_command(target, operation, what, output)
+
+
+def fork_session(
+    session: SessionArgument,
+    *,
+    at: Annotated[
+        int,
+        typer.Option(
+            "--at", metavar="SEQUENCE", min=1, help="Last event that both sessions share."
+        ),
+    ],
+    into: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Id of the new session.")
+    ] = None,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Create a session that continues from any sequence of this one, which does not change."""
+    from rich.text import Text
+
+    from turnlog.client import operations
+    from turnlog.contract.session_payloads import ForkedSession
+    from turnlog.services.cli.views.theme import MUTED
+
+    def render(made: ForkedSession) -> RenderableType:
+        origin = f"  continues from {session} at sequence {at:,}"
+        return Text(made.session, "bold").append(origin, MUTED)
+
+    run_command(target, operations.fork_session(session, at, into), render, output)
+
+
+STEERING_COMMANDS: Final = (
+    CommandEntry("switch", switch_profile),
+    CommandEntry("debrief", repeat_debrief),
+    CommandEntry("approve", decide_approval),
+    CommandEntry("schemas", request_schemas),
+    CommandEntry("purge", purge_memory),
+    CommandEntry("exclude", exclude_turn),
+    CommandEntry("restore", restore_turn),
+    CommandEntry("feedback", record_feedback),
+    CommandEntry("redact", redact_reply),
+    CommandEntry("undo", undo_summary),
+    CommandEntry("fork", fork_session),
+)
+"""These commands in the order of `--help`."""

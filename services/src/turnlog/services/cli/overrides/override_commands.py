@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from turnlog.services.cli.command_runner import run_async, show_answer
+from turnlog.services.cli.command_runner import run_command, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
+
+_READ_STDIN: Final = "-"
 
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
 
@@ -51,17 +54,12 @@ def set_override(
     output: OutputOption = "table",
 ) -> None:
     """Set a user's own text of a prompt category, from the user's next turn on."""
-    from turnlog.services.cli.overrides.override_actions import send_override
+    from turnlog.client import tenant_operations
+    from turnlog.services.cli.overrides.override_view import render_override_change
 
-    run_async(
-        send_override(
-            target=target,
-            place=(user, blueprint, category),
-            text=text,
-            fields=asdict(place),
-            output=output,
-        )
-    )
+    form = {**asdict(place), "text": sys.stdin.read() if text == _READ_STDIN else text}
+    operation = tenant_operations.set_override(user, blueprint, category, form)
+    run_command(target, operation, render_override_change, output)
 
 
 def list_overrides(
@@ -117,14 +115,14 @@ def remove_override(
 
     Prompts that included it still reproduce.
     """
-    from turnlog.services.cli.overrides.override_actions import send_removal
+    from turnlog.client import tenant_operations
+    from turnlog.services.cli.overrides.override_view import render_override_removal
 
-    run_async(
-        send_removal(
-            target=target,
-            place=(user, blueprint, category),
-            profile=place.profile,
-            provider=place.provider,
-            output=output,
-        )
+    operation = tenant_operations.remove_override(
+        user=user,
+        blueprint=blueprint,
+        category=category,
+        profile=place.profile,
+        provider=place.provider,
     )
+    run_command(target, operation, lambda _: render_override_removal(), output)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.command_runner import run_async, show_answer
+from turnlog.services.cli.command_runner import run_command, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
@@ -48,9 +48,10 @@ def set_quota(
 
     A limit that is not given is unlimited; a user without any has no quota.
     """
-    from turnlog.services.cli.quotas.quota_actions import send_limits
+    from turnlog.client import tenant_operations
+    from turnlog.services.cli.quotas.quota_view import render_quota
 
-    run_async(send_limits(target, user, asdict(limits), output))
+    run_command(target, tenant_operations.set_quota(user, asdict(limits)), render_quota, output)
 
 
 def show_quota(

@@ -92,6 +92,11 @@ def render_labelled_text(label: str, text: str, colour: str, width: int, style: 
     return table
 
 
+def render_confirmation(what: str, sequence: int) -> Text:
+    """Render what a command did, and the event that records it."""
+    return Text("✓ ", GOOD).append(what, "default").append(f"  event {sequence}", MUTED)
+
+
 def create_listing(*, whole_width: bool = False) -> Table:
     """Create a borderless table."""
     return Table(
