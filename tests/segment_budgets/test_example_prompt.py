@@ -114,6 +114,7 @@ async def test_p9_budget_example_is_shortened_as_documented(coast: GameService) 
 
     A budget of 100 is no such budget: four characters a token, and the delimiters of core, ruleset,
     people, state and input with an input of 200 characters are 406 characters without any text.
+    What becomes of it within 100 is the next test's.
     """
     session = await open_example_session(coast)
     lowest, highest = 193, 197
@@ -128,40 +129,61 @@ async def test_p9_budget_example_is_shortened_as_documented(coast: GameService) 
         assert cut["meta"]["tokensEstimated"] == lowest
 
 
-async def test_p6_budget_example_within_100_tokens_has_only_core_ruleset_and_input(
+async def test_p6_budget_example_within_100_tokens_keeps_the_player_the_state_and_the_question(
     coast: GameService,
 ) -> None:
     session = await open_example_session(coast)
     cut = await play_budget_example(coast, session, token_budget=100)
-    assert cut["meta"]["order"] == ["core", "ruleset", "input"]
+    core, rules, *_, player, _ = read_example_lines()
+    assert cut["meta"]["tokensEstimated"] == 100
+    assert cut["meta"]["order"] == ["core", "ruleset", "game_state", "player", "input"]
     assert cut["meta"]["truncated"] == {
-        "inputTrimmed": {"fromChars": 500, "toChars": 200},
-        "droppedScopes": ["world", "entry", "npc", "game_state", "player"],
+        "inputTrimmed": {"fromChars": 500, "toChars": 74},
+        "gameStateCompressed": True,
+        "droppedScopes": ["world", "entry", "npc"],
         "npcDropped": [INN],
         "npcDroppedTiers": [{"npcId": INN, "fromTier": 2, "toTier": 0}],
     }
-    core, rules, *_ = read_example_lines()
-    assert parse_blocks(coast.sent) == {"CORE": core, "RULESET": rules, "INPUT": LONG[:200]}
     assert coast.sent == cut["prompt"]
-    assert cut["meta"]["tokensEstimated"] == 97
+    assert parse_blocks(coast.sent) == {
+        "CORE": core,
+        "RULESET": rules,
+        "GAME_STATE": "[More is left out.]",
+        "PLAYER": player,
+        "INPUT": " ".join([TALK] * 3),
+    }
     manifest = (await coast.load_context_event(session, "1.1")).manifest
     assert [(step.step, step.on) for step in manifest.steps] == [
         ("trim", "input"), ("compress", "game_state"), ("lower_tier", "npc"), ("drop", "npc"),
-        ("drop", "world"), ("drop", "entry"), ("drop", "player"), ("drop", "game_state"),
+        ("drop", "world"), ("drop", "entry"), ("trim", "input"),
     ]  # fmt: skip
+
+
+async def test_p6_budget_that_would_cost_the_player_or_the_state_is_refused(
+    coast: GameService,
+) -> None:
+    session = await open_example_session(coast)
+    sent = len(coast.provider.exchanges)
+    refused = await coast.play_failing_turn(session, LONG, **build_budget_inputs(), token_budget=99)
+    assert refused["reason"] == "over-budget"
+    detail = str([event.event for event in await coast.service.list_events(session)][-1])
+    assert "100 tokens do not fit 99" in detail
+    assert all(f"{layer} " in detail for layer in ("game_state", "player", "input"))
+    assert len(coast.provider.exchanges) == sent, "the model is not asked"
+
+
+def build_budget_inputs() -> dict[str, JsonValue]:
+    """Return the inputs of the later turn, under the document's own names."""
+    return {
+        "gameStateText": "You are in the inn common room.",
+        "playerText": read_example_lines()[-2],
+        "npcs": [{"npcId": INN, "tier": 2}],
+        "isFirstTurn": False,
+    }
 
 
 async def play_budget_example(
     coast: GameService, session: str, **inputs: JsonValue
 ) -> dict[str, Any]:
-    """Play the later turn with an input of 500 characters, under the document's own names."""
-    player = read_example_lines()[-2]
-    return await coast.play_turn(
-        session,
-        LONG,
-        gameStateText="You are in the inn common room.",
-        playerText=player,
-        npcs=[{"npcId": INN, "tier": 2}],
-        isFirstTurn=False,
-        **inputs,
-    )
+    """Play the later turn with an input of 500 characters."""
+    return await coast.play_turn(session, LONG, **build_budget_inputs(), **inputs)
