@@ -26,14 +26,14 @@ from turnlog.contract.stream_payloads import (
     TurnStreamPayload,
     UnreadablePayload,
 )
+from turnlog.events.model.knowledge_events import KnowledgeEvent
+from turnlog.events.model.override_events import OverrideEvent
+from turnlog.events.model.quota_events import QuotaEvent
+from turnlog.events.model.segment_events import SegmentEvent
 from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
     LIBRARY_FAMILIES,
-    KnowledgeEvent,
-    OverrideEvent,
-    QuotaEvent,
-    SegmentEvent,
     format_event_name,
 )
 from turnlog.events.subjects import (

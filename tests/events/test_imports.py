@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from importlib import metadata
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import turnlog.events
+from tests.docs.doc_pages import ROOT
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import EVENT_TYPES
 
@@ -93,6 +95,14 @@ def test_every_exported_name_exists_and_every_event_is_exported() -> None:
     assert set(EVENT_TYPES.values()) <= set(named.values())
     assert named["RecordedEvent"] is RecordedEvent
     assert not hasattr(turnlog.events, "Rumoured")
+
+
+def test_package_is_what_its_generator_writes() -> None:
+    generator = runpy.run_path(str(ROOT / "docs/generate/event_exports.py"))
+    text = generator["PACKAGE"].read_text()
+    assert generator["build_package"](text) == text
+    lost = text.replace("        TurnQueued,\n", "").replace('    "TurnQueued",\n', "")
+    assert generator["build_package"](lost) == text
 
 
 def test_consumer_imports_the_nats_client_and_no_part_of_a_service() -> None:

@@ -1,8 +1,8 @@
 """Typed events of a session, and the log that stores them.
 
 The names below are what a consumer needs. Each is imported on first access, so a program that only
-needs an error does not load the event classes. The NATS log is in `turnlog.events.jetstream`,
-because it needs more dependencies than this package.
+needs an error does not load the event classes. `make docs` adds the events of the registry. The
+NATS log is in `turnlog.events.jetstream`, because it needs more dependencies than this package.
 """
 
 from __future__ import annotations
@@ -177,7 +177,12 @@ __all__ = [
 
 # With imports on demand `turnlog --help` takes 0.42 times the processor time
 # (`python -m benchmarks.library_patches`).
-_MODULES = ("errors", "content", "envelope", "registry", "model.manifest", "tokens", "codec")
+_MODULES = (
+    *("errors", "content", "envelope", "registry", "model.manifest", "tokens", "codec"),
+    *("model.turn_events", "model.call_events", "model.tool_events", "model.session_events"),
+    *("model.memory_events", "model.prompt_events", "model.phase_events", "model.child_events"),
+    *("model.retrieval_events", "model.redaction_events"),
+)
 """The modules searched for a name, the cheapest to import first."""
 
 if not TYPE_CHECKING:  # Hidden from type checkers, which would otherwise accept any name.

@@ -19,14 +19,14 @@ from pydantic_core import PydanticSerializationError
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import TYPE_START, ChainHead, Envelope, EventHeader, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, TooLarge
+from turnlog.events.model.knowledge_events import KnowledgeEvent
+from turnlog.events.model.segment_events import SegmentEvent
 from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
     UPCASTERS,
-    KnowledgeEvent,
     KnownEvent,
     LibraryEvent,
-    SegmentEvent,
     UnknownEvent,
     apply_upcasters,
 )

@@ -16,81 +16,25 @@ from typing import Final, get_args
 
 from pydantic import JsonValue
 
-from turnlog.events.model.call_events import (
-    AttemptEnded,
-    AttemptStarted,
-    CallCompleted,
-    ContextAssembled,
-)
-from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
-from turnlog.events.model.knowledge_events import (
-    KNOWLEDGE_FAMILY,
-    KnowledgeAdded,
-    KnowledgeEdited,
-    KnowledgeRemoved,
-)
-from turnlog.events.model.memory_events import (
-    HistorySummarised,
-    MemoryPurged,
-    SummaryBegun,
-    SummaryFailed,
-    SummaryUndone,
-)
-from turnlog.events.model.override_events import (
-    OVERRIDE_FAMILY,
-    OverrideRemoved,
-    OverrideSet,
-)
+from turnlog.events.model.call_events import KnownCallEvent
+from turnlog.events.model.child_events import ChildEnded, ChildSettled, KnownChildEvent
+from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY, KnowledgeEvent
+from turnlog.events.model.memory_events import KnownMemoryEvent
+from turnlog.events.model.override_events import OVERRIDE_FAMILY, OverrideEvent
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.quota_events import (
     BALANCE_FAMILY_FORM,
     QUOTA_LIMITS_FAMILY,
     QuotaEdited,
-    QuotaReleased,
-    QuotaReserved,
-    QuotaSettled,
+    QuotaEvent,
 )
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
-from turnlog.events.model.segment_events import (
-    SEGMENT_FAMILY,
-    SegmentsActivated,
-    SegmentsAdded,
-    SegmentsDeactivated,
-    SegmentsEdited,
-)
-from turnlog.events.model.session_events import (
-    BlueprintMoved,
-    ProfileSwitched,
-    SessionClosed,
-    SessionOpened,
-)
-from turnlog.events.model.tool_events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    PlanMade,
-    SchemasRequested,
-    StepPlanned,
-    ToolCalled,
-    ToolReturned,
-    ToolsSnapshotted,
-    ToolStarted,
-)
-from turnlog.events.model.turn_events import (
-    ChoiceRecorded,
-    ReferenceUpdated,
-    TurnCancelled,
-    TurnCompleted,
-    TurnDisplayed,
-    TurnExcluded,
-    TurnFailed,
-    TurnQueued,
-    TurnReleased,
-    TurnResolved,
-    TurnRestored,
-    TurnSubmitted,
-)
+from turnlog.events.model.retrieval_events import KnownRetrievalEvent
+from turnlog.events.model.segment_events import SEGMENT_FAMILY, SegmentEvent
+from turnlog.events.model.session_events import KnownSessionEvent
+from turnlog.events.model.tool_events import ApprovalDecided, KnownToolEvent
+from turnlog.events.model.turn_events import KnownTurnEvent, TurnReleased, TurnSubmitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,48 +46,16 @@ class UnknownEvent:
 
 
 KnownEvent = (
-    SessionOpened
-    | BlueprintMoved
-    | ProfileSwitched
-    | SessionClosed
+    KnownSessionEvent
     | PromptsSnapshotted
-    | ToolsSnapshotted
-    | SchemasRequested
-    | TurnSubmitted
-    | TurnQueued
-    | TurnReleased
-    | ApprovalDecided
-    | ChildSettled
-    | ChildEnded
-    | ChoiceRecorded
-    | TurnResolved
-    | KnowledgeRetrieved
-    | TurnCompleted
-    | TurnFailed
-    | TurnCancelled
-    | TurnExcluded
-    | TurnRestored
-    | TurnDisplayed
-    | FeedbackGiven
-    | AttemptStarted
-    | ContextAssembled
-    | AttemptEnded
-    | CallCompleted
-    | PlanMade
-    | StepPlanned
-    | ToolCalled
-    | ApprovalRequested
-    | ChildRequested
-    | ToolStarted
-    | ToolReturned
+    | KnownTurnEvent
+    | KnownRetrievalEvent
+    | KnownCallEvent
+    | KnownToolEvent
+    | KnownChildEvent
     | ReplyRedacted
     | PhaseEntered
-    | ReferenceUpdated
-    | SummaryBegun
-    | HistorySummarised
-    | SummaryFailed
-    | SummaryUndone
-    | MemoryPurged
+    | KnownMemoryEvent
 )
 """The session events that this release writes and reads."""
 
@@ -182,18 +94,6 @@ def apply_upcasters(
         wire_type, data = upcasters[wire_type](data)
     return wire_type, data
 
-
-SegmentEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsActivated
-"""The events of segments."""
-
-KnowledgeEvent = KnowledgeAdded | KnowledgeEdited | KnowledgeRemoved
-"""The events of knowledge."""
-
-QuotaEvent = QuotaEdited | QuotaReserved | QuotaSettled | QuotaReleased
-"""The events of quotas."""
-
-OverrideEvent = OverrideSet | OverrideRemoved
-"""The events of prompt overrides."""
 
 LibraryEvent = SegmentEvent | KnowledgeEvent | QuotaEvent | OverrideEvent
 """The library events that this release writes and reads."""

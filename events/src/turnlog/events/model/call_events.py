@@ -207,3 +207,7 @@ def find_call_answer(event: object) -> CallCompleted | None:
             )
         case _:
             return None
+
+
+KnownCallEvent = AttemptStarted | ContextAssembled | AttemptEnded | CallCompleted
+"""The events of calls and attempts that this release writes and reads."""

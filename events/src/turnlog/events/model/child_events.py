@@ -81,3 +81,7 @@ class ChildEnded(EventModel):
     """The number of the turn that ended."""
     parent: str
     """The session that asked for it."""
+
+
+KnownChildEvent = ChildRequested | ChildSettled | ChildEnded
+"""The events of child sessions that this release writes and reads."""

@@ -75,3 +75,7 @@ class KnowledgeRemoved(EventModel):
     """The collection; without entries it no longer exists."""
     entries: tuple[str, ...]
     """The ids of the removed entries."""
+
+
+KnowledgeEvent = KnowledgeAdded | KnowledgeEdited | KnowledgeRemoved
+"""The events of knowledge that this release writes and reads."""

@@ -127,3 +127,7 @@ class MemoryPurged(EventModel):
 
     upto: int
     """The last of those turns."""
+
+
+KnownMemoryEvent = SummaryBegun | HistorySummarised | SummaryFailed | SummaryUndone | MemoryPurged
+"""The events of summaries and purges that this release writes and reads."""

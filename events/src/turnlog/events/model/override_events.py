@@ -58,3 +58,7 @@ class OverrideRemoved(EventModel):
     """The name of the blueprint."""
     override: UserOverride
     """The version that was removed; turns that used it still name its text."""
+
+
+OverrideEvent = OverrideSet | OverrideRemoved
+"""The events of prompt overrides that this release writes and reads."""

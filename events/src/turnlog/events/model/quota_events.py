@@ -138,3 +138,7 @@ class QuotaReleased(EventModel):
     """The id of the reservation."""
     balance: QuotaBalance
     """The balance after it."""
+
+
+QuotaEvent = QuotaEdited | QuotaReserved | QuotaSettled | QuotaReleased
+"""The events of quotas that this release writes and reads."""

@@ -133,3 +133,7 @@ class FeedbackGiven(EventModel):
     """The vote."""
     comment: Content | None = None
     """What was said to it; None if nothing was."""
+
+
+KnownRetrievalEvent = KnowledgeRetrieved | FeedbackGiven
+"""The events of retrievals and feedback that this release writes and reads."""

@@ -107,3 +107,7 @@ class SegmentsActivated(EventModel):
     """Their numbers."""
     variant: str | None = None
     """Only this variant of them; the segments themselves if None."""
+
+
+SegmentEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsActivated
+"""The events of segments that this release writes and reads."""

@@ -112,3 +112,7 @@ class SessionClosed(EventModel):
 
     reason: str
     """Reason given by the caller that closed it."""
+
+
+KnownSessionEvent = SessionOpened | BlueprintMoved | ProfileSwitched | SessionClosed
+"""The events of sessions that this release writes and reads."""

@@ -228,3 +228,17 @@ class StepPlanned(EventModel):
     """Sequence of a tool result of the previous turn over whose rows the plan loops; the step is
     for one row, which its goal quotes.
     """
+
+
+KnownToolEvent = (
+    ToolsSnapshotted
+    | SchemasRequested
+    | PlanMade
+    | StepPlanned
+    | ToolCalled
+    | ApprovalRequested
+    | ApprovalDecided
+    | ToolStarted
+    | ToolReturned
+)
+"""The events of plans, tools and approvals that this release writes and reads."""

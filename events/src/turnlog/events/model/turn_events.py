@@ -343,3 +343,20 @@ class ReferenceUpdated(EventModel):
     """The intent of the turn."""
     entity: str | None = None
     """The kind of entity."""
+
+
+KnownTurnEvent = (
+    TurnSubmitted
+    | TurnQueued
+    | TurnReleased
+    | ChoiceRecorded
+    | TurnResolved
+    | TurnCompleted
+    | TurnFailed
+    | TurnCancelled
+    | TurnExcluded
+    | TurnRestored
+    | TurnDisplayed
+    | ReferenceUpdated
+)
+"""The events of turns that this release writes and reads."""

@@ -15,9 +15,9 @@ from turnlog.events.model.knowledge_events import (
     KnowledgeAdded,
     KnowledgeEdited,
     KnowledgeEntry,
+    KnowledgeEvent,
     KnowledgeRemoved,
 )
-from turnlog.events.registry import KnowledgeEvent
 from turnlog.projections.knowledge.knowledge_inputs import (
     EntryInput,
     KnowledgeCommand,

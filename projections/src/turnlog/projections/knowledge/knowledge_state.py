@@ -17,9 +17,10 @@ from turnlog.events.model.knowledge_events import (
     KnowledgeAdded,
     KnowledgeEdited,
     KnowledgeEntry,
+    KnowledgeEvent,
     KnowledgeRemoved,
 )
-from turnlog.events.registry import KnowledgeEvent, UnknownEvent
+from turnlog.events.registry import UnknownEvent
 
 
 @dataclass(frozen=True, slots=True)

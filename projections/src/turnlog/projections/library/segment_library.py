@@ -16,13 +16,14 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.model.segment_events import (
     NewSegment,
     NewSegmentVersion,
+    SegmentEvent,
     SegmentsActivated,
     SegmentsAdded,
     SegmentsDeactivated,
     SegmentsEdited,
     SegmentText,
 )
-from turnlog.events.registry import SegmentEvent, UnknownEvent
+from turnlog.events.registry import UnknownEvent
 
 SegmentPlacement = tuple[str, str | None]
 """Scope and reference."""

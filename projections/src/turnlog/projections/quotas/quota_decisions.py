@@ -18,13 +18,13 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.quota_events import (
     QuotaBalance,
+    QuotaEvent,
     QuotaLimits,
     QuotaReleased,
     QuotaReservation,
     QuotaReserved,
     QuotaSettled,
 )
-from turnlog.events.registry import QuotaEvent
 from turnlog.projections.quotas.turn_bound import TurnBound
 
 MAX_UNSETTLED_TURNS: Final = 200

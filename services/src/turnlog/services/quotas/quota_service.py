@@ -19,11 +19,12 @@ from turnlog.events.model.quota_events import (
     QUOTA_LIMITS_FAMILY,
     QuotaBalance,
     QuotaEdited,
+    QuotaEvent,
     QuotaLimits,
     QuotaReservation,
     build_balance_family,
 )
-from turnlog.events.registry import LibraryEvent, QuotaEvent
+from turnlog.events.registry import LibraryEvent
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.quota_decisions import (
     UserBalance,

@@ -12,12 +12,13 @@ from itertools import takewhile
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.segment_events import (
+    SegmentEvent,
     SegmentsActivated,
     SegmentsAdded,
     SegmentsDeactivated,
     SegmentsEdited,
 )
-from turnlog.events.registry import SegmentEvent, UnknownEvent
+from turnlog.events.registry import UnknownEvent
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.library.segment_library import (
     LibrarySegment,
