@@ -34,6 +34,7 @@ from turnlog.projections.session.commands import (
     DecideApproval,
     StartTool,
 )
+from turnlog.projections.session.rules.steps.tool_rules import MALFORMED_DETAIL
 from turnlog.services.worker.turn_delivery import DeliveryDeferred, DeliverySettled
 
 GUARDED_TOOLS = {
@@ -261,3 +262,32 @@ async def test_worker_with_stale_state_defers_turn_with_pending_approval() -> No
     verdict = await worker.run_turn(delivery)
     assert isinstance(verdict, DeliveryDeferred)
     assert shop.shop.tool_calls == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "detail"),
+    [
+        ('{"what": 7}', 'its arguments break its schema: what: `type` is "string"'),
+        ('{"what": "hammer", "what": "house"}', MALFORMED_DETAIL),
+        ('{"what": "hammer", "of": [{"a": 1, "a": 2}]}', MALFORMED_DETAIL),
+    ],
+)
+async def test_no_person_is_asked_about_arguments_that_cannot_run_as_they_are_shown(
+    arguments: str, detail: str
+) -> None:
+    shop = await open_guarded_loop()
+    shop.house.model.scripts = [build_tool_script(("shop_pay", arguments)), ["Done."]]
+    submitted = await shop.house.submit_turn("Get me a hammer.")
+    assert await shop.house.run_turn(submitted) == DeliverySettled()
+    (returned,) = shop.list_events(ToolReturned)
+    assert (returned.outcome, returned.detail) == ("refused", detail)
+    assert shop.shop.tool_calls == []
+    assert shop.list_events(ApprovalRequested) == []
+
+
+async def test_arguments_that_break_a_schema_reach_a_server_that_needs_no_approval() -> None:
+    shop = await open_guarded_loop()
+    shop.house.model.scripts = [build_tool_script(("shop_look", '{"what": 7}')), ["Done."]]
+    submitted = await shop.house.submit_turn("Get me a hammer.")
+    assert await shop.house.run_turn(submitted) == DeliverySettled()
+    assert shop.shop.tool_calls == [("look", {"what": 7})]

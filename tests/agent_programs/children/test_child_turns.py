@@ -38,6 +38,8 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
     SwitchProfile,
 )
+from turnlog.projections.session.rules.steps.child_rules import NO_QUERY_DETAIL
+from turnlog.projections.session.rules.steps.tool_rules import MALFORMED_DETAIL
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
@@ -264,8 +266,14 @@ async def test_next_turn_reuses_child_of_cancelled_turn() -> None:
     assert [each.turn for each in team.list_events(child, TurnSubmitted)] == [1, 2]
 
 
-@pytest.mark.parametrize("arguments", ["{}", "no JSON", '{"query": ""}', '{"query": 3}'])
-async def test_child_request_without_query_is_refused(arguments: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "detail"),
+    [
+        *((each, NO_QUERY_DETAIL) for each in ("{}", "no JSON", '{"query": ""}', '{"query": 3}')),
+        ('{"query": "One?", "query": "Two?"}', MALFORMED_DETAIL),
+    ],
+)
+async def test_child_request_without_one_query_is_refused(arguments: str, detail: str) -> None:
     call = ModelToolCall("c1", "thinker", arguments)
     asking: list[ScriptStep] = [
         FinishedAnswer(
@@ -278,7 +286,7 @@ async def test_child_request_without_query_is_refused(arguments: str) -> None:
     ]
     team = await open_team(ScriptedTeam(asking))
     await run_team(team)
-    assert list_results(team) == ["refused: its arguments have no text `query`"]
+    assert list_results(team) == [f"refused: {detail}"]
     assert team.list_children() == []
 
 

@@ -13,6 +13,8 @@ from turnlog.projections.blueprint.bounded_json import (
     InvalidJson,
     parse_embedded_json,
     parse_json,
+    parse_recorded_arguments,
+    parse_tool_arguments,
 )
 
 SECRET = "sk-secret"
@@ -96,3 +98,12 @@ def test_character_that_no_event_can_hold_is_replaced_wherever_an_escape_says_it
 
 def test_pair_of_surrogates_and_written_backslash_stay_as_they_are() -> None:
     assert parse_json('["\\ud83d\\ude00", "\\\\ud800"]') == ["\U0001f600", "\\ud800"]
+
+
+def test_repeated_keys_of_tool_arguments_are_refused_and_recorded_ones_are_read_as_they_ran() -> (
+    None
+):
+    for written in ('{"to": "a", "to": "b"}', '{"x": [{"to": 1, "to": 1}]}'):
+        assert parse_tool_arguments(written) is None
+    assert parse_tool_arguments('{"to": {"to": 1}}') == {"to": {"to": 1}}
+    assert parse_recorded_arguments('{"to": "a", "to": "b"}') == {"to": "b"}

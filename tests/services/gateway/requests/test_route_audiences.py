@@ -28,7 +28,7 @@ def iterate_routes() -> Iterator[tuple[str, str]]:
     for context in iter_route_contexts(create_routed_app().routes):
         route = context.original_route
         if isinstance(route, APIRoute) and route.path.startswith("/v1/"):
-            for method in route.methods:
+            for method in route.methods or ():
                 yield method, route.path
 
 

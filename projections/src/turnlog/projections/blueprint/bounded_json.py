@@ -30,7 +30,7 @@ MAX_JSON_SIZE: Final = 16 * 1024 * 1024
 MAX_JSON_VALUES: Final = 400_000
 """Maximum number of values in a text, which parse in about a tenth of a second."""
 
-InvalidJsonReason = Literal["syntax", "too-deep", "too-large", "too-many"]
+InvalidJsonReason = Literal["syntax", "too-deep", "too-large", "too-many", "duplicate-key"]
 
 
 class InvalidJson(ValueError):
@@ -183,10 +183,37 @@ def _list_inner_values(value: JsonValue) -> list[tuple[str | int, JsonValue]]:
             return []
 
 
+def _build_unique_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InvalidJson("duplicate-key", "a key is repeated within an object")
+    return found
+
+
+_ARGUMENTS_DECODER: Final = json.JSONDecoder(
+    parse_constant=_refuse_constant,
+    parse_float=_parse_finite,
+    object_pairs_hook=_build_unique_object,
+)
+"""Accepts no repeated key: who reads the arguments would see another value than the tool gets."""
+
+
 def parse_tool_arguments(written: str) -> dict[str, JsonValue] | None:
-    """Parse the arguments of a tool call; none are an empty object. None if they are no object."""
+    """Parse the arguments of a tool call; none are an empty object.
+
+    None if they are no object, or repeat a key.
+    """
+    return _parse_object(written, _ARGUMENTS_DECODER)
+
+
+def parse_recorded_arguments(written: str) -> dict[str, JsonValue] | None:
+    """Parse arguments as every release did: the last of repeated keys counts."""
+    return _parse_object(written, STRICT_DECODER)
+
+
+def _parse_object(written: str, decoder: json.JSONDecoder) -> dict[str, JsonValue] | None:
     try:
-        found = parse_json(written or "{}")
+        found = parse_json(written or "{}", decoder=decoder)
     except InvalidJson:
         return None
     return found if isinstance(found, dict) else None

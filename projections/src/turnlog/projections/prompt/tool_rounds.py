@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from turnlog.events.model.manifest import EventTextSource, TextExcerpt, TextTruncation
-from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
+from turnlog.projections.blueprint.bounded_json import parse_recorded_arguments
 from turnlog.projections.blueprint.schema.call_specs import DEFAULT_MESSAGE_FORMAT
 from turnlog.projections.blueprint.schema.layer_specs import (
     ROUNDS_COMPONENT,
@@ -68,7 +68,7 @@ def _plan_calls_message(tool_round: ToolRound) -> DeferredPart[PlannedMessage]:
 
 
 def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
-    is_object = parse_tool_arguments(written) is not None
+    is_object = parse_recorded_arguments(written) is not None
     return PlannedToolCall(
         source=_build_source(use.asked),
         id=use.id,

@@ -6,7 +6,7 @@ A command carries everything its rule needs except the time. The rules are in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -158,6 +158,8 @@ class AnswerCall:
     spent: AttemptUsage
     tools: tuple[ToolRequest, ...] = ()
     """Tool calls that the answer requested."""
+    argument_faults: Mapping[int, str] = field(default_factory=dict[int, str])
+    """What is wrong with the arguments of tools by their schemas, by position from 1."""
     offered_tools: Container[str] = ()
     """Names of the tools that were offered."""
     max_tools: int = 0

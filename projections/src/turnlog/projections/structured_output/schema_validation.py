@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final, cast
@@ -22,6 +23,15 @@ from turnlog.projections.blueprint.linear_patterns import (
 
 _MAX_RULE_CHARACTERS: Final = 120
 """Maximum length of a repeated rule in characters."""
+
+MAX_VALIDATION_STEPS: Final = 200_000
+"""Maximum number of rules that one value is checked by; references to references can double it."""
+
+_steps_left: ContextVar[int] = ContextVar("steps_left")
+
+
+class _TooManySteps(Exception):
+    """A value is not checked any further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,7 @@ def find_violation(value: JsonValue, schema: Mapping[str, JsonValue]) -> SchemaV
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     empty_registry: Registry[Any] = Registry()
+    _steps_left.set(MAX_VALIDATION_STEPS)
     try:
         error = next(_build_validator()(schema, registry=empty_registry).iter_errors(value), None)
     except RecursionError:
@@ -49,6 +60,8 @@ def find_violation(value: JsonValue, schema: Mapping[str, JsonValue]) -> SchemaV
         return SchemaViolation((), f"the schema has a pattern that cannot be used: {fault.reason}")
     except Unresolvable:
         return SchemaViolation((), "the schema refers to what is not in it")
+    except _TooManySteps:
+        return SchemaViolation((), f"it takes more than {MAX_VALIDATION_STEPS} steps to check")
     if error is None:
         return None
     rule_value = json.dumps(error.validator_value)[:_MAX_RULE_CHARACTERS]
@@ -106,17 +119,24 @@ def _build_validator() -> Any:  # noqa: ANN401 - jsonschema's validator classes 
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415 as above
 
     extend = cast("Callable[..., Any]", getattr(validators, "extend"))  # noqa: B009 - it is untyped
-    rules = Draft202012Validator.VALIDATORS
-    return extend(
-        Draft202012Validator,
-        {
-            "pattern": _check_pattern,
-            "patternProperties": _check_pattern_properties,
-            "additionalProperties": partial(
-                _check_additional_properties, rules["additionalProperties"]
-            ),
-        },
-    )
+    rules = dict(Draft202012Validator.VALIDATORS)
+    additional = partial(_check_additional_properties, rules["additionalProperties"])
+    rules |= {
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": additional,
+    }
+    counted = {word: partial(_check_counted, rule) for word, rule in rules.items()}
+    return extend(Draft202012Validator, counted)
+
+
+def _check_counted(check: Callable[..., Iterator[Any] | None], *parts: object) -> Iterator[Any]:
+    """Check one rule of a schema; raise `_TooManySteps` when there were too many."""
+    left = _steps_left.get() - 1
+    if left < 0:
+        raise _TooManySteps
+    _steps_left.set(left)
+    return iter(check(*parts) or ())
 
 
 def _check_pattern(_: object, pattern: str, value: object, __: object) -> Iterator[Any]:

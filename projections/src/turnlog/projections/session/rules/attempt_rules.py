@@ -72,6 +72,7 @@ from turnlog.projections.session.rules.phase_rules import (
 )
 from turnlog.projections.session.rules.steps.approval_rules import (
     compute_approval_wait,
+    needs_approval,
     refuse_overdue_approvals,
     request_approvals,
 )
@@ -285,7 +286,7 @@ def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEv
     if opened is None:
         return record_superseded_attempt(attempt, command.spent, command.text)
     repairs = (*command.repairs, *_describe_unrecorded(command))
-    tools = tuple(_record_tool_calls(opened, command))
+    tools = tuple(_record_tool_calls(state, opened, command))
     deadline = at + timedelta(seconds=command.approval_seconds)
     approvals = tuple(request_approvals(state, opened, tools, deadline))
     children = tuple(request_children(state, tools, command.children))
@@ -324,8 +325,14 @@ def _record_plan(command: AnswerCall) -> Iterator[KnownEvent]:
         )
 
 
-def _record_tool_calls(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownEvent]:
-    """Record the requested tool calls; a tool that was not offered is refused at once."""
+def _record_tool_calls(
+    state: SessionState, opened: OpenTurn, command: AnswerCall
+) -> Iterator[KnownEvent]:
+    """Record the requested tool calls.
+
+    A tool that was not offered is refused at once, and so is one that a person would be asked about
+    although its arguments break its schema.
+    """
     attempt = command.attempt
     step = None if opened.plan is None else get_step_number(opened)
     for number, request in enumerate(_assign_unique_ids(command.tools[:MAX_RECORDED_TOOLS]), 1):
@@ -344,6 +351,9 @@ def _record_tool_calls(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownE
             yield refuse_tool_call(called, f"no tool {request.tool[:80]!r} was offered")
         elif number > command.max_tools:
             yield refuse_tool_call(called, f"one answer may ask for {command.max_tools} tools")
+        elif number in command.argument_faults and needs_approval(state, request.tool):
+            fault = command.argument_faults[number]
+            yield refuse_tool_call(called, f"its arguments break its schema: {fault}")
 
 
 def _assign_unique_ids(tools: tuple[ToolRequest, ...]) -> Iterator[ToolRequest]:

@@ -6,8 +6,8 @@ outside. Each outcome has one command, whatever the worker that saw it does next
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events.content import Digest
@@ -60,6 +60,8 @@ class AttemptAnswer:
     """The text after its repairs."""
     finish: FinishReason
     tools: tuple[ToolRequest, ...] = ()
+    argument_faults: Mapping[int, str] = field(default_factory=dict[int, str])
+    """What is wrong with the arguments of tools by their schemas, by position from 1."""
     plan: ParsedPlan | None = None
     repairs: tuple[str, ...] = ()
     structured: bool = False
@@ -241,6 +243,7 @@ def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerC
         finish=answer.finish,
         spent=report.spent,
         tools=answer.tools,
+        argument_faults=answer.argument_faults,
         offered_tools=report.offered_tools,
         max_tools=report.max_tools,
         plan=answer.plan,

@@ -69,6 +69,7 @@ from turnlog.services.model_facts.response_formats import RESPONSE_FORMAT_VARIAB
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, list_tool_requests
+from turnlog.services.worker.attempts.argument_checks import find_argument_faults
 from turnlog.services.worker.attempts.output_guard import GuardViolation, SafetyCheckFailure
 from turnlog.services.worker.attempts.retrieval_step import KnowledgeFailure
 from turnlog.services.worker.model.model_types import (
@@ -280,7 +281,8 @@ class OutcomeRecorder:
                     return await self._store_refused_answer(active, violation)
         except SafetyCheckFailure as failure:
             return self._find_failure_outcome(active, failure)
-        return answer
+        faults = await find_argument_faults(answer.tools, active.request.tools)
+        return replace(answer, argument_faults=faults)
 
     async def _expand_loops(self, active: ActiveAttempt, plan: ParsedPlan) -> ParsedPlan:
         """Replace each looping step of a plan by one for each row of the result it loops over."""

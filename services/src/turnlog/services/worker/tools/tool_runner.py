@@ -41,6 +41,7 @@ from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.rules.steps.approval_rules import describe_refusal
 from turnlog.projections.session.rules.steps.tool_rules import (
     LOST_DETAIL,
+    MALFORMED_DETAIL,
     may_run_tool,
     refuse_tool_call,
     report_lost_tool,
@@ -237,7 +238,7 @@ class ToolRunner:
             decided = await read_event(self.sessions.log, tenant, place, ApprovalDecided)
             return refuse_tool_call(called, describe_refusal(decided))
         if arguments is None:
-            return refuse_tool_call(called, "its arguments are no JSON object")
+            return refuse_tool_call(called, MALFORMED_DETAIL)
         if not may_run_tool(use, pin):
             return report_lost_tool(called)
         return ToolRun(use=use, called=called, pin=pin, arguments=arguments)

@@ -23,7 +23,10 @@ from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCancelled, TurnFailed, TurnQueued, TurnSubmitted
 from turnlog.events.registry import KnownEvent
-from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
+from turnlog.projections.blueprint.bounded_json import (
+    parse_recorded_arguments,
+    parse_tool_arguments,
+)
 from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT
 from turnlog.projections.blueprint.schema.policy_specs import ChildPolicy
 from turnlog.projections.session.commands import SettleChild, SubmitChildTurn, WithdrawChildTurn
@@ -37,6 +40,7 @@ from turnlog.projections.session.open_turn import (
 from turnlog.projections.session.rules.attempt_events import NewEvents, release_next_turn
 from turnlog.projections.session.rules.phase_rules import PHASE_LEFT
 from turnlog.projections.session.rules.steps.tool_rules import (
+    MALFORMED_DETAIL,
     build_settlement,
     end_open_work,
     refuse_tool_call,
@@ -68,7 +72,7 @@ def derive_child_session(state: SessionState, profile: str) -> str:
 
 def find_query(arguments: str) -> str | None:
     """Return the query in the arguments of a child's call, or None."""
-    parsed = parse_tool_arguments(arguments)
+    parsed = parse_recorded_arguments(arguments)
     query = parsed.get(QUERY_ARGUMENT) if parsed else None
     return query if isinstance(query, str) and query.strip() else None
 
@@ -87,6 +91,9 @@ def request_children(
             continue
         if find_query(called.arguments) is None:
             yield refuse_tool_call(called, NO_QUERY_DETAIL)
+            continue
+        if parse_tool_arguments(called.arguments) is None:
+            yield refuse_tool_call(called, MALFORMED_DETAIL)
             continue
         session = derive_child_session(state, called.tool)
         asked[session] = asked.get(session, 0) + 1

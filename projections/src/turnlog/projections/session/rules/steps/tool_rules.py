@@ -44,6 +44,9 @@ from turnlog.projections.tools.result_condensation import format_tool_result
 LOST_DETAIL: Final = "it was begun, and nobody knows whether it was done"
 """The detail of a tool outcome that is unknown; recorded, so it never changes."""
 
+MALFORMED_DETAIL: Final = "its arguments are no JSON object, or repeat a key"
+"""The detail of a refusal because of arguments that cannot be read in one way only."""
+
 
 def snapshot_tools(state: SessionState, command: SnapshotTools) -> NewEvents:
     """Pin the tools of a profile, once."""
