@@ -41,7 +41,14 @@ async def test_all_segments_come_from_the_first_locale_that_has_any() -> None:
     assert list_chosen_ids(loaded, "LT_lt") == [3, 4]
     assert list_chosen_ids(loaded, "de", "en") == [2]
     assert list_chosen_ids(loaded, "pt-BR", "lt") == [5]
-    assert list_chosen_ids(loaded, "de") == [1], "one without a locale stands in"
+    assert list_chosen_ids(loaded, "de") == [2], "the default locale stands in"
+
+
+async def test_segments_without_a_locale_stand_in_where_the_default_locale_has_none() -> None:
+    library = SegmentHarness()
+    for locale in (None, "lt"):
+        await library.add_segment("ruleset", "text", "r", locale=locale)
+    assert list_chosen_ids(await library.load_library(), "de-AT") == [1]
 
 
 async def test_locale_with_inactive_segments_only_is_skipped() -> None:

@@ -30,6 +30,8 @@ class OpenedSession(ResponseModel):
     """The digest of the blueprint that the session is pinned to."""
     sequence: int
     """The sequence of the event that opened it."""
+    warnings: tuple[str, ...] = ()
+    """The faults of the files at opening, such as a prompt file that is missing."""
 
 
 class ForkedSession(ResponseModel):

@@ -175,6 +175,26 @@ async def test_open_session_keeps_the_allowed_values_of_its_pinned_version(
         service.write_blueprint()
 
 
+async def test_a_missing_prompt_file_is_a_warning_of_the_opening(service: CourierService) -> None:
+    opening = {
+        "blueprint": "courier",
+        "attributes": {"district": "harbour", "size": "large"},
+    }
+    try:
+        service.write_blueprint(", keep: always", "")
+        answer = await service.gateway.http.post("/v1/sessions", json=opening)
+        opened = answer.raise_for_status().json()
+        said = "layer persona is left out: districts/{district}/{size}.md was not found"
+        assert opened["warnings"] == [said]
+        seen = await service.gateway.fetch_json(f"/v1/sessions/{opened['session']}")
+        assert seen["warnings"] == [said]
+        service.write_blueprint("keep: always", "required: true")
+        code, field, *_ = await service.expect_problem("/v1/sessions", opening)
+        assert (code, field) == ("prompt-missing", "attributes.size")
+    finally:
+        service.write_blueprint()
+
+
 async def test_blueprint_route_returns_the_schemas_of_attributes_and_inputs(
     service: CourierService,
 ) -> None:

@@ -100,8 +100,8 @@ def select_segments(
 ) -> SegmentSelection:
     """Select the segments of one request for a session.
 
-    All segments come from the first locale of `locales` that has any, so that a layer never mixes
-    two languages; segments without a locale are used if no locale has any.
+    All segments come from the first of the locales and their fallbacks that has any, so that a
+    layer never mixes two languages.
     """
     numbers = library.numbers_by_placement.get((request.scope, request.ref), ())
     segments = (library.segments[number] for number in numbers)

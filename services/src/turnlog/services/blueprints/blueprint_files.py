@@ -4,16 +4,15 @@ The files may lie on a disk or be uploaded. Reading the blueprint checks everyth
 known before a session opens.
 
 Attributes may stand in the path of a prompt file and in each folder of the search chain. A prompt
-file that is in none of the folders leaves its layer out, unless the layer is required. Output
+file that is in none of the folders leaves its layer out, unless it is required. Output
 schemas that a blueprint names by file are inlined, so that they are pinned with it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final
 
 from pydantic import JsonValue
@@ -41,7 +40,7 @@ from turnlog.projections.blueprint.schema.prompt_overrides import (
     list_prompt_layers,
 )
 from turnlog.projections.blueprint.schema.tool_specs import EndpointServerSpec
-from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
+from turnlog.projections.blueprint.template_slots import fill_slots, find_slots
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     BlueprintFinding,
@@ -58,6 +57,11 @@ from turnlog.projections.structured_output.json_repair import JsonSchema
 from turnlog.projections.structured_output.schema_validation import find_schema_fault
 from turnlog.services.blueprints.folder_files import FolderFiles
 from turnlog.services.blueprints.path_choices import find_wrong_choice
+from turnlog.services.blueprints.path_places import (
+    iterate_places,
+    list_locale_attributes,
+    read_first_place,
+)
 from turnlog.services.extensions.tool_functions import find_parameters_fault
 
 AttributeValues = Mapping[str, JsonValue]
@@ -124,8 +128,7 @@ class BlueprintFiles:
         spec = blueprint.cartridge
         if spec is None:
             return None
-        text = read_cartridge_text(self.files, spec.file, attributes)
-        place = fill_slots(spec.file, attributes)
+        place, text = _read_cartridge_text(self.files, blueprint, spec.file, attributes)
         return load_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
 
     def read_memory_policy(self, blueprint: Blueprint) -> LoadedMemoryPolicy | None:
@@ -153,27 +156,34 @@ class BlueprintFiles:
         folder, for a text that cannot be stored, and where a required layer has no file.
         """
         values = add_provider(attributes, provider)
-        chain = blueprint.prompts.search
         found = {
             name: read_layer_file(
-                files=self.files, name=name, layer=layer, chain=chain, values=values
+                files=self.files, blueprint=blueprint, name=name, layer=layer, values=values
             )
             for name, layer in layers.items()
         }
         return {name: text for name, text in found.items() if text is not None}
 
-    def check_chosen_files(self, blueprint: Blueprint, attributes: AttributeValues) -> None:
-        """Raise `Refused` for a required prompt file that the attributes name, and is not there.
+    def check_chosen_files(
+        self, blueprint: Blueprint, attributes: AttributeValues, provider: str | None = None
+    ) -> tuple[str, ...]:
+        """Return what is said of prompt files that the attributes name, and that are not there.
 
-        A file that the provider also names is read at the session's first call only.
+        Raises `Refused` where such a file is required. A file that depends on the provider is
+        looked for if there is one, and belongs to the session's first call otherwise.
         """
-        chain = blueprint.prompts.search
+        values = add_provider(attributes, provider) if provider else attributes
+        warnings: list[str] = []
         for name, layer in list_prompt_layers(blueprint).items():
             slots = _find_path_slots(blueprint, layer)
-            if layer.keep == "always" and slots and PROVIDER_SLOT not in slots:
-                read_layer_file(
-                    files=self.files, name=name, layer=layer, chain=chain, values=attributes
-                )
+            if not slots or (PROVIDER_SLOT in slots and not (provider and layer.is_required)):
+                continue
+            found = read_layer_file(
+                files=self.files, blueprint=blueprint, name=name, layer=layer, values=values
+            )
+            if found is None and name in blueprint.layers and layer.required is None:
+                warnings.append(f"layer {name} is left out: {layer.file} was not found")
+        return tuple(warnings)
 
     def list_providers(
         self, blueprint: Blueprint, layers: Mapping[str, FileLayer], attributes: AttributeValues
@@ -182,12 +192,12 @@ class BlueprintFiles:
 
         A file that a layer names whatever the provider is no provider's.
         """
-        chain = blueprint.prompts.search
         values = add_provider(attributes, _PROVIDER_MARK)
         paths = [
             path
             for layer in layers.values()
-            for path in _iterate_candidate_paths(layer, chain, values)
+            for place in _iterate_layer_places(blueprint, layer, values)
+            for path in place
             if not is_outside_folder(path)
         ]
         common = {path for path in paths if _PROVIDER_MARK not in path}
@@ -216,8 +226,11 @@ def is_provider_specific(blueprint: Blueprint, layer: FileLayer) -> bool:
 
 
 def _find_path_slots(blueprint: Blueprint, layer: FileLayer) -> tuple[str, ...]:
-    chain = blueprint.prompts.search if layer.search is None else layer.search
-    return find_slots("/".join((layer.file, *chain)))
+    return find_slots("/".join((layer.file, *_get_search_folders(blueprint, layer))))
+
+
+def _get_search_folders(blueprint: Blueprint, layer: FileLayer) -> tuple[str, ...]:
+    return blueprint.prompts.search if layer.search is None else layer.search
 
 
 def _check_blueprint_files(files: FolderFiles, blueprint: Blueprint) -> Iterator[BlueprintFinding]:
@@ -240,12 +253,11 @@ def _check_layer_file(
     files: FolderFiles, blueprint: Blueprint, path: DocumentPath, layer: FileLayer
 ) -> Iterator[BlueprintFinding]:
     """Check a prompt file whose path is the same for every session."""
-    chain = blueprint.prompts.search if layer.search is None else layer.search
     if _find_path_slots(blueprint, layer):
         return
     name = str(path[1])
     try:
-        found = read_layer_file(files=files, name=name, layer=layer, chain=chain, values={})
+        found = read_layer_file(files=files, blueprint=blueprint, name=name, layer=layer, values={})
     except Refused as refused:
         yield BlueprintFinding(path, refused.detail, refused.fix)
     else:
@@ -255,28 +267,26 @@ def _check_layer_file(
 
 
 FoundPromptFile = tuple[str, str]
-"""Path of a prompt file, relative to the blueprint's folder, and its text."""
+"""Path of a prompt file or a cartridge, relative to the blueprint's folder, and its text."""
 
 
 def read_layer_file(
-    files: FolderFiles,
-    name: str,
-    layer: FileLayer,
-    chain: Sequence[str],
-    values: Mapping[str, JsonValue],
+    files: FolderFiles, blueprint: Blueprint, name: str, layer: FileLayer, values: AttributeValues
 ) -> FoundPromptFile | None:
-    """Read a layer's file from the first folder that has it; return None if none has."""
-    places = tuple(_iterate_candidate_paths(layer, chain, values))
-    for place in places:
-        text = files.read_text(place, f"layers.{name}.file")
-        if text is not None:
-            return place, text
-    if layer.keep != "always":
-        return None
-    detail = f"layer {name} is required (`keep: always`), and its file was not found"
-    fix = f"add {' or '.join(places) or layer.file} to {files.name}"
-    searched = chain if layer.search is None else layer.search
-    tried = (find_wrong_choice(files, f"{each}/{layer.file}", values) for each in searched)
+    """Read a layer's file from the first folder that has it; return None if none has.
+
+    Raises `Refused` where the file is required.
+    """
+    places = tuple(_iterate_layer_places(blueprint, layer, values))
+    found = read_first_place(files, places, f"layers.{name}.file")
+    if found is not None or not layer.is_required:
+        return found
+    reason = "keep: always" if layer.required is None else "required: true"
+    detail = f"layer {name} is required (`{reason}`), and its file was not found"
+    fix = f"add {' or '.join(place[0] for place in places) or layer.file} to {files.name}"
+    folders, locales = _get_search_folders(blueprint, layer), list_locale_attributes(blueprint)
+    paths = (f"{folder}/{layer.file}" for folder in folders)
+    tried = (find_wrong_choice(files, path, values, locales) for path in paths)
     choice = next((each for each in tried if each is not None and each.known), None)
     if choice is None:
         raise Refused("prompt-missing", detail, field=f"layers.{name}.file", fix=fix)
@@ -288,14 +298,26 @@ def read_layer_file(
     )
 
 
-def read_cartridge_text(files: FolderFiles, path: str, attributes: AttributeValues) -> str:
-    """Read the cartridge that the attributes name; raise `Refused` when it does not exist."""
-    place = fill_slots(path, attributes)
-    text = files.read_text(place, "cartridge")
-    if text is not None:
-        return text
-    detail = f"there is no {place[:200]!r} beside the blueprint"
-    choice = find_wrong_choice(files, path, attributes)
+def _iterate_layer_places(
+    blueprint: Blueprint, layer: FileLayer, values: AttributeValues
+) -> Iterator[tuple[str, ...]]:
+    """Yield the places of a layer's file, folder after folder."""
+    locales = list_locale_attributes(blueprint)
+    for folder in _get_search_folders(blueprint, layer):
+        yield from iterate_places(f"{folder}/{layer.file}", values, locales)
+
+
+def _read_cartridge_text(
+    files: FolderFiles, blueprint: Blueprint, path: str, attributes: AttributeValues
+) -> FoundPromptFile:
+    locales = list_locale_attributes(blueprint)
+    places = tuple(iterate_places(path, attributes, locales))
+    found = read_first_place(files, places, "cartridge")
+    if found is not None:
+        return found
+    missing = places[0][0] if places else fill_slots(path, attributes)
+    detail = f"there is no {missing[:200]!r} beside the blueprint"
+    choice = find_wrong_choice(files, path, attributes, locales)
     if choice is None:
         raise Refused("unknown-cartridge", detail, field="cartridge", fix="add it")
     field = f"attributes.{choice.attribute}"
@@ -314,16 +336,6 @@ def read_data_file(files: FolderFiles, path: str, field: str) -> str:
 def add_provider(attributes: Mapping[str, JsonValue], provider: str) -> dict[str, JsonValue]:
     """Return the values of path slots: the attributes and the provider."""
     return {**attributes, PROVIDER_SLOT: provider}
-
-
-def _iterate_candidate_paths(
-    layer: FileLayer, chain: Sequence[str], values: Mapping[str, JsonValue]
-) -> Iterator[str]:
-    """Yield the paths to try, in order; skip those with a slot that has no value."""
-    for searched in chain if layer.search is None else layer.search:
-        written = f"{searched}/{layer.file}"
-        if all(format_prompt_value(values.get(slot)) for slot in find_slots(written)):
-            yield str(PurePosixPath(fill_slots(written, values)))
 
 
 def resolve_schemas(files: FolderFiles, blueprint: Blueprint) -> Blueprint:

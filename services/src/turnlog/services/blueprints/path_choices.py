@@ -6,7 +6,7 @@ The path of a cartridge or a prompt file may contain attributes: `tasks/{task}/c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
@@ -21,6 +21,7 @@ from turnlog.projections.blueprint.template_slots import (
 from turnlog.projections.blueprint.validation.blueprint_faults import find_near_word, format_words
 from turnlog.projections.blueprint.validation.layer_checks import PROVIDER_SLOT
 from turnlog.services.blueprints.folder_files import FolderFiles
+from turnlog.services.blueprints.path_places import is_locale_fallback
 
 _OTHER_SLOT: Final = re.compile(r"\{[^}]*\.name\}|\{" + PROVIDER_SLOT + r"\}")
 """A slot that is not the plain value of an attribute."""
@@ -50,11 +51,11 @@ class WrongChoice:
 
 
 def find_wrong_choice(
-    files: FolderFiles, path: str, values: Mapping[str, JsonValue]
+    files: FolderFiles, path: str, values: Mapping[str, JsonValue], locales: Collection[str]
 ) -> WrongChoice | None:
     """Return the first attribute in a path whose value names none of the files that exist.
 
-    Returns None for a path without attributes.
+    Returns None for a path without attributes. Each of `locales` names those of its fallbacks too.
     """
     path = _OTHER_SLOT.sub(lambda slot: fill_slots(slot[0], values), str(PurePosixPath(path)))
     attributes = tuple(dict.fromkeys(find_slots(path)))
@@ -62,9 +63,12 @@ def find_wrong_choice(
     for attribute in attributes:
         value = format_prompt_value(values.get(attribute))
         known = {choice[attribute] for choice in choices}
-        if value not in known:
+        chosen = {value} & known
+        if attribute in locales:
+            chosen = {each for each in known if is_locale_fallback(value, each)}
+        if not chosen:
             return WrongChoice(attribute, value, tuple(sorted(known)))
-        choices = tuple(choice for choice in choices if choice[attribute] == value)
+        choices = tuple(choice for choice in choices if choice[attribute] in chosen)
     return None
 
 

@@ -108,6 +108,9 @@ ModelAdapter = Literal["litellm", "direct"]
 """What calls models whose servers speak OpenAI's protocol."""
 
 
+MODEL_OFF: Final = "off"
+"""The model name of a service without a model."""
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 """The levels of a process's own log, from the least to the most important."""
 

@@ -137,8 +137,8 @@ class SegmentLocales(StrictModel):
     """The locales in which library segments are requested."""
 
     locale: Annotated[tuple[str, ...], Field(min_length=1)] = ("en",)
-    """Locales, or paths to one (`attributes...` or `inputs...`); the first that has segments is
-    used.
+    """Locales, or paths to one (`attributes...` or `inputs...`), in order, each followed by its
+    shorter tags; the first that has segments is used.
     """
 
 

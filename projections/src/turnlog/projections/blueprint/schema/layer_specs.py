@@ -147,6 +147,15 @@ class FileLayer(_LayerBase):
     """File name; may contain `{provider}` and attribute slots."""
     search: tuple[str, ...] | None = None
     """Folders to search instead of those of the blueprint."""
+    required: bool | None = None
+    """Whether a session without the file is refused when it opens. By default that is so with
+    `keep: always`, and other layers are left out with a warning; `false` leaves out the warning.
+    """
+
+    @property
+    def is_required(self) -> bool:
+        """Whether no session can do without the file."""
+        return self.keep == "always" if self.required is None else self.required
 
 
 PromptCategory = Literal[

@@ -88,9 +88,6 @@ ReplacementText = Annotated[str, Field(min_length=1)]
 LOCALE_ATTRIBUTE: Final = "locale"
 """The attribute whose value chooses among texts by locale."""
 
-DEFAULT_LOCALE: Final = "en"
-"""The locale whose text stands in where a session's locale has none."""
-
 
 def _get_replacement_form(written: object) -> str:
     return "(by locale)" if isinstance(written, dict) else "(text)"
@@ -131,9 +128,9 @@ class Policies(StrictModel):
     """References that a turn may inherit from an earlier one."""
 
     def get_replacement(self, locale: JsonValue) -> str:
-        """Return the replacement in a locale, else in its language, else in English."""
+        """Return the replacement in a locale, or in the first of its fallbacks that has one."""
         if isinstance(self.replacement, str):
             return self.replacement
         texts = {format_locale_tag(tag): text for tag, text in self.replacement.items()}
-        tags = iterate_locale_fallbacks((str(locale or ""), DEFAULT_LOCALE))
+        tags = iterate_locale_fallbacks((str(locale or ""),))
         return next(texts[tag] for tag in tags if tag in texts)

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import assert_never
 
 from turnlog.projections.blueprint.linear_patterns import find_pattern_fault
-from turnlog.projections.blueprint.locale_tags import format_locale_tag
+from turnlog.projections.blueprint.locale_tags import DEFAULT_LOCALE, format_locale_tag
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import (
     ALLOWED_MODEL_PARAMETERS,
@@ -25,7 +25,6 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE
 from turnlog.projections.blueprint.schema.policy_specs import (
-    DEFAULT_LOCALE,
     LOCALE_ATTRIBUTE,
     SafetyCheckRule,
     SafetyPatternRule,

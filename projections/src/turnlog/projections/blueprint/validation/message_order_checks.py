@@ -77,7 +77,7 @@ def _has_always_text(blueprint: Blueprint, call: CallSpec, name: Name) -> bool:
         case TextLayer(text=text):
             return bool(text.strip()) or layer.keep == "always"
         case FileLayer(file=file):
-            return layer.keep == "always" or not find_slots(file)
+            return layer.is_required or not find_slots(file)
         case OverrideLayer():
             return True
         case _:

@@ -25,6 +25,7 @@ from rich.text import Text
 
 from turnlog.client import operations
 from turnlog.client.sse_events import ApprovalEvent
+from turnlog.contract.session_payloads import OpenedSession
 from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.events.errors import Refused
 from turnlog.services.cli.actions.query_actions import parse_attributes
@@ -71,23 +72,25 @@ def run_chat(
     with asyncio.Runner() as runner:
         service = create_client(url)
         try:
-            conversation = runner.run(_open_conversation(service, session, blueprint, attributes))
-            console.print(Text(f"session {conversation.session}  {url}\n", MUTED))
+            if session is None:
+                opened = runner.run(_open_session(service, blueprint, attributes))
+                for warning in opened.warnings:
+                    console.print(Text(f"! {escape_controls(warning)}", WARNING))
+                session = opened.session
+            else:
+                session = runner.run(service.send(operations.fetch_state(session))).session
+            conversation = SessionConversation(service, session)
+            console.print(Text(f"session {session}  {url}\n", MUTED))
             ChatTerminal(runner, conversation, console).run_turns()
         finally:
             runner.run(service.close())
 
 
-async def _open_conversation(
-    service: ServiceClient, session: str | None, blueprint: str, attributes: Sequence[str]
-) -> SessionConversation:
-    if session is not None:
-        return SessionConversation(
-            service, (await service.send(operations.fetch_state(session))).session
-        )
+async def _open_session(
+    service: ServiceClient, blueprint: str, attributes: Sequence[str]
+) -> OpenedSession:
     values = await parse_attributes(service, blueprint, attributes)
-    opened = await service.send(operations.open_session(blueprint, values))
-    return SessionConversation(service, opened.session)
+    return await service.send(operations.open_session(blueprint, values))
 
 
 _ANSI_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")

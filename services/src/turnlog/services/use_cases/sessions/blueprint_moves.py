@@ -92,6 +92,7 @@ class BlueprintMoves:
             leaving.blueprint, blueprint, state.attributes
         )
         policy = folders.read_memory_policy(blueprint)
+        missing = folders.open_files(blueprint.blueprint).check_chosen_files(blueprint, attributes)
         material = SessionMaterial(
             blueprint=blueprint, cartridge=cartridge or {}, memory=policy.policy if policy else None
         )
@@ -105,7 +106,7 @@ class BlueprintMoves:
             phases=material.phases,
             cartridge=None if cartridge is None else await store.store_cartridge(tenant, cartridge),
             memory=await store.store_memory_policy(tenant, policy.policy) if policy else None,
-            warnings=policy.warnings if policy else (),
+            warnings=(*(policy.warnings if policy else ()), *missing),
             stale=self._has_stale_prompts(blueprint, state, attributes),
         )
 

@@ -15,7 +15,7 @@ from turnlog.contract.session_payloads import OpenedSession
 from turnlog.contract.session_requests import OpenSessionRequest
 from turnlog.events.errors import Refused
 from turnlog.events.ids import validate_id
-from turnlog.events.model.session_events import BlueprintRef, SessionOpened
+from turnlog.events.model.session_events import SessionOpened
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.blueprint.validation.input_values import (
@@ -23,6 +23,7 @@ from turnlog.projections.blueprint.validation.input_values import (
     check_values,
     compute_session_id,
 )
+from turnlog.projections.prompt.assembly_inputs import parse_provider
 from turnlog.projections.prompt.budget.admission_limits import check_attribute_texts
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
@@ -32,6 +33,7 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
 from turnlog.services.extensions.tokenizers import load_vocabularies
+from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.sessions.time_travel import TimeTravel
 
@@ -66,13 +68,17 @@ class OpeningCommandBuilder:
         installed = collect_installed()
         check_attribute_texts(blueprint, attributes, installed.vocabularies, self.default_model)
         cartridge = folders.read_cartridge(blueprint, attributes)
-        folders.open_files(blueprint.blueprint).check_chosen_files(blueprint, attributes)
+        missing = folders.open_files(blueprint.blueprint).check_chosen_files(
+            blueprint, attributes, self._find_provider(blueprint, request.profile)
+        )
         read = folders.read_memory_policy(blueprint)
         material = SessionMaterial(
             blueprint=blueprint, cartridge=cartridge or {}, memory=read.policy if read else None
         )
-        warnings = read.warnings if read else ()
-        _log_warnings(material, warnings)
+        _log_unknown_levels(material)
+        faults = read.warnings if read else ()
+        _log_warnings(blueprint, "memory-policy-faulty", faults)
+        _log_warnings(blueprint, "prompt-file-missing", missing)
         return OpenSession(
             blueprint=await store.store_blueprint(tenant, blueprint),
             profile=blueprint.default_profile,
@@ -82,17 +88,25 @@ class OpeningCommandBuilder:
             phases=material.phases,
             key=dict(key or {}),
             memory=await store.store_memory_policy(tenant, read.policy) if read else None,
-            warnings=warnings,
+            warnings=(*faults, *missing),
             requested_profile=request.profile,
         )
 
+    def _find_provider(self, blueprint: Blueprint, profile: str | None) -> str | None:
+        """Return whose prompt files the session begins with; None if no model is called."""
+        named = blueprint.profiles[profile or blueprint.default_profile].model
+        model = self.default_model if named == "default" else named
+        return None if model == MODEL_OFF else parse_provider(model)
 
-def _log_warnings(material: SessionMaterial, warnings: tuple[str, ...]) -> None:
-    blueprint = material.blueprint.blueprint
+
+def _log_unknown_levels(material: SessionMaterial) -> None:
     for level in material.unknown_context_levels:
-        _log.warning("context-level-unknown", context=level, blueprint=blueprint)
+        _log.warning("context-level-unknown", context=level, blueprint=material.blueprint.blueprint)
+
+
+def _log_warnings(blueprint: Blueprint, name: str, warnings: tuple[str, ...]) -> None:
     for warning in warnings:
-        _log.warning("memory-policy-faulty", fault=warning, blueprint=blueprint)
+        _log.warning(name, fault=warning, blueprint=blueprint.blueprint)
 
 
 def _require_known_profile(blueprint: Blueprint, name: str | None) -> None:
@@ -167,20 +181,24 @@ class SessionOpening:
         )
 
     async def _describe_opening(self, state: SessionState) -> OpenedSession:
-        blueprint = await self._load_opening_blueprint(state)
+        opening = await self._load_opening(state)
+        blueprint = opening.blueprint if opening else state.blueprint
         return OpenedSession(
             session=state.session,
             blueprint=blueprint.name,
             digest=blueprint.digest,
             sequence=state.opened.sequence,
+            warnings=opening.warnings if opening else state.warnings,
         )
 
-    async def _load_opening_blueprint(self, state: SessionState) -> BlueprintRef:
-        """Return the blueprint at opening, so that a repeated request gets the first's answer."""
+    async def _load_opening(self, state: SessionState) -> SessionOpened | None:
+        """Return the opening of a session that moved to another version since, otherwise None.
+
+        So a repeated request gets the answer of the first one.
+        """
         if state.attributes_in == state.opened.sequence:
-            return state.blueprint  # The session was never moved to another version
+            return None
         first = await self.time_travel.load_event(
             state.tenant, state.session, state.opened.sequence
         )
-        opening = first.event
-        return opening.blueprint if isinstance(opening, SessionOpened) else state.blueprint
+        return first.event if isinstance(first.event, SessionOpened) else None

@@ -21,10 +21,10 @@ from turnlog.projections.prompt.budget.due_summaries import (
 )
 from turnlog.projections.session.commands import BeginSummary
 from turnlog.projections.session.state import SessionState
+from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
-from turnlog.services.worker.model.model_types import MODEL_OFF
 from turnlog.services.worker.turn_context import TurnContext, append_command
 
 SUMMARY_TIME_SHARE: Final = 1 / 3

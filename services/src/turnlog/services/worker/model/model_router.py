@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
-from turnlog.services.platform.process_settings import ModelAdapter
+from turnlog.services.platform.process_settings import MODEL_OFF, ModelAdapter
 from turnlog.services.worker.model.call_timeouts import CallTimeouts
 from turnlog.services.worker.model.direct_model import DirectModel, is_protocol_model
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import (
-    MODEL_OFF,
     FinishedAnswer,
     LanguageModel,
     ModelRequest,

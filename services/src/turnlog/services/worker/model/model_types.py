@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, cast
+from typing import Literal, Protocol, cast
 
 from turnlog.events.errors import TurnlogError
 from turnlog.events.model.attempt_figures import SafetyRating
@@ -64,10 +64,6 @@ RETRYABLE_CODES: frozenset[FailureCode] = frozenset(
 """Codes for which the same request may succeed later. A call that used up its whole time is not
 among them: the next one would take as long.
 """
-
-
-MODEL_OFF: Final = "off"
-"""The model name of a service without a model."""
 
 
 class ModelFailure(TurnlogError):
