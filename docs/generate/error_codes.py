@@ -21,8 +21,11 @@ from turnlog.services.api.published_errors.turn_failures import TURN_FAILURES
 TARGET = Path(__file__).parents[1] / "reference" / "errors.md"
 
 CLIENT_CLASSES = {
+    "answer-too-large": "`AnswerTooLarge`",
     "approval-needed": "`ApprovalNeeded`",
+    "bad-answer": "`UnusableAnswer`",
     "no-answer": "`ServiceUnavailable`",
+    "redirected": "`RequestRedirected`",
     "unsettled": "`TurnUnsettled`",
 }
 """The classes of what a client finds out without an answer."""

@@ -27,6 +27,9 @@ REFUSALS: Final = {
     "build_cursor_refusal": 0,
     "create_problem": 1,
     "_build_refusal": 4,
+    "AnswerTooLarge": 1,
+    "RequestRedirected": 1,
+    "UnusableAnswer": 1,
 }
 """What makes a refusal, with the place of the code among its arguments."""
 

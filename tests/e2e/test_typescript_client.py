@@ -18,6 +18,7 @@ import pytest
 from tests.docs.doc_pages import ROOT
 from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.fault_proxy import run_fault_proxy
+from tests.support.servers.hostile_http_server import run_hostile_server
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.model.turn_events import TurnSubmitted
@@ -203,3 +204,31 @@ async def test_unreachable_service_is_named_with_the_reason(program: Path) -> No
     assert code == "no-answer"
     assert "http://127.0.0.1:9/v1/sessions was not answered" in message
     assert "connect ECONNREFUSED; see that a service runs at this address" in message
+
+
+LARGE = ["AnswerTooLarge", "answer-too-large"]
+
+MALFORMED = ["UnusableAnswer", "bad-answer"]
+
+REDIRECTED = ["RequestRedirected", "redirected"]
+
+
+@pytest.mark.parametrize(
+    ("name", "errors"),
+    [
+        ("endless-body", [LARGE, LARGE]),
+        ("gzip-bomb", [LARGE, LARGE]),
+        ("endless-event", [LARGE, LARGE]),
+        ("redirect", [REDIRECTED, REDIRECTED]),
+        ("deep-event", [MALFORMED, MALFORMED]),
+    ],
+)
+async def test_hostile_answers_are_bounded_and_redirections_not_followed(
+    program: Path, name: str, errors: list[list[str]]
+) -> None:
+    async with (
+        run_hostile_server() as hostile,
+        run_consumer(program, "distrust", hostile.url, name) as process,
+    ):
+        assert await read_lines(process) == errors
+    assert [path.split("/")[3] for path in hostile.paths] == [name, name]

@@ -1,6 +1,6 @@
 /** A program of the tests that uses the client: one of its parts, by the first argument. */
 
-import { ApprovalNeeded, createError, NotFound, ServiceUnavailable, TurnlogClient, TurnUnsettled } from "./index.js";
+import { ApprovalNeeded, createError, NotFound, ServiceUnavailable, TurnlogClient, TurnUnsettled, UnusableAnswer } from "./index.js";
 import type { ReplyDone, TurnAnswer } from "./index.js";
 
 declare const process: { argv: string[] };
@@ -127,8 +127,20 @@ async function override(): Promise<void> {
 
 async function explain(): Promise<void> {
   const failure = new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
-  const error = await createError(new URL("/v1/sessions?q=Ada", url), null, failure);
+  const error = createError(new URL("/v1/sessions?q=Ada", url), null, failure);
   print([error.code, error.message]);
+}
+
+/** Read the answer and the stream of a session whose server is hostile. */
+async function distrust(): Promise<void> {
+  const hostile = turnlog.useSession(session);
+  const read = async (): Promise<void> => {
+    for await (const event of hostile.watchTurn(1)) print(event.name);
+  };
+  for (const trial of [() => hostile.fetchState(), read]) {
+    const refused = await trial().catch((error: unknown) => error);
+    print(refused instanceof UnusableAnswer ? [refused.name, refused.code] : String(refused));
+  }
 }
 
 const parts: Record<string, () => Promise<void>> = {
@@ -141,5 +153,6 @@ const parts: Record<string, () => Promise<void>> = {
   share,
   override,
   explain,
+  distrust,
 };
 await parts[mode]?.();

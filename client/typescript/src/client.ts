@@ -1,7 +1,8 @@
 /** The client of a service and of its sessions. */
 
 import type { components, paths } from "./api.js";
-import { ApprovalNeeded, createError, TurnUnsettled } from "./errors.js";
+import { parseJson, readText } from "./bounds.js";
+import { ApprovalNeeded, createError, TurnUnsettled, UnusableAnswer } from "./errors.js";
 import { decodeMessages, END_EVENTS } from "./events.js";
 import type { SessionEvent, SseMessage, TurnEvent } from "./events.js";
 
@@ -315,7 +316,7 @@ export class TurnlogClient {
 
   /** Return the answer of an operation. */
   async send<Answer>(operation: Operation): Promise<Answer> {
-    return (await (await this.request(operation)).json()) as Answer;
+    return parseJson<Answer>(await readText(await this.request(operation)));
   }
 
   /** Return the successful response to an operation, sent again while that may help. */
@@ -333,13 +334,17 @@ export class TurnlogClient {
     const content = body === undefined ? {} : { body: JSON.stringify(body) };
     for (let tries = 1; ; tries += 1) {
       let failure: unknown = null;
-      const response = await fetch(address, { method, headers, ...content }).catch((error: unknown) => {
+      const request = { method, headers, ...content, redirect: "manual" } as const;
+      const response = await fetch(address, request).catch((error: unknown) => {
         failure = error;
         return null;
       });
       if (response?.ok) return response;
       const delay = computeRetryDelay(tries, response);
-      if (delay === null) throw await createError(address, response, failure);
+      if (delay === null) {
+        const text = response === null ? "" : await readText(response);
+        throw createError(address, response, failure, text);
+      }
       await response?.body?.cancel();
       await sleep(delay);
     }
@@ -364,7 +369,7 @@ export class TurnlogClient {
       let refusal: Response | null = null;
       let failure: unknown = null;
       const begun = performance.now();
-      const request = { headers, ...(signal && { signal }) };
+      const request = { headers, redirect: "manual", ...(signal && { signal }) } as const;
       const response = await fetch(address, request).catch((error: unknown) => {
         failure = error;
         return null;
@@ -375,6 +380,7 @@ export class TurnlogClient {
         try {
           for (;;) {
             const next = await messages.next().catch((error: unknown) => {
+              if (error instanceof UnusableAnswer) throw error;
               failure = error;
               return null;
             });
@@ -394,14 +400,17 @@ export class TurnlogClient {
       if (performance.now() - begun > LASTING_STREAM * 1000) tries = 1;
       if (signal?.aborted) return;
       const delay = computeRetryDelay(tries, refusal);
-      if (delay === null) throw await createError(address, refusal, failure);
+      if (delay === null) {
+        const text = refusal === null ? "" : await readText(refusal);
+        throw createError(address, refusal, failure, text);
+      }
       await sleep(delay, signal);
     }
   }
 }
 
 function parseSessionEvent(message: SseMessage): SessionEvent {
-  return { name: message.name, cursor: message.cursor, envelope: JSON.parse(message.data) };
+  return { name: message.name, cursor: message.cursor, envelope: parseJson(message.data) };
 }
 
 /** One session of a service. */
@@ -427,8 +436,9 @@ export class SessionClient {
     for (;;) {
       const left = Math.min(Math.max((ends - performance.now()) / 1000, 0.001), MAX_WAIT);
       const response = await this.turnlog.request({ ...submit, query: { wait: left.toFixed(3) } });
-      if (response.status === 200) return (await response.json()) as TurnAnswer;
-      const { turn, approvals = [] } = (await response.json()) as UnsettledAnswer;
+      const text = await readText(response);
+      if (response.status === 200) return parseJson<TurnAnswer>(text);
+      const { turn, approvals = [] } = parseJson<UnsettledAnswer>(text);
       if (approvals.length > 0) throw new ApprovalNeeded(turn, approvals);
       if (performance.now() >= ends) throw new TurnUnsettled(turn);
     }
@@ -457,7 +467,7 @@ export class SessionClient {
   ): AsyncGenerator<TurnEvent> {
     const path = `${this.path}/turns/${turn}/stream`;
     for await (const { name, data, cursor } of this.turnlog.watchStream(path, after, options)) {
-      yield { name, data: JSON.parse(data), cursor } as TurnEvent;
+      yield { name, data: parseJson(data), cursor } as TurnEvent;
       if (END_EVENTS.has(name)) return;
     }
   }

@@ -60,6 +60,28 @@ export class ServiceUnavailable extends RequestFailed {}
 /** The service failed, or its stored data is not what it should be; tell the operator. */
 export class ServiceFault extends RequestFailed {}
 
+/** The answer is none that this client reads; a command may have been carried out. */
+export class UnusableAnswer extends RequestFailed {}
+
+/** The answer has a body, a line or an event beyond the limit of this client. */
+export class AnswerTooLarge extends UnusableAnswer {
+  constructor(detail: string) {
+    super(detail, null, { code: "answer-too-large", fix: "ask for less of it, such as a page" });
+  }
+}
+
+/** The answer names another address; the client goes to none that it was not given. */
+export class RequestRedirected extends UnusableAnswer {
+  constructor(response: Response) {
+    const place = (response.headers.get("Location") ?? "").slice(0, 200);
+    const fix = "give the client the address of the service itself";
+    super(`the service answered with a redirection to "${place}"`, response.status, {
+      code: "redirected",
+      fix,
+    });
+  }
+}
+
 /** A turn is recorded and was not settled in time; it goes on. */
 export class TurnUnsettled extends RequestFailed {
   constructor(
@@ -85,12 +107,13 @@ export class ApprovalNeeded extends TurnUnsettled {
   }
 }
 
-/** Return the error that a response describes, or that there was none, by the last failure. */
-export async function createError(
+/** Return the error that a response with this text describes, or that there was none. */
+export function createError(
   address: URL,
   response: Response | null,
   failure: unknown,
-): Promise<RequestFailed> {
+  text = "",
+): RequestFailed {
   if (response === null) {
     const reason = describeFailure(failure);
     return new ServiceUnavailable(
@@ -99,7 +122,8 @@ export async function createError(
       { code: "no-answer", fix: "see that a service runs at this address, and send it again" },
     );
   }
-  const problem = await readProblem(response);
+  if (isRedirection(response)) return new RequestRedirected(response);
+  const problem = parseProblem(text);
   const detail = problem.detail ?? `the service answered ${response.status}`;
   return new (chooseError(response.status))(detail, response.status, problem);
 }
@@ -112,13 +136,18 @@ function describeFailure(failure: unknown): string {
 }
 
 /** Return the problem of a response; empty where a proxy answered in another form. */
-async function readProblem(response: Response): Promise<Problem> {
+function parseProblem(text: string): Problem {
   try {
-    const found: unknown = await response.json();
+    const found: unknown = JSON.parse(text);
     return typeof found === "object" && found !== null ? found : {};
   } catch {
     return {};
   }
+}
+
+/** In a browser a redirection that is not followed has no status. */
+function isRedirection(response: Response): boolean {
+  return response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400);
 }
 
 function chooseError(status: number): typeof RequestFailed {

@@ -1,6 +1,7 @@
 /** The server-sent events of a service: decoding their frames, and what a turn stream says. */
 
 import type { components } from "./api.js";
+import { checkSize, MAX_LINE } from "./bounds.js";
 
 /** One server-sent event. */
 export interface SseMessage {
@@ -42,23 +43,30 @@ export async function* decodeMessages(body: ReadableStream<Uint8Array>): AsyncGe
   const decoder = new TextDecoder();
   const reader = body.getReader();
   let incomplete = "";
-  let message = { name: "message", data: [] as string[] };
+  let message = { name: "message", data: [] as string[], size: 0 };
   let cursor = "";
   try {
     for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
       // Only a line feed ends a line: JSON has other line separators within its texts.
-      const lines = (incomplete + decoder.decode(piece.value, { stream: true })).split("\n");
+      const text = decoder.decode(piece.value, { stream: true });
+      incomplete += text;
+      checkSize(incomplete.length, MAX_LINE, "a line of the answer");
+      if (!text.includes("\n")) continue;
+      const lines = incomplete.split("\n");
       incomplete = lines.pop() ?? "";
       for (const line of lines.map((each) => each.replace(/\r$/, ""))) {
         const [, field = "", value = ""] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
         if (field === "event") message.name = value;
         else if (field === "id") cursor = value;
-        else if (field === "data") message.data.push(value);
-        else if (line === "") {
+        else if (field === "data") {
+          message.size += value.length + 1;
+          checkSize(message.size, MAX_LINE, "an event of the stream");
+          message.data.push(value);
+        } else if (line === "") {
           if (message.data.length > 0) {
             yield { name: message.name, data: message.data.join("\n"), cursor };
           }
-          message = { name: "message", data: [] };
+          message = { name: "message", data: [], size: 0 };
         }
       }
     }

@@ -3,15 +3,18 @@
 from turnlog.client.async_client import AsyncSessionClient, AsyncTurnlogClient
 from turnlog.client.operations import ClientOperation
 from turnlog.client.request_errors import (
+    AnswerTooLarge,
     ApprovalNeeded,
     InvalidRequest,
     NotFound,
     RequestConflict,
     RequestFailed,
     RequestForbidden,
+    RequestRedirected,
     ServiceFault,
     ServiceUnavailable,
     TurnUnsettled,
+    UnusableAnswer,
 )
 from turnlog.client.sse_events import (
     ApprovalEvent,
@@ -85,6 +88,7 @@ from turnlog.contract.turn_payloads import (
 from turnlog.contract.usage_payloads import CostSum, SessionUsage, UsageReport, UsageView
 
 __all__ = [
+    "AnswerTooLarge",
     "ApprovalEvent",
     "ApprovalNeeded",
     "AsyncSessionClient",
@@ -131,6 +135,7 @@ __all__ = [
     "RequestConflict",
     "RequestFailed",
     "RequestForbidden",
+    "RequestRedirected",
     "RequestedApproval",
     "ServiceFault",
     "ServiceUnavailable",
@@ -156,6 +161,7 @@ __all__ = [
     "TurnView",
     "TurnlogClient",
     "UncoveredTurns",
+    "UnusableAnswer",
     "UsageReport",
     "UsageView",
     "UserLimitsView",

@@ -15,6 +15,7 @@ from typing import Any, Self
 import httpx
 
 from turnlog.client import operations, request_retries
+from turnlog.client.answer_bounds import PLAIN_ENCODING, BodyCollector, check_encoding
 from turnlog.client.operations import AnswerT, ClientOperation
 from turnlog.client.request_errors import create_error
 from turnlog.client.request_retries import compute_retry_delay
@@ -39,7 +40,7 @@ class AsyncServiceConnection:
         """
         self._http = http or httpx.AsyncClient(timeout=operations.REQUEST_TIMEOUT)
         self._http.base_url = httpx.URL(url)
-        self._http.headers.update(headers or {})
+        self._http.headers.update({**PLAIN_ENCODING, **(headers or {})})
         self._max_tries = max_tries
 
     async def __aenter__(self) -> Self:
@@ -76,7 +77,7 @@ class AsyncServiceConnection:
             response: httpx.Response | None = None
             failure: httpx.RequestError | None = None
             try:
-                response = await self._http.send(request)
+                response = await self._fetch_response(request)
             except httpx.RequestError as error:
                 failure = error
             if response is not None and response.is_success:
@@ -85,6 +86,12 @@ class AsyncServiceConnection:
             if delay is None:
                 raise create_error(request.url, response, failure) from failure
             await asyncio.sleep(delay)
+
+    async def _fetch_response(self, request: httpx.Request) -> httpx.Response:
+        """Return the response to a request with its body; a redirection is not followed."""
+        response = await self._http.send(request, stream=True, follow_redirects=False)
+        async with aclosing(response):
+            return await _load_body(response)
 
     @asynccontextmanager
     async def open_response(
@@ -97,11 +104,11 @@ class AsyncServiceConnection:
         """
         request = operation.build_request(self._http)
         try:
-            response = await self._http.send(request, stream=True)
+            response = await self._http.send(request, stream=True, follow_redirects=False)
             async with aclosing(response):
                 if not response.is_success:
-                    await response.aread()
-                    raise create_error(request.url, response)
+                    raise create_error(request.url, await _load_body(response))
+                check_encoding(response)
                 yield response
         except httpx.RequestError as error:
             raise create_error(request.url, None, error) from error
@@ -137,13 +144,13 @@ class AsyncServiceConnection:
                     if response.status_code == httpx.codes.NO_CONTENT.value:
                         return  # It was read to its end already.
                     if response.is_success:
+                        check_encoding(response)
                         async for message in _decode_messages(response):
                             if message.cursor not in {"", cursor}:
                                 cursor, tries = message.cursor, 1
                             yield message
                     else:
-                        await response.aread()
-                        refusal = response
+                        refusal = await _load_body(response)
             except httpx.RequestError as error:  # Broken off, it goes on after the cursor.
                 failure = error
             if time.monotonic() - begun > request_retries.LASTING_STREAM:
@@ -158,8 +165,17 @@ class AsyncServiceConnection:
     async def _open_stream(self, path: str, cursor: str | None) -> AsyncGenerator[httpx.Response]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
         timeout = operations.STREAM_TIMEOUT
-        async with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+        request = self._http.build_request("GET", path, headers=headers, timeout=timeout)
+        response = await self._http.send(request, stream=True, follow_redirects=False)
+        async with aclosing(response):
             yield response
+
+
+async def _load_body(response: httpx.Response) -> httpx.Response:
+    collector = BodyCollector(response)
+    async for piece in response.aiter_bytes():
+        collector.add_piece(piece)
+    return collector.build_response()
 
 
 async def _decode_messages(response: httpx.Response) -> AsyncGenerator[SseMessage]:

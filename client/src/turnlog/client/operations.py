@@ -13,8 +13,9 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
+from turnlog.client.request_errors import create_form_error
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import ToolResultView
@@ -78,8 +79,14 @@ class ClientOperation(Generic[AnswerT]):
         )
 
     def parse_answer(self, response: httpx.Response) -> AnswerT:
-        """Return the answer of a successful response, without fields that a later release adds."""
-        return TypeAdapter(self.answer).validate_json(response.content, extra="ignore")
+        """Return the answer of a successful response, without fields that a later release adds.
+
+        Raises `UnusableAnswer` for another.
+        """
+        try:
+            return TypeAdapter(self.answer).validate_json(response.content, extra="ignore")
+        except ValidationError as error:
+            raise create_form_error(error) from None
 
 
 def build_command(
@@ -187,7 +194,10 @@ def parse_unsettled(response: httpx.Response) -> UndecidedTurnView | SubmittedTu
     known: TypeAdapter[UndecidedTurnView | SubmittedTurn] = TypeAdapter(
         Annotated[UndecidedTurnView | SubmittedTurn, Field(union_mode="left_to_right")]
     )
-    return known.validate_json(response.content, extra="ignore")
+    try:
+        return known.validate_json(response.content, extra="ignore")
+    except ValidationError as error:
+        raise create_form_error(error) from None
 
 
 def cancel_turn(session: str, turn: int | None = None) -> ClientOperation[CommandResult]:

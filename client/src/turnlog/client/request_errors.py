@@ -78,6 +78,18 @@ class ServiceFault(RequestFailed):
     """The service failed, or its stored data is not what it should be; tell the operator."""
 
 
+class UnusableAnswer(RequestFailed):
+    """The answer is none that this client reads; a command may have been carried out."""
+
+
+class AnswerTooLarge(UnusableAnswer):
+    """The answer has a body, a line or an event beyond the limit of this client."""
+
+
+class RequestRedirected(UnusableAnswer):
+    """The answer names another address; the client goes to none that it was not given."""
+
+
 class TurnUnsettled(RequestFailed):
     """A turn is recorded and was not settled in time; it goes on."""
 
@@ -106,6 +118,8 @@ class ApprovalNeeded(TurnUnsettled):
 
 _PROBLEM: Final = TypeAdapter(dict[str, Any])
 
+_PLACE_CHARACTERS: Final = 200
+
 _UNAVAILABLE: Final = frozenset({429, 502, 503, 504})
 
 
@@ -128,6 +142,8 @@ def create_error(
             fix="see that a service runs at this address, and send it again",
             url=address,
         )
+    if 300 <= response.status_code < 400:  # noqa: PLR2004 - the redirections of HTTP
+        return _create_redirect_error(address, response)
     problem = _read_problem(response)
     kind = _choose_error(response.status_code)
     return kind(
@@ -139,6 +155,28 @@ def create_error(
         problem=problem,
         url=address,
         retry_after=read_retry_after(response),
+    )
+
+
+def create_form_error(error: Exception) -> UnusableAnswer:
+    """Return the error for an answer of another form than the service's answers have."""
+    what = type(error).__name__
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    fix = "see that a service of this release runs at the address"
+    detail = f"the answer has another form than those of the service: {what}"
+    return UnusableAnswer(detail, code="bad-answer", fix=fix)
+
+
+def _create_redirect_error(address: str, response: httpx.Response) -> RequestRedirected:
+    place = response.headers.get("Location", "")[:_PLACE_CHARACTERS]
+    return RequestRedirected(
+        f"the service answered {response.status_code}, which leads to {place!r}",
+        status=response.status_code,
+        code="redirected",
+        fix="give the client the address of the service itself",
+        url=address,
     )
 
 

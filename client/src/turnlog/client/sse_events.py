@@ -6,12 +6,15 @@ Decoding is free of I/O, so the blocking client and the asynchronous one share i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from turnlog.client.answer_bounds import MAX_LINE_BYTES, check_size
+from turnlog.client.request_errors import create_form_error
 from turnlog.contract.stream_payloads import (
     DebriefDonePayload,
     ExchangeDonePayload,
@@ -41,16 +44,25 @@ class LineDecoder:
     def decode_bytes(self, piece: bytes) -> Iterator[str]:
         """Yield the lines that a piece completes."""
         self._incomplete += piece
-        if b"\n" not in piece:
-            return
-        *lines, self._incomplete = self._incomplete.split(b"\n")
+        lines: list[bytearray] = []
+        if b"\n" in piece:
+            *lines, self._incomplete = self._incomplete.split(b"\n")
+        for line in (*lines, self._incomplete):
+            check_size(len(line), MAX_LINE_BYTES, "a line of the answer")
         for line in lines:
-            yield line.removesuffix(b"\r").decode()
+            yield _decode_text(line.removesuffix(b"\r"))
 
     def flush(self) -> Iterator[str]:
         """Yield what follows the last line feed, if anything does."""
         if self._incomplete:
-            yield self._incomplete.decode()
+            yield _decode_text(self._incomplete)
+
+
+def _decode_text(line: bytearray) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise create_form_error(error) from None
 
 
 @dataclass(slots=True)
@@ -61,6 +73,7 @@ class SseDecoder:
     _name: str = "message"
     _cursor: str = ""
     _data: list[str] = field(default_factory=list[str])
+    _data_size: int = 0
 
     def decode_bytes(self, piece: bytes) -> Iterator[SseMessage]:
         """Yield the events that a piece of the stream completes."""
@@ -76,11 +89,13 @@ class SseDecoder:
             case "id":
                 self._cursor = value
             case "data":
+                self._data_size += len(value) + 1
+                check_size(self._data_size, MAX_LINE_BYTES, "an event of the stream")
                 self._data.append(value)
             case "" if not line:
                 if self._data:
                     yield SseMessage(self._name, "\n".join(self._data), self._cursor)
-                self._name, self._data = "message", []
+                self._name, self._data, self._data_size = "message", [], 0
             case _:  # A comment keeps the connection alive; `retry` is for browsers.
                 pass
 
@@ -259,7 +274,12 @@ UNREADABLE_NAME: Final = "unreadable"
 
 
 def parse_session_event(message: SseMessage) -> SessionEvent:
-    """Return the event of the log that a message holds."""
+    """Return the event of the log that a message holds; raises `UnusableAnswer` for another."""
+    with _convert_form_errors():
+        return _parse_session_event(message)
+
+
+def _parse_session_event(message: SseMessage) -> SessionEvent:
     event: dict[str, Any] = json.loads(message.data)
     if message.name == UNREADABLE_NAME:
         return SessionEvent(message.name, message.cursor, event, None)
@@ -268,7 +288,20 @@ def parse_session_event(message: SseMessage) -> SessionEvent:
 
 
 def parse_turn_event(message: SseMessage) -> TurnEvent:
-    """Return the event of a turn stream that a message holds."""
+    """Return the event of a turn stream that a message holds; raises `UnusableAnswer`."""
+    with _convert_form_errors():
+        return _parse_turn_event(message)
+
+
+@contextmanager
+def _convert_form_errors() -> Generator[None]:
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise create_form_error(error) from None
+
+
+def _parse_turn_event(message: SseMessage) -> TurnEvent:
     data: dict[str, Any] = json.loads(message.data)
     cursor = message.cursor
     match message.name:

@@ -11,6 +11,7 @@ from typing import Any, Self
 import httpx
 
 from turnlog.client import operations, request_retries
+from turnlog.client.answer_bounds import PLAIN_ENCODING, BodyCollector, check_encoding
 from turnlog.client.operations import AnswerT, ClientOperation
 from turnlog.client.request_errors import create_error
 from turnlog.client.request_retries import compute_retry_delay
@@ -35,7 +36,7 @@ class ServiceConnection:
         """
         self._http = http or httpx.Client(timeout=operations.REQUEST_TIMEOUT)
         self._http.base_url = httpx.URL(url)
-        self._http.headers.update(headers or {})
+        self._http.headers.update({**PLAIN_ENCODING, **(headers or {})})
         self._max_tries = max_tries
 
     def __enter__(self) -> Self:
@@ -72,7 +73,7 @@ class ServiceConnection:
             response: httpx.Response | None = None
             failure: httpx.RequestError | None = None
             try:
-                response = self._http.send(request)
+                response = self._fetch_response(request)
             except httpx.RequestError as error:
                 failure = error
             if response is not None and response.is_success:
@@ -81,6 +82,12 @@ class ServiceConnection:
             if delay is None:
                 raise create_error(request.url, response, failure) from failure
             time.sleep(delay)
+
+    def _fetch_response(self, request: httpx.Request) -> httpx.Response:
+        """Return the response to a request with its body; a redirection is not followed."""
+        response = self._http.send(request, stream=True, follow_redirects=False)
+        with closing(response):
+            return _load_body(response)
 
     @contextmanager
     def open_response(self, operation: ClientOperation[Any]) -> Generator[httpx.Response]:
@@ -91,11 +98,11 @@ class ServiceConnection:
         """
         request = operation.build_request(self._http)
         try:
-            response = self._http.send(request, stream=True)
+            response = self._http.send(request, stream=True, follow_redirects=False)
             with closing(response):
                 if not response.is_success:
-                    response.read()
-                    raise create_error(request.url, response)
+                    raise create_error(request.url, _load_body(response))
+                check_encoding(response)
                 yield response
         except httpx.RequestError as error:
             raise create_error(request.url, None, error) from error
@@ -131,13 +138,13 @@ class ServiceConnection:
                     if response.status_code == httpx.codes.NO_CONTENT.value:
                         return  # It was read to its end already.
                     if response.is_success:
+                        check_encoding(response)
                         for message in _decode_messages(response):
                             if message.cursor not in {"", cursor}:
                                 cursor, tries = message.cursor, 1
                             yield message
                     else:
-                        response.read()
-                        refusal = response
+                        refusal = _load_body(response)
             except httpx.RequestError as error:  # Broken off, it goes on after the cursor.
                 failure = error
             if time.monotonic() - begun > request_retries.LASTING_STREAM:
@@ -152,8 +159,17 @@ class ServiceConnection:
     def _open_stream(self, path: str, cursor: str | None) -> Generator[httpx.Response]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
         timeout = operations.STREAM_TIMEOUT
-        with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+        request = self._http.build_request("GET", path, headers=headers, timeout=timeout)
+        response = self._http.send(request, stream=True, follow_redirects=False)
+        with closing(response):
             yield response
+
+
+def _load_body(response: httpx.Response) -> httpx.Response:
+    collector = BodyCollector(response)
+    for piece in response.iter_bytes():
+        collector.add_piece(piece)
+    return collector.build_response()
 
 
 def _decode_messages(response: httpx.Response) -> Generator[SseMessage]:

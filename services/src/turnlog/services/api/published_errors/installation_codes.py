@@ -9,6 +9,11 @@ from typing import Final
 from turnlog.services.api.published_errors.error_code import ErrorCode, ExitCode
 
 INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
+    "answer-too-large": ErrorCode(
+        meaning="An answer has a body, a line or an event beyond the limit of the client.",
+        action="ask for less of it; a command may have been carried out",
+        status=None,
+    ),
     "approval-needed": ErrorCode(
         meaning="A client waited for a turn that waits for a person itself; the turn goes on.",
         action="decide the approvals, and go on with the stream of the turn",
@@ -21,6 +26,11 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=None,
         exit_code=ExitCode.USAGE,
         contains=("field",),
+    ),
+    "bad-answer": ErrorCode(
+        meaning="What a client got is no answer of the service: compressed, or of another form.",
+        action="see what answers at the address; a command may have been carried out",
+        status=None,
     ),
     "bad-credentials": ErrorCode(
         meaning="The file with the password of the embedded nats-server is damaged.",
@@ -175,6 +185,11 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         meaning="A prompt file of the blueprint does not exist.",
         action="add the file, or choose another value",
         contains=("field",),
+    ),
+    "redirected": ErrorCode(
+        meaning="A client was sent to another address, where it does not go.",
+        action="give the client the address of the service itself",
+        status=None,
     ),
     "still-stopped": ErrorCode(
         meaning="The event that stopped a session's read models cannot be folded yet.",

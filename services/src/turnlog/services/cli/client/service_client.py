@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeVar, assert_never
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from turnlog.client import AsyncTurnlogClient, ClientOperation, RequestFailed
+from turnlog.client import AsyncTurnlogClient, ClientOperation, RequestFailed, UnusableAnswer
 from turnlog.client.sse_events import SseMessage
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
 from turnlog.services.cli.client.service_location import (
@@ -106,6 +106,8 @@ def _parse_answer(operation: ClientOperation[AnswerT], response: httpx.Response)
 
 def convert_failure(failure: RequestFailed, url: str) -> TurnlogError:
     """Return the error from which a service at `url` made its answer, or why there was none."""
+    if isinstance(failure, UnusableAnswer):
+        return Unavailable("the service", f"{url}: {failure.detail}")
     code, detail = failure.problem.get("code"), failure.problem.get("detail")
     if failure.status is None:
         reason = type(failure.__cause__).__name__
