@@ -28,20 +28,31 @@ class PraiseTurn:
     turn: int
 
 
-Command = (
+TurnCommand = (
     PraiseTurn
+    | """
+THANKS = """
+@dataclass(frozen=True, slots=True)
+class ThankUser:
+    turn: int
+
+
+Command = (
+    ThankUser
     | """
 
 
 @pytest.fixture(scope="module")
 def missed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What mypy reports of a copy whose unions of events and of commands are wider by one."""
+    """What mypy reports of a copy that has an event and two commands more."""
     house = copy_sources(tmp_path_factory.mktemp("house"))
     kinds, commands = f"{EVENTS}/registry.py", f"{SESSION}/commands.py"
     imports = ("from typing import ClassVar", "from turnlog.events.event_model import EventModel")
     extend_union(house / kinds, "KnownEvent", PRAISED, *imports)
-    extend_union(house / commands, "Command", PRAISE)
-    return run_mypy(house, f"{SESSION}/evolve.py", f"{SESSION}/decide.py", kinds, commands)
+    extend_union(house / commands, "TurnCommand", PRAISE)
+    extend_union(house / commands, "Command", THANKS)
+    rules = (f"{SESSION}/{name}.py" for name in ("evolve", "decide", "rules/client_rules"))
+    return run_mypy(house, *rules, kinds, commands)
 
 
 def copy_sources(folder: Path) -> Path:
@@ -74,11 +85,17 @@ def test_type_checker_reports_an_event_that_the_fold_does_not_handle(missed: lis
     assert '"assert_never" has incompatible type "TurnPraised"' in found
 
 
-def test_type_checker_reports_a_command_that_decide_does_not_handle(missed: list[str]) -> None:
-    (found,) = [line for line in missed if "PraiseTurn" in line]
+def test_type_checker_reports_a_command_of_no_family(missed: list[str]) -> None:
+    (found,) = [line for line in missed if "ThankUser" in line]
     assert found.startswith(f"{SESSION}/decide.py:")
+    assert '"decide_turn" has incompatible type' in found
+
+
+def test_type_checker_reports_a_command_that_its_family_does_not_handle(missed: list[str]) -> None:
+    (found,) = [line for line in missed if "PraiseTurn" in line and "ThankUser" not in line]
+    assert found.startswith(f"{SESSION}/rules/client_rules.py:")
     assert '"assert_never" has incompatible type "PraiseTurn"' in found
 
 
 def test_nothing_else_is_missed(missed: list[str]) -> None:
-    assert len(missed) == 2, missed
+    assert len(missed) == 3, missed

@@ -1,8 +1,14 @@
-"""The base model of all events, and the discriminator for unions without a type field."""
+"""The base models of events, and the discriminator for unions without a type field.
+
+The class of an event declares its type on the wire, the leaf of its subject and, for an event of a
+session, the sentence that describes it on a terminal and on the page: a template, whose form is
+that of `turnlog.services.api.event_sentences`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -18,6 +24,20 @@ class EventModel(BaseModel):  # noqa: PLW1641 - pydantic gives what is frozen it
     # Compare fields only: pydantic's `__eq__` checks more, and is hot when prompts are reproduced.
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
+
+
+class StatelessEvent(EventModel):
+    """An event that changes nothing in the state by which commands are decided."""
+
+
+class ReplyTextEvent(EventModel):
+    """An event of a turn with texts that are withheld where the reply of the turn is."""
+
+    reply_texts: ClassVar[tuple[str, ...]]
+    """The names of the fields: a `Content` is replaced, and any other text emptied."""
+
+    turn: int
+    """The turn number."""
 
 
 def build_discriminator(*words: str) -> Callable[[object], str | None]:

@@ -70,3 +70,20 @@ class AttemptUsage(EventModel):
     """The provider's id of the finished answer; None if it gave none."""
     ratings: tuple[SafetyRating, ...] = ()
     """The provider's ratings of an answer that its filter cut; empty if it gave none."""
+
+
+def build_figures_sentence(path: str) -> str:
+    """Return the end of an event's sentence: what an attempt took and cost, in fields at `path`."""
+    figures = (
+        "timings.total|duration",
+        "usage|usage",
+        "usage.reasoning_tokens|count:reasoning token",
+    )
+    more = ("response {%sresponse_id}", "{%sratings|count:safety rating}")
+    return "".join(
+        (
+            *(f"[ · {{{path}{figure}}}]" for figure in figures),
+            f"[ · cost {{{path}cost|cost}}]",
+            *(f"[ · {each % path}]" for each in more),
+        )
+    )

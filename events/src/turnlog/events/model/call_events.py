@@ -11,13 +11,14 @@ from typing import ClassVar, Final, Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Content, Digest
-from turnlog.events.event_model import EventModel
+from turnlog.events.event_model import EventModel, ReplyTextEvent
 from turnlog.events.model.attempt_figures import (
     AttemptCost,
     AttemptTimings,
     AttemptUsage,
     SafetyRating,
     TokenUsage,
+    build_figures_sentence,
 )
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.turn_events import FinishReason, ReplyAnswer, TurnCompleted
@@ -42,6 +43,7 @@ class AttemptStarted(EventModel):
 
     type: ClassVar[str] = "turnlog.attempt-started.v1"
     leaf: ClassVar[str] = "call"
+    sentence: ClassVar[str] = "call {call} · attempt {attempt} · {worker}"
 
     turn: int
     """The turn number."""
@@ -58,6 +60,10 @@ class ContextAssembled(EventModel):
 
     type: ClassVar[str] = "turnlog.context-assembled.v1"
     leaf: ClassVar[str] = "call"
+    sentence: ClassVar[str] = (
+        "call {call} · {model} · {manifest.tokens|count:token} in "
+        "{manifest.parts|included|count:part} · {manifest.digest|digest}"
+    )
 
     turn: int
     """The turn number."""
@@ -82,7 +88,7 @@ class ContextAssembled(EventModel):
 AttemptResult = Literal["answered", "failed", "cancelled", "lost", "unasked"]
 
 
-class AttemptEnded(EventModel):
+class AttemptEnded(ReplyTextEvent):
     """An attempt ended; always accepted, never part of a window.
 
     The end of an attempt that answered is part of the event that records its answer,
@@ -91,6 +97,10 @@ class AttemptEnded(EventModel):
 
     type: ClassVar[str] = "turnlog.attempt-ended.v1"
     leaf: ClassVar[str] = "call"
+    sentence: ClassVar[str] = "call {call} · {outcome}[ ({fault.code})]" + build_figures_sentence(
+        ""
+    )
+    reply_texts: ClassVar[tuple[str, ...]] = ("partial",)
 
     turn: int
     """The turn number."""
@@ -127,6 +137,9 @@ class CallCompleted(EventModel):
 
     type: ClassVar[str] = "turnlog.call-completed.v1"
     leaf: ClassVar[str] = "call"
+    sentence: ClassVar[str] = (
+        "call {call} · {finish} · {characters|count:character}" + build_figures_sentence("spent.")
+    )
 
     turn: int
     """The turn number."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from turnlog.events.event_model import EventModel
+from turnlog.events.event_model import EventModel, StatelessEvent
 
 
 class ChildRequested(EventModel):
@@ -19,6 +19,7 @@ class ChildRequested(EventModel):
 
     type: ClassVar[str] = "turnlog.child-requested.v1"
     leaf: ClassVar[str] = "tool"
+    sentence: ClassVar[str] = "call {call} · {profile} as turn {child_turn} of {session}"
 
     turn: int
     """The turn number."""
@@ -47,6 +48,9 @@ class ChildSettled(EventModel):
 
     type: ClassVar[str] = "turnlog.child-settled.v1"
     leaf: ClassVar[str] = "turn.released"
+    sentence: ClassVar[str] = (
+        "call {call} · {profile} {outcome}[: {detail}] · turn {child_turn} of {session}"
+    )
 
     turn: int
     """The turn number."""
@@ -68,7 +72,7 @@ class ChildSettled(EventModel):
     """Why there is no reply, for people."""
 
 
-class ChildEnded(EventModel):
+class ChildEnded(StatelessEvent):
     """A person ended a turn of this child session, by cancelling it or by closing the session.
 
     No worker may have had the turn, so this event is delivered to one, which tells the parent.
@@ -76,6 +80,7 @@ class ChildEnded(EventModel):
 
     type: ClassVar[str] = "turnlog.child-ended.v1"
     leaf: ClassVar[str] = "turn.released"
+    sentence: ClassVar[str] = "turn {turn} · asked by {parent}"
 
     turn: int
     """The number of the turn that ended."""

@@ -42,6 +42,10 @@ class SummaryBegun(EventModel):
 
     type: ClassVar[str] = "turnlog.summary-begun.v1"
     leaf: ClassVar[str] = "memory"
+    sentence: ClassVar[str] = (
+        "{view}: summarising {turns|turns}"
+        "[ · {trigger.of} of {trigger.tokens} tokens, above {trigger.limit}]"
+    )
 
     turn: int
     """The turn that continues after the summary."""
@@ -62,6 +66,7 @@ class HistorySummarised(EventModel):
 
     type: ClassVar[str] = "turnlog.history-summarised.v1"
     leaf: ClassVar[str] = "memory"
+    sentence: ClassVar[str] = "{view}: {turns|turns} as {summary|content}"
 
     turn: int
     """The turn that continues after the summary."""
@@ -92,6 +97,7 @@ class SummaryFailed(EventModel):
 
     type: ClassVar[str] = "turnlog.summary-failed.v1"
     leaf: ClassVar[str] = "memory"
+    sentence: ClassVar[str] = "{view} {code}: {detail}"
 
     turn: int
     """The turn that continues."""
@@ -108,6 +114,9 @@ class SummaryUndone(EventModel):
 
     type: ClassVar[str] = "turnlog.summary-undone.v1"
     leaf: ClassVar[str] = "memory"
+    sentence: ClassVar[str] = (
+        "{view}: summary of event {sequence}[ · turn {turn}] {cause|else:asked}"
+    )
 
     sequence: int
     """Sequence of the event with the summary."""
@@ -124,6 +133,7 @@ class MemoryPurged(EventModel):
 
     type: ClassVar[str] = "turnlog.memory-purged.v1"
     leaf: ClassVar[str] = "memory"
+    sentence: ClassVar[str] = "no prompt includes turns up to {upto} any more"
 
     upto: int
     """The last of those turns."""

@@ -13,6 +13,10 @@ class PhaseEntered(EventModel):
 
     type: ClassVar[str] = "turnlog.phase-entered.v1"
     leaf: ClassVar[str] = "phase"
+    sentence: ClassVar[str] = (
+        "[{before} → ]{phase}[ · {signal}][, {forced|flag:forced}]"
+        "[ · hides {hidden|list}][ · {carried|content}]"
+    )
 
     phase: str
     """The phase entered."""

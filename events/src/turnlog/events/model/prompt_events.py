@@ -31,6 +31,7 @@ class PromptsSnapshotted(EventModel):
 
     type: ClassVar[str] = "turnlog.prompts-snapshotted.v1"
     leaf: ClassVar[str] = "prompt"
+    sentence: ClassVar[str] = "for {provider}: {layers|files|else:no prompt file}"
 
     provider: str
     """The provider they were resolved for."""

@@ -13,6 +13,7 @@ class ReplyRedacted(EventModel):
 
     type: ClassVar[str] = "turnlog.reply-redacted.v1"
     leaf: ClassVar[str] = "redaction"
+    sentence: ClassVar[str] = "turn {turn} by {rule}: {reason}"
 
     turn: int
     """The turn of the reply."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from turnlog.events.content import Content, Digest
-from turnlog.events.event_model import EventModel
+from turnlog.events.event_model import EventModel, ReplyTextEvent, StatelessEvent
 
 CandidateOutcome = Literal["taken", "score", "efficiency", "feedback", "rank", "tokens"]
 """What became of a candidate: taken, or left out by the least score, the least efficiency or the
@@ -81,6 +81,10 @@ class KnowledgeRetrieved(EventModel):
 
     type: ClassVar[str] = "turnlog.knowledge-retrieved.v1"
     leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = (
+        "turn {turn} · {retrieval} in {collections|list} · {candidates|count:candidate}"
+        "[ · {nothing_found|flag:nothing taken}][ · {unavailable}]"
+    )
 
     turn: int
     """The turn number."""
@@ -121,11 +125,13 @@ FeedbackVote = Literal["up", "down", "none"]
 """A vote; `none` takes the vote before it back."""
 
 
-class FeedbackGiven(EventModel):
+class FeedbackGiven(StatelessEvent, ReplyTextEvent):
     """Somebody judged the reply of a turn; the last vote counts for what the turn had taken."""
 
     type: ClassVar[str] = "turnlog.feedback-given.v1"
     leaf: ClassVar[str] = "turn.feedback"
+    sentence: ClassVar[str] = "turn {turn} · {vote}[ {comment|content}]"
+    reply_texts: ClassVar[tuple[str, ...]] = ("comment",)
 
     turn: int
     """The turn number."""

@@ -37,6 +37,9 @@ class SessionOpened(EventModel):
 
     type: ClassVar[str] = "turnlog.session-opened.v1"
     leaf: ClassVar[str] = "session"
+    sentence: ClassVar[str] = (
+        "{blueprint.name} v{blueprint.version} · profile {profile}[ · {attributes|assignments}]"
+    )
 
     blueprint: BlueprintRef
     """The pinned blueprint; later changes of the files have no effect."""
@@ -69,6 +72,10 @@ class BlueprintMoved(EventModel):
 
     type: ClassVar[str] = "turnlog.blueprint-moved.v1"
     leaf: ClassVar[str] = "session"
+    sentence: ClassVar[str] = (
+        "{blueprint.name} v{before.version} → v{blueprint.version} · {blueprint.digest|digest}"
+        "[ · new snapshots of prompts for {released|list}]"
+    )
 
     before: BlueprintRef
     """The blueprint version used until now."""
@@ -93,6 +100,7 @@ class ProfileSwitched(EventModel):
 
     type: ClassVar[str] = "turnlog.profile-switched.v1"
     leaf: ClassVar[str] = "session"
+    sentence: ClassVar[str] = "[{before|unless:profile} → ]{profile}[ · model {model}] · {reason}"
 
     profile: str
     """The profile used from now on."""
@@ -109,6 +117,7 @@ class SessionClosed(EventModel):
 
     type: ClassVar[str] = "turnlog.session-closed.v1"
     leaf: ClassVar[str] = "session"
+    sentence: ClassVar[str] = "{reason}"
 
     reason: str
     """Reason given by the caller that closed it."""

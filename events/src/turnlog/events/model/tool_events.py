@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from turnlog.events.content import Content, Digest
-from turnlog.events.event_model import EventModel
+from turnlog.events.event_model import EventModel, ReplyTextEvent
 
 
 class ToolPin(EventModel):
@@ -39,6 +39,7 @@ class ToolsSnapshotted(EventModel):
 
     type: ClassVar[str] = "turnlog.tools-snapshotted.v1"
     leaf: ClassVar[str] = "prompt"
+    sentence: ClassVar[str] = "for profile {profile}: {tools|keys|else:no tool}"
 
     profile: str
     """The profile whose tools were listed."""
@@ -65,16 +66,19 @@ class SchemasRequested(EventModel):
 
     type: ClassVar[str] = "turnlog.schemas-requested.v1"
     leaf: ClassVar[str] = "prompt"
+    sentence: ClassVar[str] = "for profile {profile}"
 
     profile: str
     """The profile of the tools."""
 
 
-class ToolCalled(EventModel):
+class ToolCalled(ReplyTextEvent):
     """A model requested a tool call."""
 
     type: ClassVar[str] = "turnlog.tool-called.v1"
     leaf: ClassVar[str] = "tool"
+    sentence: ClassVar[str] = "call {call} · {tool} {arguments}"
+    reply_texts: ClassVar[tuple[str, ...]] = ("arguments",)
 
     turn: int
     """The turn number."""
@@ -95,6 +99,9 @@ class ApprovalRequested(EventModel):
 
     type: ClassVar[str] = "turnlog.approval-requested.v1"
     leaf: ClassVar[str] = "tool"
+    sentence: ClassVar[str] = (
+        "turn {turn} approval {approval} · call {call} · {tool} · until {deadline}"
+    )
 
     turn: int
     """The turn number."""
@@ -114,11 +121,16 @@ ApprovalDecision = Literal["approve", "refuse"]
 """What was decided about a tool that needs approval."""
 
 
-class ApprovalDecided(EventModel):
+class ApprovalDecided(ReplyTextEvent):
     """It is decided whether a tool may run; the deadline of the turn counts from here again."""
 
     type: ClassVar[str] = "turnlog.approval-decided.v1"
     leaf: ClassVar[str] = "turn.released"
+    sentence: ClassVar[str] = (
+        "turn {turn} approval {approval} · {tool} · {decision}[: {reason}]"
+        "[ · by the {cause|when:deadline}]"
+    )
+    reply_texts: ClassVar[tuple[str, ...]] = ("reason",)
 
     turn: int
     """The turn number."""
@@ -143,6 +155,7 @@ class ToolStarted(EventModel):
 
     type: ClassVar[str] = "turnlog.tool-started.v1"
     leaf: ClassVar[str] = "tool"
+    sentence: ClassVar[str] = "call {call} · {tool} · attempt {attempt}"
 
     turn: int
     """The turn number."""
@@ -161,6 +174,10 @@ class ToolReturned(EventModel):
 
     type: ClassVar[str] = "turnlog.tool-returned.v1"
     leaf: ClassVar[str] = "tool"
+    sentence: ClassVar[str] = (
+        "call {call} · {tool} {outcome}[: {detail}]"
+        "[ · {characters|count:character}][ · {treatment|when:condensed}]"
+    )
 
     turn: int
     """The turn number."""
@@ -197,6 +214,7 @@ class PlanMade(EventModel):
 
     type: ClassVar[str] = "turnlog.plan-made.v1"
     leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = "turn {turn} in {steps|count:step}"
 
     turn: int
     """The turn number."""
@@ -206,11 +224,13 @@ class PlanMade(EventModel):
     """Number of steps; 0 if the question can be answered at once."""
 
 
-class StepPlanned(EventModel):
+class StepPlanned(ReplyTextEvent):
     """One step of a plan."""
 
     type: ClassVar[str] = "turnlog.step-planned.v1"
     leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = "turn {turn} step {step} {goal|content}[ · known from event {given}]"
+    reply_texts: ClassVar[tuple[str, ...]] = ("goal",)
 
     turn: int
     """The turn number."""

@@ -13,8 +13,8 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field, JsonValue
 
 from turnlog.events.content import Content
-from turnlog.events.event_model import EventModel
-from turnlog.events.model.attempt_figures import AttemptUsage
+from turnlog.events.event_model import EventModel, ReplyTextEvent, StatelessEvent
+from turnlog.events.model.attempt_figures import AttemptUsage, build_figures_sentence
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.redaction_events import ReplyRedacted
 
@@ -45,6 +45,7 @@ class TurnSubmitted(EventModel):
 
     type: ClassVar[str] = "turnlog.turn-submitted.v1"
     leaf: ClassVar[str] = "turn.submitted"
+    sentence: ClassVar[str] = "turn {turn} {text|content}"
 
     turn: int
     """Turn number within the session, from 1."""
@@ -75,6 +76,7 @@ class TurnQueued(EventModel):
 
     type: ClassVar[str] = "turnlog.turn-queued.v1"
     leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = "turn {turn} {text|content}"
 
     turn: int
     """Turn number within the session, from 1."""
@@ -103,6 +105,7 @@ class TurnReleased(EventModel):
 
     type: ClassVar[str] = "turnlog.turn-released.v1"
     leaf: ClassVar[str] = "turn.released"
+    sentence: ClassVar[str] = "turn {turn}"
 
     turn: int
     """The number of the queued turn."""
@@ -113,6 +116,7 @@ class ChoiceRecorded(EventModel):
 
     type: ClassVar[str] = "turnlog.choice-recorded.v1"
     leaf: ClassVar[str] = "turn.marked"
+    sentence: ClassVar[str] = "{phase}: {choice}[ “{label}”]"
 
     phase: str
     """The phase that offered the choice."""
@@ -179,6 +183,10 @@ class TurnCompleted(EventModel):
 
     type: ClassVar[str] = "turnlog.turn-completed.v1"
     leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = (
+        "turn {turn} {text|content}[ · fallback after {fallback.code}]"
+        "[ · about {reference.identifiers|pairs}]" + build_figures_sentence("answer.spent.")
+    )
 
     turn: int
     """The turn number."""
@@ -211,6 +219,7 @@ class TurnFailed(EventModel):
 
     type: ClassVar[str] = "turnlog.turn-failed.v1"
     leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = "turn {turn} {code}: {detail}"
 
     turn: int
     """The turn number."""
@@ -227,6 +236,7 @@ class TurnCancelled(EventModel):
 
     type: ClassVar[str] = "turnlog.turn-cancelled.v1"
     leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = "turn {turn} {reason}"
 
     turn: int
     """The turn number."""
@@ -269,16 +279,21 @@ class TurnExcluded(EventModel):
 
     type: ClassVar[str] = "turnlog.turn-excluded.v1"
     leaf: ClassVar[str] = "turn.marked"
+    sentence: ClassVar[str] = "turn {turn}"
 
     turn: int
     """The turn number."""
 
 
-class TurnDisplayed(EventModel):
+class TurnDisplayed(StatelessEvent, ReplyTextEvent):
     """A turn has display texts beside its plain texts; no window contains them."""
 
     type: ClassVar[str] = "turnlog.turn-displayed.v1"
     leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = (
+        "turn {turn} · display form[ · {text|flag:text}][ · {reply|flag:reply}]"
+    )
+    reply_texts: ClassVar[tuple[str, ...]] = ("reply",)
 
     turn: int
     """The turn number."""
@@ -293,6 +308,7 @@ class TurnRestored(EventModel):
 
     type: ClassVar[str] = "turnlog.turn-restored.v1"
     leaf: ClassVar[str] = "turn.marked"
+    sentence: ClassVar[str] = "turn {turn}"
 
     turn: int
     """The turn number."""
@@ -303,6 +319,10 @@ class TurnResolved(EventModel):
 
     type: ClassVar[str] = "turnlog.turn-resolved.v1"
     leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = (
+        "turn {turn} is about {intent|or:entity|else:nothing known}"
+        "[ · {identifiers|pairs}], {reason}"
+    )
 
     turn: int
     """The turn number."""
@@ -334,6 +354,7 @@ class ReferenceUpdated(EventModel):
 
     type: ClassVar[str] = "turnlog.reference-updated.v1"
     leaf: ClassVar[str] = "memory"
+    sentence: ClassVar[str] = "turn {turn} was about {identifiers|pairs}"
 
     turn: int
     """The turn number."""

@@ -524,22 +524,27 @@ AttemptCommand = (
 )
 """Commands of the worker that has received a turn, and mostly has claimed it."""
 
-Command = (
-    OpenSession
-    | ForkSession
-    | SubmitTurn
-    | RecordChoice
-    | SendSignal
-    | EnterPhase
-    | SwitchProfile
+TurnCommand = (
+    SubmitTurn
     | CancelTurn
     | CloseSession
-    | MoveBlueprint
     | ExcludeTurn
     | RestoreTurn
     | DisplayTurn
     | RedactReply
     | GiveFeedback
+)
+"""Commands of clients on a session and its turns."""
+
+PhaseCommand = RecordChoice | SendSignal | EnterPhase | SwitchProfile
+"""Commands of clients on the phase of a session, or its profile."""
+
+Command = (
+    OpenSession
+    | ForkSession
+    | MoveBlueprint
+    | TurnCommand
+    | PhaseCommand
     | AttemptCommand
     | ToolCommand
     | ChildCommand

@@ -44,38 +44,16 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
     if isinstance(command, commands.ToolCommand):
         return _decide_tools(state, command, at)
     if isinstance(command, commands.ChildCommand):
-        return _decide_children(state, command)
+        return child_rules.decide_child(state, command)
     if isinstance(command, commands.AttemptCommand):
         return _decide_attempts(state, command, at)
     if isinstance(command, _PARENT_COMMANDS):
         child_rules.require_no_parent(state)
-    match command:
-        case commands.SubmitTurn():
-            return client_rules.submit_turn(state, command)
-        case commands.RecordChoice():
-            return phase_rules.record_choice(state, command)
-        case commands.SendSignal():
-            return phase_rules.send_signal(state, command)
-        case commands.EnterPhase():
-            return phase_rules.enter_named_phase(state, command)
-        case commands.SwitchProfile():
-            return phase_rules.switch_profile(state, command)
-        case commands.CancelTurn():
-            return client_rules.cancel_turn(state, command)
-        case commands.CloseSession():
-            return client_rules.close_session(state, command)
-        case commands.MoveBlueprint():
-            return upgrade_rules.move_blueprint(state, command)
-        case commands.ExcludeTurn() | commands.RestoreTurn():
-            return client_rules.set_turn_exclusion(state, command)
-        case commands.DisplayTurn():
-            return client_rules.set_turn_display(state, command)
-        case commands.RedactReply():
-            return client_rules.redact_reply(state, command)
-        case commands.GiveFeedback():
-            return client_rules.record_feedback(state, command)
-        case _ as never:
-            assert_never(never)
+    if isinstance(command, commands.PhaseCommand):
+        return phase_rules.decide_phase(state, command)
+    if isinstance(command, commands.MoveBlueprint):
+        return upgrade_rules.move_blueprint(state, command)
+    return client_rules.decide_turn(state, command)
 
 
 _PARENT_COMMANDS: Final = (
@@ -83,18 +61,6 @@ _PARENT_COMMANDS: Final = (
     *(commands.SwitchProfile, commands.MoveBlueprint),
 )
 """What a child session takes from its parent only: turns, phases, profile and version."""
-
-
-def _decide_children(state: SessionState, command: commands.ChildCommand) -> NewEvents:
-    match command:
-        case commands.SubmitChildTurn():
-            return child_rules.submit_child_turn(state, command)
-        case commands.WithdrawChildTurn():
-            return child_rules.withdraw_child_turn(state, command)
-        case commands.SettleChild():
-            return child_rules.settle_child(state, command)
-        case _ as never:
-            assert_never(never)
 
 
 def _decide_attempts(

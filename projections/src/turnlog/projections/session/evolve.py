@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.event_model import StatelessEvent
 from turnlog.events.model.call_events import (
     AttemptEnded,
     AttemptStarted,
     CallCompleted,
     ContextAssembled,
 )
-from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -27,7 +28,7 @@ from turnlog.events.model.memory_events import (
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
+from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
@@ -51,7 +52,6 @@ from turnlog.events.model.turn_events import (
     ReferenceUpdated,
     TurnCancelled,
     TurnCompleted,
-    TurnDisplayed,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -226,7 +226,7 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             )
             about = event.reference
             return _update_reference(settled, recorded, event.turn, about) if about else settled
-        case SessionOpened() | TurnDisplayed() | FeedbackGiven() | ChildEnded() | UnknownEvent():
+        case SessionOpened() | StatelessEvent() | UnknownEvent():
             return state
         case SessionClosed():
             return replace(state, closed=True)

@@ -15,23 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from turnlog.events.content import Content
 from turnlog.events.envelope import Envelope, RecordedEvent
-from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
+from turnlog.events.event_model import ReplyTextEvent
+from turnlog.events.model.call_events import CallCompleted, ContextAssembled
 from turnlog.events.model.manifest import KnowledgeSource, Manifest, PromptPart, StoredTextSource
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
+from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.tool_events import (
-    ApprovalDecided,
-    StepPlanned,
-    ToolCalled,
     ToolReturned,
 )
-from turnlog.events.model.turn_events import TurnCompleted, TurnDisplayed, TurnResolved
+from turnlog.events.model.turn_events import TurnCompleted, TurnResolved
 from turnlog.events.registry import Event, KnownEvent
+
+_ReplyTextEventT = TypeVar("_ReplyTextEventT", bound=ReplyTextEvent)
 
 WITHHELD_DIGEST: Final = "withheld"
 """In place of a digest that an event must have."""
@@ -98,17 +98,12 @@ def _find_redaction(
             earlier = [each for number, each in turns.items() if number <= last]
             return _find_later(earlier, recorded.sequence)
         case (
-            TurnCompleted(turn=turn)
-            | TurnDisplayed(turn=turn)
+            ReplyTextEvent(turn=turn)
+            | TurnCompleted(turn=turn)
             | TurnResolved(turn=turn)
-            | AttemptEnded(turn=turn)
             | CallCompleted(turn=turn)
-            | StepPlanned(turn=turn)
-            | ToolCalled(turn=turn)
-            | ApprovalDecided(turn=turn)
             | ToolReturned(turn=turn)
             | KnowledgeRetrieved(turn=turn)
-            | FeedbackGiven(turn=turn)
             | ReplyRedacted(turn=turn)
         ):
             return turns.get(turn)
@@ -125,23 +120,15 @@ def _find_later(found: Iterable[TurnRedaction], sequence: int) -> TurnRedaction 
 def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
     """Return an event without what is withheld; None if it says nothing of it."""
     match event:
+        case ReplyTextEvent():
+            return _withhold_reply_texts(event, instead)
         case TurnCompleted():
             return _withhold_reply(event, instead)
-        case TurnDisplayed(reply=reply) if reply is not None:
-            return event.model_copy(update={"reply": instead})
         case TurnResolved():
             return event.model_copy(update={"results": instead, "answer": instead, "meta": {}})
-        case AttemptEnded(partial=partial) if partial is not None:
-            return event.model_copy(update={"partial": instead})
         case CallCompleted(text=text):
             hidden = {"digest": WITHHELD_DIGEST, "characters": 0}
             return event.model_copy(update=hidden | {"text": text and instead})
-        case StepPlanned():
-            return event.model_copy(update={"goal": instead})
-        case ApprovalDecided(reason=reason) if reason:
-            return event.model_copy(update={"reason": ""})
-        case ToolCalled():
-            return event.model_copy(update={"arguments": ""})
         case ToolReturned(text=text, summary=summary):
             texts = {"text": text and instead, "summary": summary and instead}
             unsaid = {"detail": "", "result": None, "characters": 0}
@@ -150,8 +137,6 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             hidden = {"title": "", "digest": WITHHELD_DIGEST, "characters": 0}
             left = tuple(each.model_copy(update=hidden) for each in candidates)
             return event.model_copy(update={"candidates": left})
-        case FeedbackGiven(comment=comment) if comment is not None:
-            return event.model_copy(update={"comment": instead})
         case HistorySummarised():
             return event.model_copy(update={"summary": instead, "inputs": WITHHELD_DIGEST})
         case ContextAssembled(manifest=manifest):
@@ -161,6 +146,12 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             return event.model_copy(update={"withheld": None})
         case _:
             return None
+
+
+def _withhold_reply_texts(event: _ReplyTextEventT, instead: Content) -> _ReplyTextEventT | None:
+    texts = {name: text for name in event.reply_texts if (text := getattr(event, name))}
+    hidden = {name: "" if isinstance(text, str) else instead for name, text in texts.items()}
+    return event.model_copy(update=hidden) if hidden else None
 
 
 def _withhold_reply(event: TurnCompleted, instead: Content) -> TurnCompleted:

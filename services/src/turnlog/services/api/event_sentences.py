@@ -1,8 +1,9 @@
 """One sentence per event type, as templates that the command line and the web page both render.
 
-A template is text with placeholders for the stored fields of the event. `{path}` is the value of a
-field, `{path|filter}` and `{path|filter:argument}` pass the value through filters, and `[...]` is
-left out when one of its placeholders is empty. A field that the stored event lacks is empty.
+The class of an event declares its template: text with placeholders for the stored fields of the
+event. `{path}` is the value of a field, `{path|filter}` and `{path|filter:argument}` pass the value
+through filters, and `[...]` is left out when one of its placeholders is empty. A field that the
+stored event lacks is empty.
 
 The command line renders in `cli.views.event_view`. The web page renders the file that
 `docs/generate/event_catalogue.py` writes from this module. A test compares both on every sample.
@@ -30,101 +31,8 @@ UNKNOWN_EVENT_TEMPLATE: Final = "not known to this release · {fields|count:fiel
 """The sentence for an event of an unknown type; `fields` is the number of its fields."""
 
 
-def _build_figures_template(path: str) -> str:
-    """Return the template of what an attempt took and cost; `path` leads to its fields."""
-    figures = (
-        "timings.total|duration",
-        "usage|usage",
-        "usage.reasoning_tokens|count:reasoning token",
-    )
-    more = ("response {%sresponse_id}", "{%sratings|count:safety rating}")
-    return "".join(
-        (
-            *(f"[ · {{{path}{figure}}}]" for figure in figures),
-            f"[ · cost {{{path}cost|cost}}]",
-            *(f"[ · {each % path}]" for each in more),
-        )
-    )
-
-
 EVENT_TEMPLATES: Final[Mapping[str, str]] = {
-    "session-opened": (
-        "{blueprint.name} v{blueprint.version} · profile {profile}[ · {attributes|assignments}]"
-    ),
-    "blueprint-moved": (
-        "{blueprint.name} v{before.version} → v{blueprint.version} · {blueprint.digest|digest}"
-        "[ · new snapshots of prompts for {released|list}]"
-    ),
-    "profile-switched": "[{before|unless:profile} → ]{profile}[ · model {model}] · {reason}",
-    "session-closed": "{reason}",
-    "prompts-snapshotted": "for {provider}: {layers|files|else:no prompt file}",
-    "tools-snapshotted": "for profile {profile}: {tools|keys|else:no tool}",
-    "schemas-requested": "for profile {profile}",
-    "turn-submitted": "turn {turn} {text|content}",
-    "turn-queued": "turn {turn} {text|content}",
-    "turn-released": "turn {turn}",
-    "approval-decided": (
-        "turn {turn} approval {approval} · {tool} · {decision}[: {reason}]"
-        "[ · by the {cause|when:deadline}]"
-    ),
-    "choice-recorded": "{phase}: {choice}[ “{label}”]",
-    "turn-resolved": (
-        "turn {turn} is about {intent|or:entity|else:nothing known}"
-        "[ · {identifiers|pairs}], {reason}"
-    ),
-    "knowledge-retrieved": (
-        "turn {turn} · {retrieval} in {collections|list} · {candidates|count:candidate}"
-        "[ · {nothing_found|flag:nothing taken}][ · {unavailable}]"
-    ),
-    "turn-completed": (
-        "turn {turn} {text|content}[ · fallback after {fallback.code}]"
-        "[ · about {reference.identifiers|pairs}]" + _build_figures_template("answer.spent.")
-    ),
-    "turn-failed": "turn {turn} {code}: {detail}",
-    "turn-cancelled": "turn {turn} {reason}",
-    "turn-excluded": "turn {turn}",
-    "turn-restored": "turn {turn}",
-    "turn-displayed": ("turn {turn} · display form[ · {text|flag:text}][ · {reply|flag:reply}]"),
-    "feedback-given": "turn {turn} · {vote}[ {comment|content}]",
-    "attempt-started": "call {call} · attempt {attempt} · {worker}",
-    "context-assembled": (
-        "call {call} · {model} · {manifest.tokens|count:token} in "
-        "{manifest.parts|included|count:part} · {manifest.digest|digest}"
-    ),
-    "attempt-ended": ("call {call} · {outcome}[ ({fault.code})]" + _build_figures_template("")),
-    "call-completed": (
-        "call {call} · {finish} · {characters|count:character}" + _build_figures_template("spent.")
-    ),
-    "plan-made": "turn {turn} in {steps|count:step}",
-    "step-planned": "turn {turn} step {step} {goal|content}[ · known from event {given}]",
-    "tool-called": "call {call} · {tool} {arguments}",
-    "approval-requested": (
-        "turn {turn} approval {approval} · call {call} · {tool} · until {deadline}"
-    ),
-    "child-requested": "call {call} · {profile} as turn {child_turn} of {session}",
-    "child-settled": (
-        "call {call} · {profile} {outcome}[: {detail}] · turn {child_turn} of {session}"
-    ),
-    "child-ended": "turn {turn} · asked by {parent}",
-    "tool-started": "call {call} · {tool} · attempt {attempt}",
-    "tool-returned": (
-        "call {call} · {tool} {outcome}[: {detail}]"
-        "[ · {characters|count:character}][ · {treatment|when:condensed}]"
-    ),
-    "reply-redacted": "turn {turn} by {rule}: {reason}",
-    "phase-entered": (
-        "[{before} → ]{phase}[ · {signal}][, {forced|flag:forced}]"
-        "[ · hides {hidden|list}][ · {carried|content}]"
-    ),
-    "reference-updated": "turn {turn} was about {identifiers|pairs}",
-    "summary-begun": (
-        "{view}: summarising {turns|turns}"
-        "[ · {trigger.of} of {trigger.tokens} tokens, above {trigger.limit}]"
-    ),
-    "history-summarised": "{view}: {turns|turns} as {summary|content}",
-    "summary-failed": "{view} {code}: {detail}",
-    "summary-undone": ("{view}: summary of event {sequence}[ · turn {turn}] {cause|else:asked}"),
-    "memory-purged": "no prompt includes turns up to {upto} any more",
+    format_event_name(wire_type): kind.sentence for wire_type, kind in EVENT_TYPES.items()
 }
 """Template by name of a session event."""
 

@@ -23,6 +23,7 @@ from turnlog.events.model.turn_events import (
     TurnRestored,
     TurnSubmitted,
 )
+from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -33,6 +34,7 @@ from turnlog.projections.session.commands import (
     RedactReply,
     RestoreTurn,
     SubmitTurn,
+    TurnCommand,
 )
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.rules.admission_rules import require_open_session
@@ -74,6 +76,27 @@ def _choose_profile(command: OpenSession) -> str:
     graph = command.phases
     by_phase = graph.spec.profiles.get(graph.start) if graph else None
     return by_phase or command.profile
+
+
+def decide_turn(state: SessionState, command: TurnCommand) -> NewEvents:
+    """Return the events of a client's command on an open session."""
+    match command:
+        case SubmitTurn():
+            return submit_turn(state, command)
+        case CancelTurn():
+            return cancel_turn(state, command)
+        case CloseSession():
+            return close_session(state, command)
+        case ExcludeTurn() | RestoreTurn():
+            return set_turn_exclusion(state, command)
+        case DisplayTurn():
+            return set_turn_display(state, command)
+        case RedactReply():
+            return redact_reply(state, command)
+        case GiveFeedback():
+            return record_feedback(state, command)
+        case _ as never:
+            assert_never(never)
 
 
 def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
@@ -217,7 +240,7 @@ def record_feedback(state: SessionState, command: GiveFeedback) -> NewEvents:
     if found is None or found.status != "completed" or found.role == "system":
         what = f"turn {turn} has no reply that could be judged"
         raise Refused("no-reply", what, field="turn", fix="wait until it is answered")
-    said = None if comment is None else PlainText(text=comment)
+    said = None if comment is None else PlainText(text=check_text(comment, "comment"))
     return (FeedbackGiven(turn=turn, vote=command.vote, comment=said),)
 
 
@@ -242,7 +265,7 @@ def set_turn_display(state: SessionState, command: DisplayTurn) -> NewEvents:
     return (
         TurnDisplayed(
             turn=turn,
-            text=None if text is None else PlainText(text=text),
-            reply=None if reply is None else PlainText(text=reply),
+            text=None if text is None else PlainText(text=check_text(text, "text")),
+            reply=None if reply is None else PlainText(text=check_text(reply, "reply")),
         ),
     )

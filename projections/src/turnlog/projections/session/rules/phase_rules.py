@@ -10,7 +10,7 @@ changes between turns, so one profile answers a whole turn.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
@@ -31,6 +31,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import suggest_wo
 from turnlog.projections.session.commands import (
     CompleteTurn,
     EnterPhase,
+    PhaseCommand,
     RecordChoice,
     SendSignal,
     SubmitTurn,
@@ -95,6 +96,21 @@ def enter_phase(
     if graph.phases[step.phase].kind != "debrief":
         return (*before, arrived)
     return (*before, arrived, TurnSubmitted(turn=state.submitted + 1))
+
+
+def decide_phase(state: SessionState, command: PhaseCommand) -> NewEvents:
+    """Return the events of a client's command on the phase or the profile."""
+    match command:
+        case RecordChoice():
+            return record_choice(state, command)
+        case SendSignal():
+            return send_signal(state, command)
+        case EnterPhase():
+            return enter_named_phase(state, command)
+        case SwitchProfile():
+            return switch_profile(state, command)
+        case _ as never:
+            assert_never(never)
 
 
 def record_choice(state: SessionState, command: RecordChoice) -> NewEvents:

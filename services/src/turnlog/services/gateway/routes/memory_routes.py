@@ -17,6 +17,7 @@ from turnlog.contract.session_requests import ResolveReferencesRequest
 from turnlog.contract.turn_payloads import CommandResult
 from turnlog.projections.blueprint.schema.history_specs import MemoryReaderName
 from turnlog.projections.blueprint.storable_json import MAX_INT
+from turnlog.projections.session.commands import PurgeMemory, UndoSummary
 from turnlog.services.api.memory_view_payloads import MemoryView
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import TurnPath
@@ -113,7 +114,7 @@ async def undo_summary(
     response: Response,
 ) -> CommandResult:
     """Undo a summary: later windows show the turns it replaced; the log keeps the summary."""
-    done = await steering.undo_summary(caller.create_caller(), session, sequence)
+    done = await steering.handle_command(caller.create_caller(), session, UndoSummary(sequence))
     return tag_body(response, done)
 
 
@@ -122,4 +123,5 @@ async def purge_memory(
     session: str, caller: CallerIdentity, steering: MemorySteering, response: Response
 ) -> CommandResult:
     """Exclude all turns so far from later windows; the log keeps them."""
-    return tag_body(response, await steering.purge_memory(caller.create_caller(), session))
+    done = await steering.handle_command(caller.create_caller(), session, PurgeMemory())
+    return tag_body(response, done)

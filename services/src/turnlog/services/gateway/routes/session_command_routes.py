@@ -23,6 +23,15 @@ from turnlog.contract.session_requests import (
 )
 from turnlog.contract.turn_payloads import CommandResult
 from turnlog.projections.blueprint.schema.strict_model import ModelName
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    DisplayTurn,
+    ExcludeTurn,
+    GiveFeedback,
+    RequestSchemas,
+    RestoreTurn,
+)
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import TurnPath
 from turnlog.services.http.request_identity import CallerIdentity
@@ -62,7 +71,8 @@ async def cancel_turn(
 ) -> CommandResult:
     """Cancel the open turn, or one that is queued."""
     request = form or CancelTurnRequest()
-    done = await steering.cancel_turn(caller.create_caller(request), session, request.turn)
+    command, turn = CancelTurn(request.turn), request.turn
+    done = await steering.handle_command(caller.create_caller(request), session, command, turn)
     return tag_body(response, done)
 
 
@@ -76,7 +86,8 @@ async def close_session(
 ) -> CommandResult:
     """Close a session: it accepts no more turns, and stays readable."""
     request = form or CloseSessionRequest()
-    done = await steering.close_session(caller.create_caller(request), session, request.reason)
+    command = CloseSession(request.reason)
+    done = await steering.handle_command(caller.create_caller(request), session, command)
     return tag_body(response, done)
 
 
@@ -147,7 +158,8 @@ async def request_schemas(
     session: str, caller: CallerIdentity, steering: Steering, response: Response
 ) -> CommandResult:
     """Describe all tools in full in prompts again, from the next call on, for one turn."""
-    return tag_body(response, await steering.request_schemas(caller.create_caller(), session))
+    done = await steering.handle_command(caller.create_caller(), session, RequestSchemas())
+    return tag_body(response, done)
 
 
 @router.put(api_paths.EXCLUSION, summary="Exclude a turn")
@@ -155,7 +167,8 @@ async def exclude_turn(
     session: str, turn: TurnPath, caller: CallerIdentity, steering: Steering, response: Response
 ) -> CommandResult:
     """Exclude a turn from all later windows; the audit log keeps it."""
-    return tag_body(response, await steering.exclude_turn(caller.create_caller(), session, turn))
+    done = await steering.handle_command(caller.create_caller(), session, ExcludeTurn(turn), turn)
+    return tag_body(response, done)
 
 
 @router.put(api_paths.DISPLAY, summary="Record the display form of a turn")
@@ -171,9 +184,8 @@ async def display_turn(
 
     No prompt contains it, and the gateway does not render it.
     """
-    done = await steering.display_turn(
-        caller.create_caller(form), session, turn, text=form.text, reply=form.reply
-    )
+    command = DisplayTurn(turn, form.text, form.reply)
+    done = await steering.handle_command(caller.create_caller(form), session, command, turn)
     return tag_body(response, done)
 
 
@@ -191,9 +203,8 @@ async def record_feedback(
     The last vote of a turn counts for everything that the turn had retrieved, from the next
     retrieval of any session on.
     """
-    done = await steering.record_feedback(
-        caller.create_caller(form), session, turn, vote=form.vote, comment=form.comment
-    )
+    command = GiveFeedback(turn, form.vote, form.comment)
+    done = await steering.handle_command(caller.create_caller(form), session, command, turn)
     return tag_body(response, done)
 
 
@@ -202,4 +213,5 @@ async def restore_turn(
     session: str, turn: TurnPath, caller: CallerIdentity, steering: Steering, response: Response
 ) -> CommandResult:
     """Include an excluded turn in windows again."""
-    return tag_body(response, await steering.restore_turn(caller.create_caller(), session, turn))
+    done = await steering.handle_command(caller.create_caller(), session, RestoreTurn(turn), turn)
+    return tag_body(response, done)

@@ -10,24 +10,18 @@ from dataclasses import dataclass
 
 from turnlog.contract.turn_payloads import CommandResult
 from turnlog.events.errors import Refused
-from turnlog.events.model.retrieval_events import FeedbackVote
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.session.commands import (
-    CancelTurn,
-    CloseSession,
     Command,
-    DisplayTurn,
     EnterPhase,
-    ExcludeTurn,
-    GiveFeedback,
     PurgeMemory,
     RecordChoice,
     RedactReply,
     RequestSchemas,
-    RestoreTurn,
     SendSignal,
     SwitchProfile,
+    TurnCommand,
     UndoSummary,
 )
 from turnlog.projections.session.state import SessionState
@@ -48,15 +42,15 @@ class SessionSteering:
     command_handler: CommandHandler
     blueprints: BlueprintStore
 
-    async def cancel_turn(
-        self, caller: Caller, session: str, turn: int | None = None
+    async def handle_command(
+        self,
+        caller: Caller,
+        session: str,
+        command: TurnCommand | UndoSummary | PurgeMemory | RequestSchemas,
+        turn: int | None = None,
     ) -> CommandResult:
-        """Cancel the open turn, or one that is queued."""
-        return await self._handle(caller, session, CancelTurn(turn), turn)
-
-    async def close_session(self, caller: Caller, session: str, reason: str) -> CommandResult:
-        """Close a session: it accepts no more turns, and stays readable."""
-        return await self._handle(caller, session, CloseSession(reason))
+        """Handle a command that needs only the caller's values; `turn` is the one it names."""
+        return await self._handle(caller, session, command, turn)
 
     async def redact_reply(
         self,
@@ -140,47 +134,6 @@ class SessionSteering:
             )
 
         return await self._handle(caller, session, choose)
-
-    async def request_schemas(self, caller: Caller, session: str) -> CommandResult:
-        """Describe all tools in full in prompts again, from the next call on, for one turn."""
-        return await self._handle(caller, session, RequestSchemas())
-
-    async def exclude_turn(self, caller: Caller, session: str, turn: int) -> CommandResult:
-        """Exclude a turn from all later windows; the audit log keeps it."""
-        return await self._handle(caller, session, ExcludeTurn(turn), turn)
-
-    async def restore_turn(self, caller: Caller, session: str, turn: int) -> CommandResult:
-        """Include an excluded turn in windows again."""
-        return await self._handle(caller, session, RestoreTurn(turn), turn)
-
-    async def display_turn(
-        self, caller: Caller, session: str, turn: int, *, text: str | None, reply: str | None
-    ) -> CommandResult:
-        """Record a display form of a turn; no prompt contains it."""
-        text = text and check_text(text, "text")
-        reply = reply and check_text(reply, "reply")
-        return await self._handle(caller, session, DisplayTurn(turn, text, reply), turn)
-
-    async def record_feedback(
-        self,
-        caller: Caller,
-        session: str,
-        turn: int,
-        *,
-        vote: FeedbackVote,
-        comment: str | None = None,
-    ) -> CommandResult:
-        """Judge the reply of a turn, and so everything that the turn had retrieved."""
-        comment = comment and check_text(comment, "comment")
-        return await self._handle(caller, session, GiveFeedback(turn, vote, comment), turn)
-
-    async def undo_summary(self, caller: Caller, session: str, sequence: int) -> CommandResult:
-        """Undo a summary: later windows show the turns it replaced; the log keeps the summary."""
-        return await self._handle(caller, session, UndoSummary(sequence))
-
-    async def purge_memory(self, caller: Caller, session: str) -> CommandResult:
-        """Exclude all turns so far from later windows; the log keeps them."""
-        return await self._handle(caller, session, PurgeMemory())
 
     async def _handle(
         self,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, assert_never
 
 from turnlog.events.content import PlainText, compute_digest, encode_canonical
 from turnlog.events.errors import Refused
@@ -29,7 +29,12 @@ from turnlog.projections.blueprint.bounded_json import (
 )
 from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT
 from turnlog.projections.blueprint.schema.policy_specs import ChildPolicy
-from turnlog.projections.session.commands import SettleChild, SubmitChildTurn, WithdrawChildTurn
+from turnlog.projections.session.commands import (
+    ChildCommand,
+    SettleChild,
+    SubmitChildTurn,
+    WithdrawChildTurn,
+)
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.open_turn import (
     OpenTurn,
@@ -121,6 +126,19 @@ def report_child_ends(state: SessionState, turns: Iterable[int]) -> NewEvents:
     if not state.is_child or state.origin is None:
         return ()
     return tuple(ChildEnded(turn=turn, parent=state.origin.session) for turn in turns)
+
+
+def decide_child(state: SessionState, command: ChildCommand) -> NewEvents:
+    """Return the events of a command between a parent and a child session."""
+    match command:
+        case SubmitChildTurn():
+            return submit_child_turn(state, command)
+        case WithdrawChildTurn():
+            return withdraw_child_turn(state, command)
+        case SettleChild():
+            return settle_child(state, command)
+        case _ as never:
+            assert_never(never)
 
 
 def submit_child_turn(state: SessionState, command: SubmitChildTurn) -> NewEvents:
