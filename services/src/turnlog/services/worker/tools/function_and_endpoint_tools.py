@@ -38,6 +38,7 @@ from turnlog.services.extensions.tool_functions import (
 )
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.secret_masking import list_secret_values
+from turnlog.services.worker.tools.header_values import read_header_values
 from turnlog.services.worker.tools.stderr_tail import format_last_lines
 from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
@@ -108,9 +109,9 @@ def _list_lines(error: BaseException) -> tuple[str, ...]:
 
 
 def list_endpoint_offers(server: str, spec: EndpointServerSpec) -> tuple[ToolOffer, ...]:
-    """Return endpoints as tools; raises `ToolServerFailure` if a variable is not set."""
+    """Return endpoints as tools; raises `ToolServerFailure` if a variable gives no value."""
     for endpoint in spec.endpoints.values():
-        _read_headers(server, endpoint)
+        read_header_values(server, endpoint.headers_from, os.environ)
     return tuple(
         ToolOffer(
             tool=name,
@@ -128,7 +129,7 @@ async def call_endpoint(
 ) -> ToolAnswer:
     """Send arguments to an endpoint once; raises `ToolServerFailure`."""
     headers = httpx.Headers(_build_context_headers())
-    headers.update(_read_headers(server, endpoint))
+    headers.update(read_header_values(server, endpoint.headers_from, os.environ))
     try:
         await check_arguments(arguments, endpoint.parameters)
     except ArgumentsRefused as refused:
@@ -164,14 +165,6 @@ def _build_context_headers() -> dict[str, str]:
         "Turnlog-Session": context.session,
         "Turnlog-Turn": str(context.turn),
     }
-
-
-def _read_headers(server: str, endpoint: EndpointSpec) -> dict[str, str]:
-    for variable in endpoint.headers_from.values():
-        if variable not in os.environ:
-            reason = f"{server}: the variable {variable} is not set; set it for the worker"
-            raise ToolServerFailure("tools_not_started", reason, retryable=False)
-    return {name: os.environ[variable] for name, variable in endpoint.headers_from.items()}
 
 
 def _fail(reason: str) -> ToolAnswer:

@@ -31,6 +31,7 @@ from turnlog.services.extensions.tools_file import (
     list_unset_variables,
 )
 from turnlog.services.worker.tools.child_process import find_program
+from turnlog.services.worker.tools.header_values import find_value_fault, read_header_values
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 
 Values = tuple[tuple[str, str], ...]
@@ -72,8 +73,8 @@ def resolve_endpoint(
             passed = tuple((name, environ[name]) for name in names if name in environ)
             return ServerProgram(command, passed, tuple(value for _, value in passed))
         case RemoteServerSpec(url=url, headers_from=named):
-            headers = tuple((name, environ.get(of, "")) for name, of in named.items())
-            return ServerAddress(url, headers)
+            headers = read_header_values(server, named, environ)
+            return ServerAddress(url, tuple(headers.items()))
         case ConfiguredServerSpec(configured=name):
             entry = tools.servers.get(name) if tools else None
             if entry is None:
@@ -139,9 +140,12 @@ def _find_endpoint_fault(endpoint: ServerEndpoint) -> tuple[str, str, str] | Non
         case ServerProgram(command=command):
             if find_program(command[0]) is None:
                 return "command", f"there is no program `{command[0]}`", _PROGRAM_FIX
-        case ServerAddress(url=url):
+        case ServerAddress(url=url, headers=headers):
             if not _ADDRESS_PATTERN.fullmatch(url):
                 return "url", "it is no address", "write `https://host/path`"
+            for name, value in headers:
+                if value and (fault := find_value_fault(value)):
+                    return "headers", f"the value of `{name}` {fault}", "correct its variable"
         case _ as never:
             assert_never(never)
     return None
