@@ -111,10 +111,14 @@ async def test_u29_unreadable_session_stops_alone_and_is_logged_as_error(
         answer = await platform.http.post(f"/v1/sessions/{bad}/turns", json={"text": "Two?"})
         await platform.complete_turn(good, answer_with_text("Fine."))
         await platform.list_calls(good)
-    assert (answer.status_code, answer.json()["code"]) == (500, "corrupt")
-    # What the rows held of it stands in for it
+    assert (answer.status_code, answer.json()["code"]) == (409, "session-unreadable")
     listed = (await platform.fetch_json("/v1/sessions"))["sessions"]
-    assert {bad, good} <= {each["session"] for each in listed}
+    stopped = {each["session"]: each["stopped"] for each in listed}
+    assert stopped[good] is None
+    assert "Invalid JSON" in stopped[bad]
+    history = await platform.fetch_json(f"/v1/sessions/{bad}/history")
+    assert [turn["reply"] for turn in history["turns"]] == ["One."]
+    assert history["unreadable"]["position"] == forged.stream_sequence
     assert list_log_levels(log_lines, "session-stopped") == ["error"]
     log.sessions[platform.gateway.tenant, bad].remove(forged.stream_sequence)
     platform.opened_sessions.remove(bad)

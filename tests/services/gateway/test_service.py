@@ -96,6 +96,7 @@ async def test_readyz_reports_a_ready_gateway_with_its_durability(idle: RunningG
     assert {name: part["ready"] for name, part in ready["parts"].items()} == {
         "nats": True,
         "database": True,
+        "sessions": True,
         "read_models": True,
     }
     # On the server that tests share, others write to the log as well

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
-from turnlog.events.errors import Corrupt, Unavailable
+from tests.events.log_sessions import append_texts
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt, Unavailable, UnreadableEnd
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.services.worker import delivery_handling
@@ -136,3 +139,33 @@ async def test_worker_that_is_stopped_hands_back_what_it_could_not_record() -> N
     asyncio.get_running_loop().call_later(0.05, answering.stop_requested.set)
     await handle_message(cast("Any", message), build_answering_connection(), cast("Any", answering))
     assert message.said == ["nak 1"]
+
+
+@pytest.mark.asyncio
+async def test_turn_of_a_session_that_ends_in_a_foreign_message_is_settled_for_good() -> None:
+    end = UnreadableEnd(history="session s", sequence=2, position=3, reason="it is no JSON")
+
+    async def fail_to_record(_delivery: object) -> None:
+        raise end
+
+    (submitted,) = await append_texts(MemoryLog(), "t", "s", "Hi")
+
+    def decode_event(*_: object) -> RecordedEvent:
+        return submitted
+
+    def do_nothing(*_: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    log = SimpleNamespace(decode_event=decode_event)
+    sessions = SimpleNamespace(log=log, apply_observed_event=do_nothing)
+    tracing = SimpleNamespace(start_turn_span=do_nothing)
+    answering = SimpleNamespace(
+        ack_wait=30.0, sessions=sessions, tracing=tracing, run_turn=fail_to_record
+    )
+    message = StoredMessage()
+    with capture_logs() as logs:
+        await handle_message(
+            cast("Any", message), build_answering_connection(), cast("Any", answering)
+        )
+    assert [(log["event"], log["error"]) for log in logs] == [("turn-stopped", str(end))]
+    assert message.said == ["ack"]

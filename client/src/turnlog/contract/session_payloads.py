@@ -90,6 +90,15 @@ class RecordedChoice(ResponseModel):
     """The text of the choice in prompts."""
 
 
+class UnreadableMessage(ResponseModel):
+    """A message behind the last event of a session that is no event; nothing can follow it."""
+
+    position: int
+    """Its stream sequence."""
+    reason: str
+    """Why it cannot be read."""
+
+
 class SessionView(ResponseModel):
     """The state of a session, folded from its own log."""
 
@@ -129,6 +138,8 @@ class SessionView(ResponseModel):
     """The faults of the files at opening, and the defaults used instead."""
     origin: OriginRow | None = None
     """The session it came from."""
+    unreadable: UnreadableMessage | None = None
+    """What is stored behind the last event and is none, so that nothing can follow."""
 
 
 class SessionRow(ResponseModel):
@@ -168,6 +179,8 @@ class SessionRow(ResponseModel):
     """The same of the children that its turns asked, and of theirs; None if none was asked."""
     total_usage: SessionUsage | None = None
     """Both together; None if no child was asked."""
+    stopped: str | None = None
+    """Why its rows end before its log: an event of it cannot be read or folded."""
 
 
 class SessionPage(ResponseModel):

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.contract.payload_models import ResponseModel
+from turnlog.contract.session_payloads import UnreadableMessage
 from turnlog.contract.value_names import ApprovalDecision, FinishReason, TurnRole
 
 TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
@@ -266,6 +267,8 @@ class HistoryView(ResponseModel):
     """The turns in order."""
     stays: tuple[PhaseVisit, ...] = ()
     """The phase visits in order; empty without phases."""
+    unreadable: UnreadableMessage | None = None
+    """What is stored behind the last event and is none, so that no turn can follow."""
 
 
 class TurnSpan(ResponseModel):

@@ -9,6 +9,7 @@
         ├── LaterRelease   run the release that wrote it, or a later one
         ├── LogRolledBack  the log lacks events that were read from it
         ├── AlteredBlob  restore the blob: its digest is not that of its bytes
+        ├── UnreadableEnd  fork the session before it: a message behind its last event is none
         └── StreamHole   restore the stream: it passed sequences that have no message
 
 Errors carry fields, so no caller has to parse sentences. One table at each edge maps them to HTTP
@@ -95,6 +96,17 @@ class StreamHole(Corrupt):
         self.stream = stream
         self.first = first
         self.last = last
+
+
+class UnreadableEnd(Corrupt):
+    """Behind a history's last event is a message that is no event, so nothing can be appended."""
+
+    def __init__(self, *, history: str, sequence: int, position: int, reason: str) -> None:
+        place = f"the message at stream sequence {position}, behind event {sequence}"
+        super().__init__(history, f"{place}, cannot be read: {reason}")
+        self.sequence = sequence
+        self.position = position
+        self.reason = reason
 
 
 class AlteredBlob(Corrupt):

@@ -19,15 +19,15 @@ from uuid import uuid4
 from nats import errors
 from nats.js.api import Header
 
-from turnlog.events.codec import MAX_EVENT_BYTES, EventBatch, decode_event
+from turnlog.events.codec import MAX_EVENT_BYTES, EventBatch
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import TooLarge, Unavailable
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
-    get_last_message,
     get_message,
     get_next_message,
 )
+from turnlog.events.jetstream.history_end import HistoryEnd, HistoryReader
 from turnlog.events.jetstream.js_api import JsApiError, PublishAck, request_json
 from turnlog.events.jetstream.nats_connection import (
     NatsConnection,
@@ -233,17 +233,29 @@ async def _look_up_batch(
 async def _compare_at_leader(
     connection: NatsConnection, stream: str, batch: EventBatch
 ) -> LookupOutcome | None:
+    """Compare what is stored in the batch's place; raises `UnreadableEnd` if it is no event."""
     behind = batch.after.stream_sequence if batch.after else 0
     first = await get_next_message(connection, stream, batch.subjects, behind + 1, leader=True)
     if first is not None and (
         stored_batch := await _read_stored_batch(connection, stream, batch, first)
     ):
         return BatchAlreadyStored(stored_batch)
-    head = await get_last_message(connection, stream, batch.subjects, leader=True)
-    if first is None and (head.stream_sequence if head else 0) >= behind:
+    end = await HistoryReader(
+        connection=connection, stream=stream, subjects=batch.subjects, leader=True
+    ).read_end()
+    if end is not None and end.unreadable is not None and _is_in_place(batch, end):
+        raise end.unreadable
+    last = end.last if end else None
+    if first is None and (last.stream_sequence if last else 0) >= behind:
         # The batch may still arrive; whatever follows `behind` was stored between the two reads.
         return None
-    return BatchConflict(decode_event(head.payload, head.stream_sequence).sequence if head else 0)
+    return BatchConflict(last.sequence if last else 0)
+
+
+def _is_in_place(batch: EventBatch, end: HistoryEnd) -> bool:
+    """Return whether the batch would follow the last event that can be read."""
+    last = end.last.sequence if end.last else 0
+    return last <= (batch.after.sequence if batch.after else 0)
 
 
 async def _read_stored_batch(

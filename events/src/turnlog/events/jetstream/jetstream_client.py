@@ -22,13 +22,14 @@ from turnlog.events.async_tasks import stream_watch
 from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import AlteredBlob, Corrupt, Unavailable
+from turnlog.events.errors import AlteredBlob, Corrupt, Unavailable, UnreadableEnd
 from turnlog.events.jetstream import batch_append, session_reads, stream_reader
 from turnlog.events.jetstream.direct_get import (
     get_last_message,
     get_message,
     get_next_message,
 )
+from turnlog.events.jetstream.history_end import HistoryReader
 from turnlog.events.jetstream.js_api import (
     JsApiError,
     PublishAck,
@@ -79,6 +80,9 @@ BLOB_EXISTS_CODE: Final = 10071
 
 BLOB_IN_FLIGHT_CODE: Final = 10164
 """The code of a replicated stream for a subject whose first message is being stored right now."""
+
+MAX_KNOWN_ENDS: Final = 20_000
+"""Histories whose ends are noted."""
 
 _log = logging.getLogger(__name__)
 
@@ -221,6 +225,8 @@ class JetStreamLog:
         default_factory=lambda: build_event_feed(SESSION_HISTORY.build_filter())
     )
     """The standing subscription of this process."""
+    _known_ends: dict[str, int] = field(default_factory=dict[str, int])
+    """Stream sequence of the last event under the subjects of histories, as of the last read."""
 
     async def get_identity(self, tenant: str) -> LogIdentity:
         """See `EventLog.get_identity`; it asks the server each time."""
@@ -246,6 +252,7 @@ class JetStreamLog:
                 guard=self.append_guard,
             )
         if isinstance(outcome, BatchAppended | BatchAlreadyStored):
+            self._note_end(batch.subjects, outcome.events[-1].stream_sequence)
             key = batch.subjects.removesuffix(".>")
             for event in outcome.events:
                 self.feed.add_decoded(key, event.stream_sequence, event.stored, event)
@@ -256,9 +263,33 @@ class JetStreamLog:
     ) -> RecordedEvent | None:
         """See `EventLog.read_last_event`."""
         subjects = self.kind.build_filter(tenant, session)
-        return await session_reads.read_last_event(
-            self.connection, self.kind.find_stream(tenant), subjects, leader=leader
+        last = await session_reads.read_last_event(
+            self.connection,
+            self.kind.find_stream(tenant),
+            subjects,
+            leader=leader,
+            known=self._known_ends.get(subjects, 0),
         )
+        if last is not None:
+            self._note_end(subjects, last.stream_sequence)
+        return last
+
+    def _note_end(self, subjects: str, stream_sequence: int) -> None:
+        """Note an event that continues its history, so that reads do not check it again."""
+        if len(self._known_ends) >= MAX_KNOWN_ENDS:
+            self._known_ends.clear()
+        self._known_ends[subjects] = stream_sequence
+
+    async def find_unreadable_end(self, tenant: str, session: str) -> UnreadableEnd | None:
+        """See `EventLog.find_unreadable_end`."""
+        subjects = self.kind.build_filter(tenant, session)
+        end = await HistoryReader(
+            connection=self.connection,
+            stream=self.kind.find_stream(tenant),
+            subjects=subjects,
+            leader=False,
+        ).read_end(self._known_ends.get(subjects, 0))
+        return end.unreadable if end else None
 
     async def find_last_position(self, tenant: str, leaf: str) -> int:
         """See `EventLog.find_last_position`."""

@@ -26,12 +26,12 @@ from nats import errors
 
 from turnlog.events.chain_link import is_next_event
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.errors import Corrupt, StreamHole, Unavailable, UnreadableEnd
+from turnlog.events.jetstream.history_end import HistoryReader
 from turnlog.events.jetstream.nats_connection import NatsConnection, draw_backoff
 from turnlog.events.jetstream.session_reads import (
     SHORT_RANGE,
     find_event,
-    read_last_event,
     read_range,
     walk_back,
 )
@@ -287,18 +287,25 @@ class JetStreamSessionWatch:
     """The last event taken, or the sequence that the watch began after."""
     fresh: deque[RecordedEvent] = field(default_factory=deque[RecordedEvent])
     """Events that were read from the log and are not taken yet."""
+    unreadable: UnreadableEnd | None = None
+    """Why the history ends after what is fresh, as of the last read."""
     checked_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     failures: int = 0
 
     async def take_next(self) -> RecordedEvent | None:
-        """See `Watch.take_next`; waits only where it reads the log."""
+        """See `Watch.take_next`; waits only where it reads the log.
+
+        Raises `UnreadableEnd` once everything before that message was taken.
+        """
         event = self._take_live_event()
         if event is None and self._is_read_due():
             await self._read_log(None)
             event = self.fresh.popleft() if self.fresh else None
         elif event is not None and not self._does_follow(event):
-            await self._read_log(event)
+            await self._read_up_to(event)
             event = self.fresh.popleft() if self.fresh else None
+        if event is None and self.unreadable is not None:
+            raise self.unreadable
         if event is not None:
             self.seen = event
             self.checked_at = asyncio.get_running_loop().time()
@@ -309,7 +316,11 @@ class JetStreamSessionWatch:
         if self.fresh:
             return self.fresh.popleft()
         while not self.queue.has_missed and (message := self.queue.take_message()):
-            event = self.feed.decode_message(message)
+            try:
+                event = self.feed.decode_message(message)
+            except Corrupt:
+                self.queue.mark_possible_loss()
+                return None
             if event.sequence > self._seen_sequence:
                 return event
         return None
@@ -327,13 +338,28 @@ class JetStreamSessionWatch:
         since = asyncio.get_running_loop().time() - self.checked_at
         return self.queue.has_missed or since >= CHECK_SECONDS
 
+    async def _read_up_to(self, newest: RecordedEvent) -> None:
+        """Read the events up to one that does not follow, if they lead to it."""
+        try:
+            await self._read_log(newest)
+        except StreamHole:
+            raise
+        except Corrupt:
+            await self._read_log(None)
+
     async def _read_log(self, newest: RecordedEvent | None) -> None:
         """Read the events up to `newest`, or up to the last one; try later if that fails."""
         self.queue.has_missed = False
         try:
-            newest = newest or await read_last_event(
-                self.connection, self.stream, self.subjects, leader=False
-            )
+            if newest is None:
+                end = await HistoryReader(
+                    connection=self.connection,
+                    stream=self.stream,
+                    subjects=self.subjects,
+                    leader=False,
+                ).read_end(0 if isinstance(self.seen, int) else self.seen.stream_sequence)
+                newest = end.last if end else None
+                self.unreadable = end.unreadable if end else None
             self.fresh += await self._read_unseen(newest) if newest else ()
             self.failures = 0
         except Unavailable:

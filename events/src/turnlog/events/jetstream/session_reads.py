@@ -23,11 +23,11 @@ from turnlog.events.errors import Corrupt, StreamHole
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
     get_consecutive_messages,
-    get_last_message,
     get_message,
     get_messages,
     get_next_message,
 )
+from turnlog.events.jetstream.history_end import HistoryReader
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.store.ports import RawEvent
@@ -40,24 +40,27 @@ EVENT_PAGE_SIZE: Final = 500
 
 
 async def read_last_event(
-    connection: NatsConnection, stream: str, subjects: str, *, leader: bool
+    connection: NatsConnection, stream: str, subjects: str, *, leader: bool, known: int = 0
 ) -> RecordedEvent | None:
     """Return a session's last event; only the leader's answer is never stale.
 
-    The server finds no last message also where it cannot read it, and then accepts another first
-    one. So before the leader's answer counts as a session without events, the session must have no
-    earlier event either; raises `Corrupt` if it has one.
+    Messages behind it that are no events are passed over. The server finds no last message also
+    where it cannot read it, and then accepts another first one. So before the leader's answer
+    counts as a session without events, the session must have no earlier event either; raises
+    `Corrupt` if it has one. `known` is the stream sequence of an end that was found before.
     """
-    if not leader:
-        found = await get_last_message(connection, stream, subjects)
-    elif found := await get_last_message(connection, stream, subjects, leader=True):
-        pass
-    elif await get_next_message(connection, stream, subjects, 1, leader=True):
+    reader = HistoryReader(connection=connection, stream=stream, subjects=subjects, leader=leader)
+    found = await reader.read_end(known)
+    if (
+        found is None
+        and leader
+        and await get_next_message(connection, stream, subjects, 1, leader=True)
+    ):
         # An event that was appended between the two requests is found by the second try.
-        found = await get_last_message(connection, stream, subjects, leader=True)
+        found = await reader.read_end()
         if found is None:
             raise await _describe_lost_end(connection, stream, subjects)
-    return _decode_message(found) if found else None
+    return found.last if found else None
 
 
 async def _describe_lost_end(connection: NatsConnection, stream: str, subjects: str) -> Corrupt:

@@ -20,7 +20,7 @@ from turnlog.events.chain_link import is_next_event
 from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import AlteredBlob, Corrupt, StreamHole
+from turnlog.events.errors import AlteredBlob, Corrupt, StreamHole, UnreadableEnd
 from turnlog.events.ids import validate_id
 from turnlog.events.store.ports import (
     AppendOutcome,
@@ -89,6 +89,10 @@ class MemoryLog:
         """See `EventLog.append_batch`."""
         places = self.sessions.setdefault((batch.tenant, batch.session), [])
         behind = batch.after.sequence if batch.after else 0
+        if unreadable := await self.find_unreadable_end(batch.tenant, batch.session):
+            if unreadable.sequence > behind:
+                return BatchConflict(unreadable.sequence)
+            raise unreadable
         if batch.after and batch.after.stream_sequence not in places[behind - 1 : behind]:
             return BatchConflict(len(places))
         if stored := [self._read_event(p) for p in places[behind : behind + len(batch.messages)]]:
@@ -125,8 +129,51 @@ class MemoryLog:
     ) -> RecordedEvent | None:
         """See `EventLog.read_last_event`; there is no follower that could be stale."""
         del leader
-        places = self.sessions.get((tenant, validate_id(session, self.kind.id_name)))
-        return self._read_event(places[-1]) if places else None
+        places = self.sessions.get((tenant, validate_id(session, self.kind.id_name)), [])
+        readable_count = self._count_readable(places)
+        return self._read_event(places[readable_count - 1]) if readable_count else None
+
+    async def find_unreadable_end(self, tenant: str, session: str) -> UnreadableEnd | None:
+        """See `EventLog.find_unreadable_end`."""
+        places = self.sessions.get((tenant, session), [])
+        readable_count = self._count_readable(places)
+        if readable_count == len(places):
+            return None
+        place = places[readable_count]
+        fault = self._find_fault(place, readable_count + 1)
+        if fault is None:
+            return None
+        return self._build_unreadable_end(session, readable_count, place, fault)
+
+    def _build_unreadable_end(
+        self, session: str, sequence: int, place: int, fault: Corrupt
+    ) -> UnreadableEnd:
+        return UnreadableEnd(
+            history=f"{self.kind.prefix} {session}",
+            sequence=sequence,
+            position=place,
+            reason=fault.detail,
+        )
+
+    def _count_readable(self, places: Sequence[int]) -> int:
+        """Return the number of events before the messages at the end that are none."""
+        count = len(places)
+        while count and self._find_fault(places[count - 1], count):
+            count -= 1
+        return count
+
+    def _find_fault(self, place: int, sequence: int) -> Corrupt | None:
+        """Return why a stored message is not the event at a sequence; None for a lost one."""
+        raw = self.stored[place - 1]
+        if raw is None:
+            return None
+        try:
+            event = decode_event(raw.stored, place)
+        except Corrupt as fault:
+            return fault
+        if event.sequence != sequence:
+            return Corrupt(f"log {place}", "it does not continue the event before it")
+        return None
 
     async def find_last_position(self, tenant: str, leaf: str) -> int:
         """See `EventLog.find_last_position`."""
@@ -241,9 +288,15 @@ class MemoryLog:
         self.wakes.append(wake)
         try:
             places = self.sessions.setdefault((tenant, session), [])
-            yield MemoryWatch(lambda: places, self._read_event, after)
+            yield MemoryWatch(lambda: places, partial(self._read_watched, session, places), after)
         finally:
             self.wakes.remove(wake)
+
+    def _read_watched(self, session: str, places: Sequence[int], place: int) -> RecordedEvent:
+        taken = places.index(place)
+        if fault := self._find_fault(place, taken + 1):
+            raise self._build_unreadable_end(session, taken, place, fault)
+        return self._read_event(place)
 
     async def watch_session(
         self, tenant: str, session: str, after: int = 0

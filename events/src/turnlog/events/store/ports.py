@@ -18,6 +18,7 @@ from turnlog.events.async_tasks import Watch
 from turnlog.events.codec import EventBatch
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.errors import UnreadableEnd
 from turnlog.events.tokens import TokenEvent
 
 
@@ -90,14 +91,22 @@ class EventLog(Protocol):
         """Append a batch by compare-and-set, all or nothing.
 
         An ambiguous answer is resolved at the stream's leader, and the same bytes are sent again
-        until the log's `patience` is exhausted.
+        until the log's `patience` is exhausted. Raises `UnreadableEnd` if a message that is no
+        event is stored in the batch's place.
         """
         ...
 
     async def read_last_event(
         self, tenant: str, session: str, *, leader: bool = False
     ) -> RecordedEvent | None:
-        """Return a history's last event, or None; only with `leader` is it never stale."""
+        """Return a history's last event, or None; only with `leader` is it never stale.
+
+        Messages behind it that are no events of the history are passed over.
+        """
+        ...
+
+    async def find_unreadable_end(self, tenant: str, session: str) -> UnreadableEnd | None:
+        """Return the first message behind a history's last event that is none, or None."""
         ...
 
     async def find_last_position(self, tenant: str, leaf: str) -> int:
@@ -191,7 +200,10 @@ class EventLog(Protocol):
     def open_session_watch(
         self, tenant: str, session: str, after: int, wake: asyncio.Event
     ) -> AbstractAsyncContextManager[Watch[RecordedEvent]]:
-        """Watch a history's events after a sequence: stored, then live, without gap or repeat."""
+        """Watch a history's events after a sequence: stored, then live, without gap or repeat.
+
+        After the last event the watch raises `UnreadableEnd` if a message behind it is none.
+        """
         ...
 
     def watch_session(

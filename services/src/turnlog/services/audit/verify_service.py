@@ -183,7 +183,7 @@ class VerifyService:
         """
         least = noted.sequence if noted else 0
         try:
-            last = await self.command_handler.load_last_event(self.tenant, session, least)
+            last = await self.command_handler.load_whole_end(self.tenant, session, least)
         except Refused:
             if noted is None and not await self._load_recorded_totals((session,)):
                 raise

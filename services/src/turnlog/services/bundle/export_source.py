@@ -40,6 +40,8 @@ class ExportSource:
         tenant, _ = self.key
         try:
             last = await self.log.read_last_event(tenant, session, leader=True)
+            if unreadable := await self.log.find_unreadable_end(tenant, session):
+                raise unreadable
         except Corrupt:
             return replace(self, key=(tenant, session), last_event=None)
         return replace(self, key=(tenant, session), last_event=last) if last else None

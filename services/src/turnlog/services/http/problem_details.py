@@ -18,7 +18,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from turnlog.contract.quota_payloads import LimitUseView
-from turnlog.events.errors import Conflict, Corrupt, LogRolledBack, Refused, Unavailable
+from turnlog.events.errors import (
+    Conflict,
+    Corrupt,
+    LogRolledBack,
+    Refused,
+    Unavailable,
+    UnreadableEnd,
+)
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 from turnlog.projections.quotas.quota_decisions import QuotaExceeded
 from turnlog.services.api.published_errors.error_catalogue import get_error_code
@@ -97,6 +104,12 @@ def create_problem(
     )
 
 
+FORK_FIX: Final = "fork the session at event {sequence}, the last one of it, and go on in the fork"
+
+
+OTHER_ID_FIX: Final = "use another id; `turnlog verify --all` names the message"
+
+
 def convert_error(error: Exception) -> ProblemDetails:
     """Return the problem details that describe an error to the client."""
     match error:
@@ -123,6 +136,11 @@ def convert_error(error: Exception) -> ProblemDetails:
             return create_problem(503, "unavailable", str(error))
         case LogRolledBack():
             return create_problem(503, "log-rolled-back", str(error))
+        case UnreadableEnd(sequence=sequence):
+            fix = FORK_FIX.format(sequence=sequence) if sequence else OTHER_ID_FIX
+            return create_problem(
+                409, "session-unreadable", str(error), fix=fix, sequence=sequence or None
+            )
         case Corrupt():
             return create_problem(500, "corrupt", str(error))
         case RequestValidationError():

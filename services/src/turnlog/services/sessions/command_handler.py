@@ -123,6 +123,15 @@ class CommandHandler:
             raise refuse_unknown_session()
         return last
 
+    async def load_whole_end(
+        self, tenant: str, session: str, min_sequence: int = 0
+    ) -> RecordedEvent:
+        """Do the same for an audit: raise `UnreadableEnd` for a message behind it that is none."""
+        last = await self.load_last_event(tenant, session, min_sequence)
+        if unreadable := await self.log.find_unreadable_end(tenant, session):
+            raise unreadable
+        return last
+
     async def load_events_after(self, last: RecordedEvent, after: int) -> Sequence[RecordedEvent]:
         """Return a session's events after a sequence, up to and including `last`."""
         tenant, session = last.tenant, last.session

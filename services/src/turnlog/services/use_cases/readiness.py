@@ -1,7 +1,8 @@
 """Whether this process can work: log and database answer, and the rows are of this log.
 
-A message of the record that is known to be lost is reported in the part `record`: it stops its own
-session, and the process stays ready for the others. The answer also has the durability level in
+A message of the record that is known to be lost is reported in the part `record`, and sessions with
+an event that cannot be read or folded in the part `sessions`: each stops its own session, and the
+process stays ready for the others. The answer also has the durability level in
 force, which is what an acknowledgement guarantees, and the lag of the read models.
 """
 
@@ -14,6 +15,7 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.services.api.service_payloads import ComponentHealth, ReadinessView
+from turnlog.services.integrity.stopped_rows import require_no_stopped_sessions
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_health import (
     PROBE_SESSION,
@@ -48,6 +50,7 @@ class Readiness:
             "nats": self.log.read_last_event(tenant, PROBE_SESSION, leader=True),
             "database": self._check_database(),
             "read_models": measure(),
+            "sessions": require_no_stopped_sessions(self.store, tenant),
             **{name: check() for name, check in self.health_checks.items()},
         }
         found = await asyncio.gather(*(find_failure(check) for check in checks.values()))

@@ -10,7 +10,13 @@ import structlog
 from faststream.nats import NatsMessage
 
 from turnlog.events.async_tasks import run_tasks, wait_for_wake
-from turnlog.events.errors import Corrupt, Refused, TurnlogError, Unavailable
+from turnlog.events.errors import (
+    Corrupt,
+    Refused,
+    TurnlogError,
+    Unavailable,
+    UnreadableEnd,
+)
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent
@@ -90,6 +96,10 @@ def _find_failure_verdict(
         case Refused(code=code) if code == UNKNOWN_SESSION:
             # Whoever can write to NATS can write this; no later delivery would find the session.
             _log.error("turn-without-session", subject=message.raw_message.subject)
+            return DeliverySettled()
+        case UnreadableEnd():
+            # Nothing can be recorded behind it, so no later delivery could end the turn.
+            _log.error("turn-stopped", error=str(error))
             return DeliverySettled()
         case TurnlogError():
             _log.warning("turn-postponed", error=str(error), seconds=seconds)

@@ -85,6 +85,8 @@ class ListedSession:
     """The same of the children that its turns asked, and of theirs; None if none was asked."""
     total_usage: UsageTotal | None = None
     """Both together; None if no child was asked."""
+    stopped: str | None = None
+    """Why its rows end before its log: an event of it cannot be read or folded."""
 
 
 @dataclass(frozen=True, slots=True)

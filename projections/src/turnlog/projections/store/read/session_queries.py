@@ -58,6 +58,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
     CALLS,
+    QUARANTINE,
     SESSIONS,
     TURNS,
     compute_attribute_digest,
@@ -76,6 +77,14 @@ _LISTED_COLUMNS: Final = (
     _SESSION_COLUMNS.origin_kind,
     _SESSION_COLUMNS.origin_session,
     _SESSION_COLUMNS.origin_sequence,
+    select(func.min(QUARANTINE.c.reason))
+    .where(
+        QUARANTINE.c.build == _SESSION_COLUMNS.build,
+        QUARANTINE.c.tenant == _SESSION_COLUMNS.tenant,
+        QUARANTINE.c.session == _SESSION_COLUMNS.session,
+    )
+    .scalar_subquery()
+    .label("stopped"),
 )
 
 

@@ -251,6 +251,16 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="no",
         contains=("field",),
     ),
+    "session-unreadable": ErrorCode(
+        meaning=(
+            "Behind the last event of the session is a message that is no event, so nothing can be"
+            " appended."
+        ),
+        action="fork the session at its last event, and go on in the fork",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("sequence",),
+    ),
     "signal-not-offered": ErrorCode(
         meaning="The phase does not offer this signal now.",
         action="send one that `fix` names",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from turnlog.contract.payload_models import ResponseModel
+from turnlog.contract.session_payloads import UnreadableMessage
 
 
 class SessionPageHead(ResponseModel):
@@ -17,6 +18,8 @@ class SessionPageHead(ResponseModel):
     """
     more: bool
     """Whether there are more events after this page."""
+    unreadable: UnreadableMessage | None = None
+    """What is stored behind the last event and is none."""
 
 
 class TenantPageHead(ResponseModel):

@@ -43,6 +43,9 @@ async def _check_roles(
         report_good("set-up", f"roles of their own, because of {chosen_by}"),
         *await cluster_checks.check_nats(gateway),
         await setup_checks.check_database(gateway.database_url.get_secret_value()),
+        await setup_checks.check_stopped_sessions(
+            gateway.database_url.get_secret_value(), gateway.tenant
+        ),
         setup_checks.check_shared_key(gateway),
         _check_http(gateway.http, _find_running(target.url or f"http://{gateway.http}")),
         *_check_contents(gateway, worker, environ),
@@ -65,6 +68,7 @@ async def _check_directory(
         *([] if running else [_check_nats_port(settings)]),
         machine_checks.check_clock(data_dir),
         await setup_checks.check_database(settings.directory_database_url),
+        await setup_checks.check_stopped_sessions(settings.directory_database_url, settings.tenant),
         setup_checks.check_directory_key(settings),
         setup_checks.check_checkpoints(data_dir),
         *_check_contents(settings, settings, environ),

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from turnlog.events.errors import Refused, TurnlogError
+from turnlog.events.errors import Corrupt, Refused, TurnlogError
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import (
     SCHEMA_REVISION,
@@ -31,6 +31,7 @@ from turnlog.services.cli.doctor.check_findings import (
 )
 from turnlog.services.cli.views.text_format import format_count
 from turnlog.services.extensions.tools_file import load_tools_file
+from turnlog.services.integrity.stopped_rows import require_no_stopped_sessions
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.platform.nats_server import LOG_DIRECTORY
 from turnlog.services.platform.process_settings import (
@@ -77,6 +78,24 @@ async def _read_revision(store: ReadModelStore) -> str | None:
     if store.engine.dialect.name != "sqlite":
         return await read_schema_revision(store)
     return _read_sqlite_revision(Path(store.engine.url.database or ""))
+
+
+async def check_stopped_sessions(url: str, tenant: str) -> CheckFinding:
+    """Check whether an event stopped the rows of sessions, as far as there are rows."""
+    what = "sessions"
+    try:
+        store = open_store(url)
+        try:
+            if await _read_revision(store) == SCHEMA_REVISION:
+                await require_no_stopped_sessions(store, tenant)
+        finally:
+            await store.close()
+    except Corrupt as stopped:
+        fix = "`turnlog quarantine list` names them; fork such a session before the bad event"
+        return report_warning(what, stopped.detail, fix)
+    except TurnlogError as error:
+        return report_warning(what, f"not checked: {error}", "see the read models above")
+    return report_good(what, "none is stopped")
 
 
 def _read_sqlite_revision(file: Path) -> str | None:

@@ -10,7 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.contract.call_payloads import CallList, CallRow, CallTimes
-from turnlog.contract.session_payloads import OpenTurnView, SessionPage, SessionRow, SessionView
+from turnlog.contract.session_payloads import (
+    OpenTurnView,
+    SessionPage,
+    SessionRow,
+    SessionView,
+    UnreadableMessage,
+)
 from turnlog.contract.turn_payloads import HistoryView, PhaseVisit, TurnToolUse, TurnView
 from turnlog.contract.usage_payloads import TurnUsage
 from turnlog.projections.session_views.turn_activity import describe_unfinished_use
@@ -54,10 +60,20 @@ _NO_TEXT: Final = "(nothing: it started by itself, or its text is sealed or eras
 
 def render_conversation(history: HistoryView) -> RenderableType:
     """Render turns as a conversation, phase by phase if the session has phases."""
+    end = render_unreadable_end(history.unreadable, history.sequence)
     if not history.stays:
-        return Group(*(line for turn in history.turns for line in _render_turn(turn)))
+        return Group(*(line for turn in history.turns for line in _render_turn(turn)), *end)
     turns = {turn.turn: turn for turn in history.turns}
-    return Group(*(line for visit in history.stays for line in _render_phase_visit(visit, turns)))
+    phases = (line for visit in history.stays for line in _render_phase_visit(visit, turns))
+    return Group(*phases, *end)
+
+
+def render_unreadable_end(unreadable: UnreadableMessage | None, sequence: int) -> Iterator[Text]:
+    """Yield what is stored behind the last event of a session and is no event."""
+    if unreadable is not None:
+        reason = f"the message behind event {sequence} cannot be read: {unreadable.reason}"
+        yield Text(format_one_line(f"stopped: {reason}"), BAD)
+        yield Text(f"nothing can follow it; go on with a fork: --at {sequence}", MUTED)
 
 
 def _render_phase_visit(
@@ -206,6 +222,8 @@ def _render_session_table(page: SessionPage) -> Table:
 
 def _render_session_title(session: SessionRow) -> Text:
     title = Text()
+    if session.stopped:
+        title.append("stopped ", BAD)
     if session.redacted:
         title.append("redacted ", BAD)
     if session.closed_at:
@@ -231,7 +249,8 @@ def render_session(
     lines += map(_format_turn_cost, calls.turns)
     total = [Text(line, MUTED) for line in lines]
     facts = render_session_facts(session, forks)
-    return Group(facts, *phases, Text(), turns, Text(), made, *total)
+    end = render_unreadable_end(session.unreadable, session.sequence)
+    return Group(facts, *end, *phases, Text(), turns, Text(), made, *total)
 
 
 def _format_turn_cost(turn: TurnUsage) -> str:

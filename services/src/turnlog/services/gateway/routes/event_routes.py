@@ -193,7 +193,7 @@ def _create_page_response(
     headers: dict[str, str] | None = None,
 ) -> Response:
     """Return a page that contains stored bytes unchanged."""
-    fields = head.model_dump_json().encode().removesuffix(b"}")
+    fields = head.model_dump_json(exclude_none=True).encode().removesuffix(b"}")
     body = fields + b',"events":[' + b",".join(stored) + b"]}"
     return Response(body, headers=headers, media_type=JSON_MEDIA_TYPE)
 

@@ -20,6 +20,7 @@ from typing import Final
 
 import structlog
 
+from turnlog.contract.session_payloads import UnreadableMessage
 from turnlog.contract.stream_payloads import UnreadablePayload
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
@@ -125,11 +126,13 @@ class EventReading:
         selected = [event for event in later if selection.has_selected_name(event)]
         page = selected[:limit]
         more = len(selected) > len(page)
+        unreadable = await self.log.find_unreadable_end(tenant, session)
         head = SessionPageHead(
             session=session,
             sequence=last.sequence,
             after=page[-1].sequence if more else last.sequence,
             more=more,
+            unreadable=unreadable and UnreadableMessage.model_validate(unreadable),
         )
         return SessionEventPage(head, [*map(redacted.format_for_reader, page)])
 

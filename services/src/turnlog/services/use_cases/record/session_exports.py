@@ -93,6 +93,6 @@ class SessionExports:
     async def _load_last_event(self, tenant: str, session: str) -> RecordedEvent | None:
         """Return the session's last event, or None when it cannot be read."""
         try:
-            return await self.command_handler.load_last_event(tenant, session)
+            return await self.command_handler.load_whole_end(tenant, session)
         except Corrupt:
             return None

@@ -13,8 +13,9 @@ from turnlog.contract.session_payloads import (
     SessionPage,
     SessionRow,
     SessionView,
+    UnreadableMessage,
 )
-from turnlog.events.errors import Refused
+from turnlog.events.errors import Refused, UnreadableEnd
 from turnlog.projections.session.open_turn import OpenTurn, list_undecided_tools
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore
@@ -56,7 +57,8 @@ class SessionReading:
             state = await self.time_travel.command_handler.require_state(tenant, session)
         else:
             state = await self.time_travel.load_state(tenant, session, at)
-        return _create_session_view(state)
+        log = self.time_travel.command_handler.log
+        return _create_session_view(state, await log.find_unreadable_end(tenant, session))
 
     async def list_sessions(
         self,
@@ -86,7 +88,7 @@ class SessionReading:
         await self.row_waits.wait_for_session(state, sequence)
 
 
-def _create_session_view(state: SessionState) -> SessionView:
+def _create_session_view(state: SessionState, unreadable: UnreadableEnd | None) -> SessionView:
     opened, origin = state.open, state.origin
     return SessionView(
         session=state.session,
@@ -107,6 +109,7 @@ def _create_session_view(state: SessionState) -> SessionView:
         warnings=state.warnings,
         origin=OriginRow.model_validate(origin) if origin else None,
         choices=tuple(map(RecordedChoice.model_validate, state.choices)),
+        unreadable=unreadable and UnreadableMessage.model_validate(unreadable),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnlog.contract.session_payloads import UnreadableMessage
 from turnlog.contract.turn_payloads import (
     DisplayView,
     HistoryView,
@@ -62,6 +63,7 @@ class TurnHistory:
             )
         phases = {turn: visit.phase for visit in visits for turn in visit.turns}
         activity = collect_activity(events)
+        unreadable = await handler.log.find_unreadable_end(tenant, session)
         return HistoryView(
             session=session,
             sequence=events[-1].sequence,
@@ -70,6 +72,7 @@ class TurnHistory:
                 for turn in history
             ),
             stays=tuple(map(PhaseVisit.model_validate, visits)),
+            unreadable=unreadable and UnreadableMessage.model_validate(unreadable),
         )
 
     async def load_timeline(self, tenant: str, session: str, turn: int) -> TurnTimelineView:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from turnlog.events.async_tasks import WAKE_SECONDS, Watch, run_tasks, wait_for_wake
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.errors import Corrupt, Unavailable, UnreadableEnd
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.events.registry import Event
@@ -70,11 +70,16 @@ class AttemptHeartbeat:
         due = clock() + self.interval
         while True:
             wake.clear()
-            with suppress(Corrupt):  # Then the interval alone finds out.
+            try:
                 while recorded := await watch.take_next():
                     if is_ended_by(recorded.event, attempt):
                         lease_lost.set()
                         return
+            except UnreadableEnd:
+                lease_lost.set()  # Nothing more can be recorded of it.
+                return
+            except Corrupt:
+                pass  # Then the interval alone finds out.
             if clock() >= due:
                 if not await self._send_heartbeat(delivery, attempt):
                     lease_lost.set()

@@ -29,6 +29,7 @@ export function createSessionHeader(session, verify, listPhases) {
         usage ? renderFact("tokens", formatTokenSum(usage)) : null,
         cost ? renderFact("cost", cost) : null),
       facts.closed ? createElement("span", { class: "badge closed" }, "closed") : null,
+      facts.unreadable ? renderUnreadable(facts) : null,
       verdict, exportMenu);
   }
 
@@ -49,6 +50,12 @@ export function createSessionHeader(session, verify, listPhases) {
 
   showUnverified();
   return { element, draw: drawHeader, showUnverified, showVerified };
+}
+
+function renderUnreadable({ unreadable, sequence }) {
+  const advice = `Nothing can follow it. Fork the session at event ${sequence} to go on.`;
+  return createElement("span", { class: "badge stopped", role: "status", title: advice },
+    `stopped: the message behind event ${sequence} cannot be read: ${unreadable.reason}`);
 }
 
 const renderFact = (name, value, button = null) => createElement("div", {}, createElement("dt", {}, name), createElement("dd", {}, value, button));

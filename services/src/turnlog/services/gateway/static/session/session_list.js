@@ -65,11 +65,11 @@ export function createSessionList() {
   }
 
   function renderRow(session) {
-    const marks = [session.redacted && "redacted", session.closed_at && "closed"].filter(Boolean);
+    const marks = [session.stopped && "stopped", session.redacted && "redacted", session.closed_at && "closed"].filter(Boolean);
     return createElement("tr", { on: { click: () => { location.hash = linkToSession(session.session); } } },
       createElement("td", { class: "title" },
         createElement("a", { href: linkToSession(session.session) }, session.title ? formatOneLine(session.title) : "(nothing said yet)"),
-        marks.map((mark) => createElement("span", { class: `badge ${mark}` }, mark)),
+        marks.map((mark) => createElement("span", { class: `badge ${mark}`, title: mark === "stopped" ? session.stopped : null }, mark)),
         createElement("div", { class: "id" }, session.session)),
       createElement("td", {}, session.blueprint, createElement("span", { class: "faint" }, ` v${session.version}`)),
       createElement("td", { class: "number", "data-label": session.turns === 1 ? "turn" : "turns" }, formatNumber(session.turns)),

@@ -68,7 +68,10 @@ export function createSessionView(session) {
     eventTable.load(page.events);
     conversation.load(history, facts);
     facts.sequence = page.after;
-    source = openEventSource(() => `${buildSessionPath(session, "events")}?after=${facts.sequence}`, eventTable.listeners(applyEvent));
+    source = openEventSource(() => `${buildSessionPath(session, "events")}?after=${facts.sequence}`, {
+      ...eventTable.listeners(applyEvent),
+      unreadable: showUnreadable,
+    });
     await refreshCalls();
   }
 
@@ -88,6 +91,14 @@ export function createSessionView(session) {
     header.showUnverified();
     drawHeader();
     if (["calls", "turns"].includes(path[0]) && envelope.data.turn === Number.parseInt(path[1], 10)) drawSidePane();
+  }
+
+  // The stream ends here, and would only say so again.
+  async function showUnreadable() {
+    source.close();
+    const { unreadable } = await fetchJson(buildSessionPath(session));
+    facts = { ...facts, unreadable };
+    drawHeader();
   }
 
   async function loadTurn(number) {

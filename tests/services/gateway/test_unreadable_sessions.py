@@ -1,0 +1,164 @@
+"""A client of NATS publishes something under a session's subjects that is no event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import pytest_asyncio
+from nats.aio.client import Client
+from structlog.testing import capture_logs
+
+from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.services.cli.doctor.setup_checks import check_stopped_sessions
+
+JUNK = {
+    "not JSON": b"junk",
+    "empty": b"",
+    "huge": b"[" * 900_000,
+    "of another version": b'{"specversion": "9.0", "type": "turnlog.turn-submitted.v9"}',
+}
+
+
+@pytest.fixture
+def log_url(nats_url: str) -> str:
+    """Always a real server, since the log in memory has no clients."""
+    return nats_url
+
+
+@pytest_asyncio.fixture
+async def stranger(nats_url: str) -> AsyncIterator[Client]:
+    """A client of NATS that is no part of Turnlog."""
+    async with open_connection(nats_url, name="stranger") as connection:
+        yield connection.nc
+
+
+async def spoil_session(
+    stand: RunningGateway, stranger: Client, session: str, junk: bytes = b"junk"
+) -> int:
+    """Publish junk behind a session's events, and return the sequence of the last event."""
+    last = await stand.fetch_json(f"/v1/sessions/{session}")
+    ack = await stranger.jetstream().publish(f"session.{stand.tenant}.{session}.turn", junk)
+    assert ack.stream == "SESSIONS"
+    return int(last["sequence"])
+
+
+async def wait_for_stop(stand: RunningGateway, session: str) -> str:
+    """Wait until the rows of a session are stopped, and return the reason in its list row."""
+    while True:
+        signal = stand.projection_signal.get_next_signal()
+        page = await stand.fetch_json("/v1/sessions")
+        for row in page["sessions"]:
+            if row["session"] == session and row["stopped"]:
+                return str(row["stopped"])
+        await asyncio.wait_for(signal.wait(), 30)
+
+
+@pytest.mark.promise("P13")
+@pytest.mark.parametrize("name", JUNK)
+async def test_junk_message_is_read_around_and_shown_as_one_unreadable_message(
+    stand: RunningGateway, stranger: Client, name: str
+) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "File it", "Filed.")
+    before = await stand.fetch_json(f"/v1/sessions/{session}/history")
+    sequence = await spoil_session(stand, stranger, session, JUNK[name])
+    path = f"/v1/sessions/{session}"
+    history = await stand.fetch_json(f"{path}/history")
+    assert history["unreadable"]["position"] > 0
+    assert history["unreadable"]["reason"]
+    assert history | {"unreadable": None} == before
+    page = await stand.fetch_json(f"{path}/events")
+    assert (len(page["events"]), page["unreadable"]) == (sequence, history["unreadable"])
+    assert (await stand.fetch_json(path))["unreadable"] == history["unreadable"]
+    for readable in ("window", "window?at=2", "calls", "turns/1/why", "verify", "export"):
+        answer = await stand.http.get(f"{path}/{readable}")
+        assert answer.status_code == 200, (readable, answer.text)
+    assert [each["check"] for each in (await stand.fetch_json(f"{path}/verify"))["findings"]] == [
+        "log"
+    ]
+
+
+@pytest.mark.promise("P13")
+async def test_turn_of_an_unreadable_session_is_refused_and_goes_on_in_a_fork(
+    stand: RunningGateway, stranger: Client
+) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "File it", "Filed.")
+    sequence = await spoil_session(stand, stranger, session)
+    for path, body in (
+        ("turns", {"text": "And this?"}),
+        ("close", {}),
+        ("turns?wait=5", {"text": "?"}),
+    ):
+        refused = await stand.http.post(f"/v1/sessions/{session}/{path}", json=body)
+        problem = refused.json()
+        assert (refused.status_code, problem["code"]) == (409, "session-unreadable"), problem
+        assert problem["sequence"] == sequence
+        assert f"fork the session at event {sequence}" in problem["fix"]
+    fork = await stand.http.post(f"/v1/sessions/{session}/fork", json={"at": sequence})
+    assert fork.status_code == 201, fork.text
+    answered = await stand.submit_and_answer(fork.json()["session"], "And this?", "This too.")
+    assert (answered["turn"], answered["reply"]) == (2, "This too.")
+
+
+async def test_event_stream_of_an_unreadable_session_ends_with_one_unreadable_event(
+    stand: RunningGateway, stranger: Client
+) -> None:
+    session = await stand.open_session()
+    sequence = await spoil_session(stand, stranger, session)
+    for after in (0, sequence):
+        names = await read_stream_names(stand.http, f"/v1/sessions/{session}/events?after={after}")
+        assert names == [*["session-opened"][after:], "unreadable"]
+
+
+async def read_stream_names(http: httpx.AsyncClient, path: str) -> list[str]:
+    """Return the names of a stream's events, up to its end."""
+    headers = {"Accept": "text/event-stream"}
+    async with asyncio.timeout(30), http.stream("GET", path, headers=headers) as answer:
+        lines = [line async for line in answer.aiter_lines()]
+    return [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
+
+
+async def test_stopped_session_is_named_by_list_readiness_quarantine_and_doctor(
+    stand: RunningGateway, stranger: Client
+) -> None:
+    whole, session = await stand.open_session(), await stand.open_session()
+    await spoil_session(stand, stranger, session)
+    reason = await wait_for_stop(stand, session)
+    rows = (await stand.fetch_json("/v1/sessions"))["sessions"]
+    assert {row["session"]: row["stopped"] for row in rows} == {whole: None, session: reason}
+    readiness = await stand.fetch_json("/readyz")
+    assert readiness["ready"]
+    assert readiness["parts"]["sessions"]["ready"] is False
+    assert readiness["parts"]["sessions"]["detail"].startswith(f"sessions: 1 stopped: {session};")
+    (stopped,) = (await stand.fetch_json("/v1/quarantine"))["sessions"]
+    assert stopped["session"] == session
+    url = stand.store.engine.url.render_as_string(hide_password=False)
+    finding = await check_stopped_sessions(url, stand.tenant)
+    assert (finding.verdict, session in finding.said) == ("wary", True)
+    assert "fork" in finding.fix
+
+
+async def test_turn_that_runs_meanwhile_ends_for_its_client_and_for_the_worker(
+    stand: RunningGateway, stranger: Client
+) -> None:
+    session, going_on = await stand.open_session(), asyncio.Event()
+    begun = asyncio.Event()
+    stand.model.scripts.append([begun.set, "One moment.", going_on])
+    with capture_logs() as log_lines:
+        waiting = asyncio.create_task(
+            stand.http.post(f"/v1/sessions/{session}/turns?wait=30", json={"text": "Hi"})
+        )
+        await asyncio.wait_for(begun.wait(), 30)
+        await spoil_session(stand, stranger, session)
+        answer = await waiting
+        assert (answer.status_code, answer.json()["code"]) == (409, "session-unreadable")
+    good = await stand.open_session()
+    assert (await stand.submit_and_answer(good, "Hi", "Hello."))["reply"] == "Hello."
+    assert stand.model.closed_count == 2, "what can be recorded no more is not paid for"
+    assert json.dumps(log_lines, default=str).count("turn-failed-unexpectedly") == 0
