@@ -13,11 +13,13 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from tests.services.cli.conftest import RecordedSession, RunCommand
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
 from tests.support.processes.forked_program import get_forked_program
+from tests.support.processes.turnlog_process import fork_turnlog
 from turnlog.services.audit.checkpoint_signatures import KEY_FILE, load_or_create_key
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.doctor import machine_checks, setup_checks
@@ -248,3 +250,35 @@ def test_sighup_shuts_the_service_down_cleanly_with_its_nats_server(
         assert not (up.data_dir / "ready.json").exists()
         with pytest.raises(ProcessLookupError):
             os.kill(server, 0)
+
+
+def test_ready_file_of_a_killed_service_is_not_believed(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    words, here = ("up", "--http", "127.0.0.1:0"), ("--data-dir", data)
+    addresses: list[str] = []
+    for _ in range(2):
+        process = fork_turnlog([*words, *map(str, here)], dict(os.environ), None)
+        addresses.append(turnlog("ready", *here).out)
+        assert httpx.get(f"{addresses[-1].strip()}/healthz").is_success
+        process.kill_process()
+        process.join_process(60)
+        assert (data / "ready.json").exists()
+        ran = turnlog("ready", *here, "--seconds", "0")
+        assert (ran.code, "no service accepted work within 0 s" in ran.err) == (1, True)
+    assert len(set(addresses)) == 2
+
+
+def test_start_that_fails_removes_the_ready_file_of_a_killed_one(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    ready = data / "ready.json"
+    ready.write_text('{"http": "http://127.0.0.1:9", "nats": "", "data_dir": ""}')
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = ("up", "--data-dir", str(data), "--http", address)
+        process = fork_turnlog(words, dict(os.environ), None)
+        assert process.join_process(60) == 2, process.describe_output()
+    assert not ready.exists()

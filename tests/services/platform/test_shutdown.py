@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM
@@ -41,6 +44,27 @@ async def test_signal_during_imports_exits_with_code_zero(
     )
     assert await process.wait() == 0
     assert not any(Path(tmp_path).iterdir())  # noqa: ASYNC240
+
+
+@pytest.mark.slow("a program is executed, not forked")
+async def test_hangup_of_a_terminal_does_not_end_what_nohup_started(tmp_path: Path) -> None:
+    words = ("nohup", TURNLOG_PROGRAM, "up", "--data-dir", "data", "--http", "127.0.0.1:0")
+    process = await asyncio.create_subprocess_exec(*words, cwd=tmp_path, stderr=PIPE)
+    try:
+        assert process.stderr is not None
+        async with asyncio.timeout(120):
+            while not (line := await process.stderr.readline()).startswith(b"turnlog is up"):
+                assert line, "it ended"
+        process.send_signal(signal.SIGHUP)
+        address = json.loads((tmp_path / "data/ready.json").read_bytes())["http"]
+        async with httpx.AsyncClient() as http:
+            for _ in range(3):
+                assert (await http.get(f"{address}/healthz")).is_success
+        assert process.returncode is None
+    finally:
+        process.terminate()
+        await process.communicate()
+    assert process.returncode == 0
 
 
 @pytest.mark.slow("a program is executed, not forked")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,12 @@ async def run_all_in_one(
     """Run everything while the body runs; finish or hand back running work at the end."""
     host, port = _parse_address(choose_address(settings.data_dir, settings.nats))
     config = NatsConfig(data_dir=settings.data_dir, host=host, port=port, monitor=True)
+    # The one in the data directory is where commands look for a running service.
+    ready_files = {settings.data_dir / "ready.json"}
+    if settings.ready_file is not None:
+        ready_files.add(settings.ready_file)
     async with await NatsServer.start(config) as server:
+        _remove_files(ready_files)  # A run that was killed has left them.
         keep_address(settings.data_dir, settings.nats)
         if fault := await find_snapshot_fault(server.url):
             await server.restart_without_snapshots(fault)
@@ -66,17 +71,17 @@ async def run_all_in_one(
             _run_roles(settings, server, shutdown) as http,
         ):
             addresses = ServiceAddresses(http, server.url, settings.data_dir)
-            # The one in the data directory is where commands look for a running service.
-            ready_files = {settings.data_dir / "ready.json"}
-            if settings.ready_file is not None:
-                ready_files.add(settings.ready_file)
             for file in ready_files:
                 _write_ready_file(file, addresses)
             try:
                 yield addresses
             finally:
-                for file in ready_files:
-                    file.unlink(missing_ok=True)
+                _remove_files(ready_files)
+
+
+def _remove_files(files: Iterable[Path]) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)
 
 
 @asynccontextmanager

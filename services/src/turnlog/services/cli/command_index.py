@@ -56,6 +56,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("demo", start_commands.run_demo),
             CommandEntry("up", start_commands.start_all),
             CommandEntry("run", start_commands.run_role),
+            CommandEntry("ready", start_commands.wait_until_ready),
         ),
     ),
     CommandSection(

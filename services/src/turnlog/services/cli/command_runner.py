@@ -139,4 +139,5 @@ def exit_cleanly_on_signals() -> None:
         raise SystemExit(0)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # As `nohup` leaves it
+            signal.signal(number, leave)

@@ -25,6 +25,11 @@ _log = structlog.get_logger("turnlog.process")
 StartedT = TypeVar("StartedT")
 
 
+def _is_hangup_ignored(number: signal.Signals) -> bool:
+    """Return whether it is the hangup of a terminal, and the process was started to outlive it."""
+    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
+
+
 @dataclass
 class Shutdown:
     """Waits for the end of a process and records why it ends."""
@@ -33,10 +38,11 @@ class Shutdown:
     _failure: TurnlogError | None = None
 
     def handle_signals(self) -> None:
-        """End on SIGTERM, on Ctrl-C, and when the terminal is closed."""
+        """End on SIGTERM, on Ctrl-C, and when the terminal is closed, unless `nohup` started it."""
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
-            loop.add_signal_handler(number, self._requested.set)
+            if not _is_hangup_ignored(number):
+                loop.add_signal_handler(number, self._requested.set)
 
     def create_loss_callback(self, part: str) -> Callable[[], None]:
         """Return the callback for a component that is lost permanently."""

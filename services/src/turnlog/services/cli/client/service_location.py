@@ -7,6 +7,7 @@ address counts only if something answers there. Only the named data directory is
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,10 @@ READY_FILE: Final = "ready.json"
 
 HEALTH_TIMEOUT_SECONDS: Final = 10.0
 """A stopped service refuses the connection at once; this timeout is for a busy one."""
+
+
+_WAIT_INTERVAL: Final = 0.1
+"""Seconds between two looks for a service that is starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,23 @@ def find_service(url: str | None, data_dir: Path) -> RunningService | None:
     return RunningService(address) if address is not None and is_answering(address) else None
 
 
+def wait_for_service(target: ServiceTarget, seconds: float) -> RunningService:
+    """Wait until a service accepts work; raises `Refused` if none does in time.
+
+    The ready file alone says little: one that was killed has left its own.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        running = find_service(target.url, target.data_dir)
+        if running is not None and _is_successful(f"{running.url}/readyz"):
+            return running
+        if time.monotonic() > deadline:
+            detail = f"no service accepted work within {seconds:g} s"
+            fix = "see what `turnlog up` wrote, or wait longer with --seconds"
+            raise Refused("no-service", detail, fix=fix)
+        time.sleep(_WAIT_INTERVAL)
+
+
 def require_service(target: ServiceTarget) -> RunningService:
     """Find the running service; raises `Refused` if there is none."""
     place = locate_data(target.url, target.data_dir)
@@ -85,7 +107,11 @@ def read_ready_address(data_dir: Path) -> str | None:
 
 def is_answering(url: str) -> bool:
     """Return whether a service answers at this address."""
+    return _is_successful(f"{url}/healthz")
+
+
+def _is_successful(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/healthz", timeout=HEALTH_TIMEOUT_SECONDS).is_success
+        return httpx.get(url, timeout=HEALTH_TIMEOUT_SECONDS).is_success
     except httpx.HTTPError:
         return False

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.services.cli.command_runner import exit_cleanly_on_signals, run_async
-from turnlog.services.cli.options import DEFAULT_DATA_DIR
+from turnlog.services.cli.options import DEFAULT_DATA_DIR, ServiceTarget
 from turnlog.services.platform.gc_control import reduce_start_collection
 from turnlog.services.platform.lean_imports import import_structlog
 
@@ -86,6 +86,19 @@ def run_role(role: RoleArgument) -> None:
         from turnlog.services.cli.actions.service_start import run_service_role
 
         run_async(run_service_role(role, freeze_started))
+
+
+def wait_until_ready(
+    *,
+    target: ServiceTarget,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="SECONDS", help="How long to wait.", min=0)
+    ] = 60.0,
+) -> None:
+    """Wait until a service accepts work, and print its address."""
+    from turnlog.services.cli.client.service_location import wait_for_service
+
+    typer.echo(wait_for_service(target, seconds).url)
 
 
 def run_demo(
