@@ -42,7 +42,12 @@ CHOSEN_ELSEWHERE: Final = {
 }
 """Files where a code is no literal, with what it then is; the test adds those."""
 
-FAULTS: Final = {"AttemptFault": "code", "TurnFailed": "code", "_fail_turn": "code"}
+FAULTS: Final = {
+    "AttemptFault": "code",
+    "TurnFailed": "code",
+    "_fail_turn": "code",
+    "fail_open_turn": "code",
+}
 
 
 @cache

@@ -102,13 +102,21 @@ async def test_reply_recovered_after_worker_crash_records_its_turn_activity() ->
     assert reply.work.text == WORK.removesuffix("\n\nIt is yours.")
 
 
-async def test_activity_of_redacted_reply_is_withheld() -> None:
+async def test_activity_of_redacted_reply_is_withheld_but_not_which_tools_ran() -> None:
     shop = await AgentHarness(kind=build_recalling_agent()).open_session()
     await shop.run_turn(*TWO_STEP_SCRIPTS)
     withheld = RedactReply(1, "a slip", "operator", "(Withheld.)")
     await shop.house.sessions.handle(TENANT, "s", withheld, TESTER)
     await shop.run_turn(build_plan_script(), ["Yes."], text="Is it?")
-    assert shop.get_request_texts(4)[1:] == ["Get me a hammer.", "(Withheld.)", "Is it?"]
+    _, question, answer, _ = shop.get_request_texts(4)
+    assert question == "Get me a hammer."
+    assert answer.splitlines() == [
+        "Tools that ran:",
+        "- shop_look (key 1.2/t1): answered",
+        "- shop_pay (key 1.3/t1): answered",
+        "",
+        "(Withheld.)",
+    ]
 
 
 async def test_last_messages_are_counted_before_turns_are_excluded() -> None:

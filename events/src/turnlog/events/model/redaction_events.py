@@ -27,3 +27,11 @@ class ReplyRedacted(EventModel):
     """Blob of a text that was never recorded as a reply; only the audit role can read it. Its salt
     keeps the text from being guessed from this digest; earlier releases stored none.
     """
+    outcomes: str = ""
+    """The tools that ran in the turn, each with its outcome, as later prompts include it; empty if
+    none ran, or if the turn had ended before.
+    """
+    kept_results: tuple[int, ...] = ()
+    """Sequences of the tool results that are not withheld with the reply: later prompts include
+    them, and readers keep them. Rules judged each when it was recorded.
+    """

@@ -212,6 +212,12 @@ class TurnCompleted(EventModel):
     """What the turn was about; None if later turns may not inherit it, or if `reference-updated`
     says it.
     """
+    outcomes: str = ""
+    """The tools that ran in the turn, each with its outcome; empty if none ran. Later prompts
+    include it where the reply is not the model's, or withheld since.
+    """
+    kept_results: tuple[int, ...] = ()
+    """Sequences of the tool results that later prompts include with it."""
 
 
 class TurnFailed(EventModel):
@@ -229,6 +235,12 @@ class TurnFailed(EventModel):
     """The failure for people; it contains no prompt text and no secret."""
     retryable: bool
     """Whether submitting the turn again may succeed."""
+    outcomes: str = ""
+    """The tools that ran in the turn, each with its outcome, as later prompts include it; empty if
+    none ran.
+    """
+    kept_results: tuple[int, ...] = ()
+    """Sequences of the tool results that later prompts include with it."""
 
 
 class TurnCancelled(EventModel):
@@ -244,6 +256,12 @@ class TurnCancelled(EventModel):
     """By request, by a later turn, because the session closed, or because it left the phase in
     which the turn was waiting.
     """
+    outcomes: str = ""
+    """The tools that ran in the turn, each with its outcome, as later prompts include it; empty if
+    none ran.
+    """
+    kept_results: tuple[int, ...] = ()
+    """Sequences of the tool results that later prompts include with it."""
 
 
 TurnEndEvent = TurnCompleted | TurnFailed | TurnCancelled | ReplyRedacted

@@ -61,6 +61,7 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import UnknownEvent
+from turnlog.projections.session.fold.left_outcomes import find_left_outcomes
 from turnlog.projections.session.fold.settled_turns import (
     apply_memory_event,
     find_settled_turn,
@@ -222,7 +223,12 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
                 build_optional_text_ref(recorded, "work", event.work),
             )
             settled = settle_turn(
-                state=state, turn=event.turn, status="completed", reply=reply, work=work
+                state=state,
+                turn=event.turn,
+                status="completed",
+                reply=reply,
+                work=work,
+                left=find_left_outcomes(state, recorded, event),
             )
             about = event.reference
             return _update_reference(settled, recorded, event.turn, about) if about else settled
@@ -261,10 +267,12 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return apply_knowledge_retrieved(state, recorded, event)
         case ReferenceUpdated() as event:
             return _update_reference(state, recorded, event.turn, event)
-        case TurnFailed(turn=turn):
-            return settle_turn(state, turn, "failed")
-        case TurnCancelled(turn=turn):
-            return settle_turn(state, turn, "cancelled")
+        case TurnFailed(turn=turn) as event:
+            left = find_left_outcomes(state, recorded, event)
+            return settle_turn(state, turn, "failed", left=left)
+        case TurnCancelled(turn=turn) as event:
+            left = find_left_outcomes(state, recorded, event)
+            return settle_turn(state, turn, "cancelled", left=left)
         case TurnExcluded(turn=turn):
             return mark_turn(state, turn, excluded=True)
         case TurnRestored(turn=turn):

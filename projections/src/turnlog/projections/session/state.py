@@ -25,7 +25,7 @@ from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 16
+FOLD_VERSION: Final = 17
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -69,6 +69,12 @@ class SettledTurnRef:
     """Kind of thing the turn is about, as the resolver named it."""
     role: TurnRole = "user"
     """Whose text it is; a turn of the system has no reply."""
+    outcomes: TextRef | None = None
+    """The tools that ran, each with its outcome; None if none did."""
+    results: tuple[TextRef, ...] = ()
+    """The tool results that windows include with the outcomes."""
+    shows_outcomes: bool = False
+    """Whether windows include the outcomes, since no reply of a model mentions them."""
     characters: int = field(init=False, repr=False, compare=False)
     """Characters the turn takes in a window; 0 when no window includes it."""
 
@@ -76,8 +82,19 @@ class SettledTurnRef:
         # Computed once, because every fold and every prompt adds up the turns of a window.
         text, reply = self.text, self.reply
         size = (text.characters if text else 0) + (reply.characters if reply else 0)
-        is_shown = self.status == "completed" and not self.excluded
+        size += sum([ref.characters for ref in self.outcome_refs])
+        is_shown = self.is_usable and not self.excluded
         object.__setattr__(self, "characters", size if is_shown else 0)
+
+    @property
+    def outcome_refs(self) -> tuple[TextRef, ...]:
+        """The outcomes of tools that windows include, then the results; empty if none."""
+        return (self.outcomes, *self.results) if self.outcomes and self.shows_outcomes else ()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it has anything for a window: a reply, or outcomes of tools."""
+        return self.status == "completed" or bool(self.outcomes and self.shows_outcomes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +108,13 @@ class SettledTurnRun:
     redacted: bool
     phase: str | None = None
     role: TurnRole = "user"
+    shows_outcomes: bool = False
+    """Whether windows include the outcomes of tools that ran."""
+
+    @property
+    def is_usable(self) -> bool:
+        """See `SettledTurnRef.is_usable`."""
+        return self.status == "completed" or self.shows_outcomes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,6 +109,9 @@ class ChildTurnRef:
 ToolOutcome = Literal["accepted", "refused", "answered", "failed", "lost"]
 """How a tool returned; see `ToolReturned.outcome`."""
 
+RAN_OUTCOMES: Final = frozenset[str | None]({"answered", "failed", "lost"})
+"""Outcomes of a tool that took effect, or may have."""
+
 _FAILED_OUTCOMES: Final = frozenset[ToolOutcome]({"failed", "refused"})
 
 

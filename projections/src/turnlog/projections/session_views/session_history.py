@@ -21,12 +21,14 @@ from turnlog.events.model.call_events import (
 )
 from turnlog.events.model.memory_events import MemoryPurged
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import (
     FinishReason,
     ReplyFallback,
     TurnCancelled,
     TurnCompleted,
     TurnDisplayed,
+    TurnEndEvent,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -38,9 +40,11 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.projections.prompt.history.turn_messages import (
     TurnMessages,
+    add_outcomes,
     add_work,
     build_turn_messages,
 )
+from turnlog.projections.session.fold.left_outcomes import has_no_model_reply
 from turnlog.projections.tools.result_condensation import omit_answered_results
 
 TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
@@ -93,11 +97,21 @@ class HistoryTurn:
     """The display form, where a client supplied one."""
     structured: bool = False
     """Whether the reply is JSON that matches the schema of its call."""
+    outcomes: str = ""
+    """The tools that ran, each with its outcome; empty if none did."""
+    results: tuple[Content, ...] = ()
+    """The tool results that prompts include with the outcomes."""
+    shows_outcomes: bool = False
+    """Whether prompts include the outcomes, since no reply of a model mentions them."""
+    kept: tuple[int, ...] = ()
+    """Of a turn whose reply is withheld: sequences of the tool results that are not."""
+    returned: tuple[tuple[int, Content], ...] = ()
+    """The tool results of an open turn, each with the sequence of its event."""
 
     @cached_property
     def messages(self) -> TurnMessages:
         """The turn's messages in a prompt; a text that cannot be opened counts as empty."""
-        return build_turn_messages(_get_text(self.text), _get_text(self.reply), self.role)
+        return build_turn_messages(_get_text(self.text), self._build_answer(), self.role)
 
     @cached_property
     def messages_with_work(self) -> TurnMessages:
@@ -112,7 +126,13 @@ class HistoryTurn:
     def _build_messages(self, work: str) -> TurnMessages:
         if not work:
             return self.messages
-        return build_turn_messages(_get_text(self.text), add_work(work, _get_text(self.reply)))
+        return build_turn_messages(_get_text(self.text), add_work(work, self._build_answer()))
+
+    def _build_answer(self) -> str:
+        reply = _get_text(self.reply)
+        if not (self.outcomes and self.shows_outcomes):
+            return reply
+        return add_outcomes((self.outcomes, *map(_get_text, self.results)), reply)
 
 
 def _get_text(content: Content | None) -> str:
@@ -156,7 +176,7 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
             turns[number] = replace(turns[number], status="completed", settled_at=at)
         case TurnCompleted() as event if event.turn in turns:
             turns[event.turn] = replace(
-                turns[event.turn],
+                _keep_outcomes(turns[event.turn], event),
                 status="completed",
                 reply=event.text,
                 finish=event.finish,
@@ -174,11 +194,16 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
             turns[number] = replace(turns[number], status="open")
         case TurnResolved() as event if event.turn in turns:
             turns[event.turn] = replace(turns[event.turn], resolved=event)
-        case TurnFailed(turn=number, code=reason, detail=detail) if number in turns:
+        case ToolReturned(turn=number, text=text, summary=summary) if number in turns:
+            if result := summary or text:
+                returned = (*turns[number].returned, (recorded.sequence, result))
+                turns[number] = replace(turns[number], returned=returned)
+        case TurnFailed(turn=number, code=reason, detail=detail) as event if number in turns:
             failed = _settle_turn(turns[number], "failed", reason, at)
-            turns[number] = replace(failed, detail=detail)
-        case TurnCancelled(turn=number, reason=reason) if number in turns:
-            turns[number] = _settle_turn(turns[number], "cancelled", reason, at)
+            turns[number] = _keep_outcomes(replace(failed, detail=detail), event)
+        case TurnCancelled(turn=number, reason=reason) as event if number in turns:
+            cancelled = _settle_turn(turns[number], "cancelled", reason, at)
+            turns[number] = _keep_outcomes(cancelled, event)
         case TurnExcluded(turn=number) if number in turns:
             turns[number] = replace(turns[number], excluded=True)
         case TurnRestored(turn=number) if number in turns:
@@ -216,6 +241,19 @@ def _settle_turn(
     return replace(turn, status=status, reason=reason, settled_at=at)
 
 
+def _keep_outcomes(turn: HistoryTurn, event: TurnEndEvent) -> HistoryTurn:
+    """Return a turn with what the event that ends it leaves of its tools."""
+    if not event.outcomes:
+        return replace(turn, returned=()) if turn.returned else turn
+    return replace(
+        turn,
+        outcomes=event.outcomes,
+        results=tuple([text for sequence, text in turn.returned if sequence in event.kept_results]),
+        shows_outcomes=has_no_model_reply(event),
+        returned=(),
+    )
+
+
 def _set_display(turn: HistoryTurn, text: Content | None, reply: Content | None) -> HistoryTurn:
     was = turn.display or TurnDisplay()
     visible_reply = None if turn.redacted else reply or was.reply
@@ -223,13 +261,16 @@ def _set_display(turn: HistoryTurn, text: Content | None, reply: Content | None)
 
 
 def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTurn:
+    kept = _keep_outcomes(turn, event) if event.outcomes else replace(turn, results=())
     return replace(
-        turn,
+        kept,
         status="completed",
         reply=event.replacement,
         redacted=True,
         structured=False,
         work=None,
+        shows_outcomes=True,
+        kept=event.kept_results,
         display=TurnDisplay(turn.display.text) if turn.display else None,
         reason=event.reason,
         settled_at=turn.settled_at or at,

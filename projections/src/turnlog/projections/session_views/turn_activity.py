@@ -6,7 +6,7 @@ tool results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -94,6 +94,8 @@ class ToolActivity:
     """The approval that it needs, if any."""
     child: ChildActivity | None = None
     """The child's turn that it stands for, if the tool is a child of a coordinator."""
+    sequence: int = 0
+    """Sequence of the event with its outcome; 0 until it returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,26 +145,31 @@ def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
             child = ChildActivity(settled.session, settled.child_turn, settled.outcome)
             found[turn] = _replace_tool_use(found[turn], settled, partial(_set_child, child))
         case ToolReturned(turn=turn) as back if turn in found:
-            found[turn] = _replace_tool_use(found[turn], back, partial(_finish_tool_use, back))
+            finish = partial(_finish_tool_use, back, recorded.sequence)
+            found[turn] = _replace_tool_use(found[turn], back, finish)
         case _:
             pass
 
 
-def withhold_texts(activity: TurnActivity) -> TurnActivity:
-    """Return the activity of a turn whose reply is withheld: what was done, without the texts."""
+def withhold_texts(activity: TurnActivity, kept: Container[int] = ()) -> TurnActivity:
+    """Return the activity of a turn whose reply is withheld: what was done, without the texts.
+
+    `kept` are the sequences of the tool results that no rule withholds.
+    """
     return TurnActivity(
         tuple(replace(step, goal=None) for step in activity.steps),
-        tuple(
-            replace(
-                use,
-                arguments="",
-                detail="",
-                text=None,
-                characters=0,
-                approval=use.approval and replace(use.approval, reason=""),
-            )
-            for use in activity.uses
-        ),
+        tuple(use if use.sequence in kept else _withhold_tool_texts(use) for use in activity.uses),
+    )
+
+
+def _withhold_tool_texts(use: ToolActivity) -> ToolActivity:
+    return replace(
+        use,
+        arguments="",
+        detail="",
+        text=None,
+        characters=0,
+        approval=use.approval and replace(use.approval, reason=""),
     )
 
 
@@ -273,7 +280,7 @@ def _add_decision(decided: ApprovalDecided, by: str | None, use: ToolActivity) -
     return replace(use, approval=asked and replace(asked, decision=decision, reason=reason, by=by))
 
 
-def _finish_tool_use(back: ToolReturned, use: ToolActivity) -> ToolActivity:
+def _finish_tool_use(back: ToolReturned, sequence: int, use: ToolActivity) -> ToolActivity:
     return replace(
         use,
         outcome=back.outcome,
@@ -282,4 +289,5 @@ def _finish_tool_use(back: ToolReturned, use: ToolActivity) -> ToolActivity:
         characters=back.characters,
         condensed=back.treatment == "condensed",
         milliseconds=back.milliseconds,
+        sequence=sequence,
     )

@@ -2,7 +2,8 @@
 
 A reply may be withheld long after it was recorded. Its event then still holds the text, because the
 hash chain covers the stored bytes. Readers get another form of the event: the replacement stands in
-place of every text that a model or a tool wrote in that turn, and of every summary of it. Digests
+place of every text that a model wrote in that turn, of every summary of it, and of the results of
+its tools. Results that no rule withholds stay where a rule withheld the reply. Digests
 from which a short text could be guessed are left out too: those of the text itself, of the prompts
 that included it, of the command's body, and the event's own id, without which the digest in the
 next event cannot be computed from a guess. The text of the user stays.
@@ -52,6 +53,8 @@ class TurnRedaction:
 
     sequence: int
     replacement: Content
+    results: tuple[int, ...] = ()
+    """Sequences of the tool results that no rule withholds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,9 @@ class RedactedTurns:
         """Note the redaction, if the event is one."""
         if isinstance(recorded.event, ReplyRedacted):
             turns = self.by_session.setdefault(recorded.session, {})
-            redaction = TurnRedaction(recorded.sequence, recorded.event.replacement)
+            redaction = TurnRedaction(
+                recorded.sequence, recorded.event.replacement, recorded.event.kept_results
+            )
             turns.setdefault(recorded.event.turn, redaction)
 
     def format_for_reader(self, recorded: RecordedEvent) -> bytes:
@@ -86,6 +91,9 @@ def _find_redaction(
 ) -> TurnRedaction | None:
     """Return the redaction that an event must not undo, or None."""
     match recorded.event:
+        case ToolReturned(turn=turn):
+            redaction = turns.get(turn)
+            return None if redaction and recorded.sequence in redaction.results else redaction
         case HistorySummarised(turns=ranges):
             covered = (range(each.first, each.last + 1) for each in ranges)
             found = [turns[turn] for numbers in covered for turn in turns if turn in numbers]
@@ -102,7 +110,6 @@ def _find_redaction(
             | TurnCompleted(turn=turn)
             | TurnResolved(turn=turn)
             | CallCompleted(turn=turn)
-            | ToolReturned(turn=turn)
             | KnowledgeRetrieved(turn=turn)
             | ReplyRedacted(turn=turn)
         ):

@@ -307,6 +307,31 @@ def format_turn_work(goals: Iterable[str], results: Iterable[str]) -> str | None
     return "\n".join((*(("Planned:", *steps) if steps else ()), *lines)) or None
 
 
+MAX_NAMED_OUTCOMES: Final = 128
+"""Maximum number of tools that the outcomes of a turn name."""
+
+
+def format_tool_outcomes(heading: str, outcomes: Sequence[tuple[str, str, str]]) -> str:
+    """Format the tools of a turn, each with its key and its outcome, one a line."""
+    named = outcomes[-MAX_NAMED_OUTCOMES:]
+    more = [f"- {len(outcomes) - len(named)} before these"] if len(outcomes) > len(named) else []
+    lines = [
+        f"- {_format_line(tool)} (key {_format_line(key)}): {outcome}"
+        for tool, key, outcome in named
+    ]
+    return "\n".join((heading, *more, *lines))
+
+
+def _format_line(text: str) -> str:
+    return cut_text(" ".join(text.split()), MAX_CELL_CHARACTERS)
+
+
+def add_result_texts(outcomes: str, results: Sequence[str]) -> str:
+    """Add the results that stay of a turn to its outcomes."""
+    shown = [cut_text(each, MAX_WORK_RESULT_CHARACTERS) for each in results[-MAX_WORK_RESULTS:]]
+    return "\n".join((outcomes, *shown))
+
+
 _RESULTS_HEADING: Final = "Tools gave:"
 
 _WORK_RESULT: Final = re.compile(r"^.*(?:\n  .*)*", re.MULTILINE)

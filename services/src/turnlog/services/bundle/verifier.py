@@ -34,6 +34,8 @@ DIGEST_FORM = re.compile("sha256:[0-9a-f]{64}")
 SESSION_FORM = re.compile("[A-Za-z0-9_-]{1,64}")
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # What no event can hold is U+FFFD in it
 SUBMISSION_TYPES = {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}
+UNANSWERED_TYPES = {"turnlog.turn-failed.v1", "turnlog.turn-cancelled.v1"}
+MAX_RESULTS, MAX_RESULT = 16, 1_000  # Results, and characters of each, that follow outcomes
 REPLY_TYPES = {"turnlog.turn-completed.v1", "turnlog.reply-redacted.v1"}
 Json = Any
 JsonDict = dict[str, Json]
@@ -114,7 +116,7 @@ class EventChain:
         if upto < self.learnt_count:
             self.turns, self.learnt_count = {}, 0
         for event in self.events[self.learnt_count : upto]:
-            apply_event(self.turns, str(event["type"]), event["data"])
+            apply_event(self.turns, str(event["type"]), int(event["sequence"]), event["data"])
         self.learnt_count = max(self.learnt_count, upto)
         return self.turns
 
@@ -128,14 +130,33 @@ class EventChain:
                 yield place, event["data"]
 
 
-def apply_event(turns: dict[int, list[Json]], kind: str, data: JsonDict) -> None:
+def apply_event(turns: dict[int, list[Json]], kind: str, sequence: int, data: JsonDict) -> None:
+    """Note what an event changes of its turn: text, reply, work, role, outcomes and results."""
     turn = data.get("turn")
     if kind in SUBMISSION_TYPES:
-        turns[data["turn"]] = [data.get("text"), None, None, data.get("role")]
-    elif turn in turns and kind == "turnlog.turn-completed.v1":
-        turns[turn][1:3] = [data["text"], data.get("work")]
-    elif turn in turns and kind == "turnlog.reply-redacted.v1":
-        turns[turn][1:3] = [data["replacement"], None]
+        turns[data["turn"]] = [data.get("text"), None, None, data.get("role"), [], {}]
+    elif turn not in turns:
+        return
+    elif kind == "turnlog.tool-returned.v1":
+        turns[turn][5][sequence] = get_text(data.get("summary") or data.get("text"))
+    elif kind in REPLY_TYPES | UNANSWERED_TYPES:
+        was = turns[turn][4][:1]
+        results = [turns[turn][5].get(each) or "" for each in data.get("kept_results", ())]
+        outcomes = [data["outcomes"], *results] if data.get("outcomes") else was
+        reply = data.get("replacement") or data.get("text")
+        turns[turn][1:3] = [reply, data.get("work")]
+        # A reply of a model mentions what its tools did, until it is withheld.
+        turns[turn][4] = outcomes
+        turns[turn][6:] = [kind == "turnlog.turn-completed.v1" and not data.get("fallback")]
+
+
+def add_outcomes(turn: Sequence[Json], reply: str) -> str:
+    """Put the outcomes and results of a turn's tools before its reply, as prompts do."""
+    if not turn[4] or turn[6]:
+        return reply
+    cut = [each if len(each) <= MAX_RESULT else f"{each[:MAX_RESULT]}..." for each in turn[4][1:]]
+    shown = cut[-MAX_RESULTS:]
+    return "\n".join((turn[4][0], *shown)) + (f"\n\n{reply}" if reply else "")
 
 
 def collect_text_digests(events: Iterable[JsonDict], turn: int, types: Collection[str]) -> set[str]:
@@ -283,6 +304,7 @@ def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> Messages
         text, reply, work = (get_text(each) or "" for each in turns[number][:3])
         if source.get("condensed") == "results-1":
             work = drop_results(work)
+        reply = add_outcomes(turns[number], reply)
         run.append([text, f"{work}\n\n{reply}" if source.get("work") and work else reply])
     for number, texts in zip(numbers, condense_run(source, run), strict=False):
         pairs = zip((turns[number][3] or "user", "assistant"), texts, strict=True)

@@ -34,6 +34,7 @@ _TEXT_FIELDS: Final = (
     "brief",
     "work",
     "arguments",
+    "outcomes",
 )
 """Event fields that prompts refer to."""
 

@@ -15,6 +15,7 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import (
     TurnCancelled,
     TurnCompleted,
+    TurnEndEvent,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -25,8 +26,13 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.projections.audit.record.partial_log import MissingEvents, PartialLog
 from turnlog.projections.prompt.history.memory_access import list_message_refs
+from turnlog.projections.session.fold.left_outcomes import has_no_model_reply
 from turnlog.projections.session.state import SettledStatus, SettledTurnRef
-from turnlog.projections.session.text_refs import TextRef, build_optional_text_ref
+from turnlog.projections.session.text_refs import (
+    TextRef,
+    build_literal_text_ref,
+    build_optional_text_ref,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,10 @@ class TurnMilestones:
     """The latest event that excluded or restored the turn."""
     role: TurnRole = "user"
     """Whose text it is."""
+    outcomes: TextRef | None = None
+    """Reference to the outcomes of its tools."""
+    shows_outcomes: bool = False
+    """Whether windows include them."""
 
     @property
     def is_excluded(self) -> bool:
@@ -71,6 +81,8 @@ class TurnMilestones:
             excluded=self.is_excluded,
             redacted=redacted,
             role=self.role,
+            outcomes=self.outcomes,
+            shows_outcomes=self.shows_outcomes,
         )
 
     @property
@@ -81,7 +93,8 @@ class TurnMilestones:
     @property
     def is_usable(self) -> bool:
         """Whether a window could include the turn, judged by the turn alone."""
-        return self.status == "completed" and not self.is_excluded and bool(self.messages)
+        turn = self.turn_ref
+        return bool(turn and turn.is_usable and not turn.excluded and self.messages)
 
     @property
     def inclusion_event(self) -> RecordedEvent | None:
@@ -167,13 +180,14 @@ def _apply_event(turns: dict[int, TurnMilestones], recorded: RecordedEvent) -> N
             )
         case TurnReleased(turn=turn) if turn in turns:
             turns[turn] = replace(turns[turn], released=recorded)
-        case TurnCompleted(turn=turn, text=text) if turn in turns:
+        case TurnCompleted(turn=turn, text=text) as event if turn in turns:
             reply = build_optional_text_ref(recorded, "text", text)
-            turns[turn] = replace(turns[turn], settled=recorded, status="completed", reply=reply)
-        case TurnFailed(turn=turn) if turn in turns:
-            turns[turn] = replace(turns[turn], settled=recorded, status="failed")
-        case TurnCancelled(turn=turn) if turn in turns:
-            turns[turn] = replace(turns[turn], settled=recorded, status="cancelled")
+            settled = _settle_turn(turns[turn], recorded, event, "completed")
+            turns[turn] = replace(settled, reply=reply)
+        case TurnFailed(turn=turn) as event if turn in turns:
+            turns[turn] = _settle_turn(turns[turn], recorded, event, "failed")
+        case TurnCancelled(turn=turn) as event if turn in turns:
+            turns[turn] = _settle_turn(turns[turn], recorded, event, "cancelled")
         case TurnExcluded(turn=turn) | TurnRestored(turn=turn) if turn in turns:
             turns[turn] = replace(turns[turn], marked=recorded)
         case ReplyRedacted() as event if event.turn in turns:
@@ -182,10 +196,37 @@ def _apply_event(turns: dict[int, TurnMilestones], recorded: RecordedEvent) -> N
             pass
 
 
+def _settle_turn(
+    milestones: TurnMilestones,
+    recorded: RecordedEvent,
+    event: TurnEndEvent,
+    status: SettledStatus,
+) -> TurnMilestones:
+    return replace(
+        milestones,
+        settled=recorded,
+        status=status,
+        outcomes=_build_outcomes_ref(recorded, event),
+        shows_outcomes=has_no_model_reply(event),
+    )
+
+
+def _build_outcomes_ref(recorded: RecordedEvent, event: TurnEndEvent) -> TextRef | None:
+    return build_literal_text_ref(recorded, "outcomes", event.outcomes) if event.outcomes else None
+
+
 def _redact_turn(
     milestones: TurnMilestones, recorded: RecordedEvent, event: ReplyRedacted
 ) -> TurnMilestones:
     reply = build_optional_text_ref(recorded, "replacement", event.replacement)
     settled = milestones.settled or recorded
     status = milestones.status or "completed"
-    return replace(milestones, settled=settled, status=status, reply=reply, redacted=recorded)
+    return replace(
+        milestones,
+        settled=settled,
+        status=status,
+        reply=reply,
+        redacted=recorded,
+        outcomes=milestones.outcomes or _build_outcomes_ref(recorded, event),
+        shows_outcomes=True,
+    )

@@ -60,7 +60,8 @@ class LaterChanges:
         redacted = self.withheld.get(turn.turn)
         if redacted:
             reason, reply = redacted.reason, redacted.replacement
-            turn = replace(turn, redacted=True, reason=reason, reply=reply)
+            kept = redacted.kept_results
+            turn = replace(turn, redacted=True, reason=reason, reply=reply, kept=kept)
         return replace(turn, excluded=turn.turn in self.excluded)
 
 
@@ -119,7 +120,7 @@ def render_turn(turn: HistoryTurn, activity: TurnActivity) -> str:
     mark = f" · {', '.join(marks)}" if marks else ""
     blocks = [f"### Turn {turn.turn} · {turn.submitted_at}{mark}\n"]
     blocks += _render_message(turn.role.capitalize(), turn.text)
-    activity = withhold_texts(activity) if turn.redacted else activity
+    activity = withhold_texts(activity, turn.kept) if turn.redacted else activity
     blocks += (
         _render_quote("Worked out", "\n".join(format_activity(activity)))
         if activity != NO_ACTIVITY

@@ -40,7 +40,7 @@ from turnlog.projections.prompt.assembly_inputs import (
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import find_missing_extensions
 from turnlog.projections.session.open_turn import PromptedCall
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import InputsRef, TextRef
 from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 
@@ -62,7 +62,7 @@ def collect_manifest_refs(manifest: Manifest, state: SessionState) -> ManifestRe
     manifest.
     """
     turns, sequences = _collect_turns_and_sequences(manifest)
-    texts = {ref.turn: (ref.text, ref.reply, ref.work) for ref in state.turns}
+    texts = {ref.turn: _list_turn_refs(ref) for ref in state.turns}
     if any(turn not in texts or texts[turn][0] is None for turn in turns):
         return None
     known = {ref.sequence: ref.place for ref in _iterate_stored_refs(state)}
@@ -84,9 +84,13 @@ def _collect_turns_and_sequences(manifest: Manifest) -> tuple[set[int], set[int]
     return turns, sequences
 
 
+def _list_turn_refs(ref: SettledTurnRef) -> tuple[TextRef | None, ...]:
+    return ref.text, ref.reply, ref.work, *ref.outcome_refs
+
+
 def _iterate_stored_refs(state: SessionState) -> Iterator[TextRef | InputsRef]:
     for ref in state.turns:
-        yield from (text_ref for text_ref in (ref.text, ref.reply, ref.work) if text_ref)
+        yield from (text_ref for text_ref in _list_turn_refs(ref) if text_ref)
     if opened := state.open:
         yield from filter(None, (opened.submission.text, opened.submission.inputs))
         if isinstance(opened.call, PromptedCall):

@@ -85,14 +85,14 @@ def has_usable_run(
     visibility: PhaseVisibility,
     hidden_ranges: tuple[ExcludedTurns, ...],
 ) -> bool:
-    """Return whether only the reach of the state keeps a completed turn of a run out."""
+    """Return whether only the reach of the state keeps a usable turn of a run out."""
     distant = [
         excluded
         for excluded in exclude_distant_runs(runs, visibility, hidden_ranges)
         if excluded.rule == OUT_OF_REACH
     ]
     return any(
-        run.status == "completed"
+        run.is_usable
         and not run.excluded
         and run.first <= excluded.last
         and excluded.first <= run.last
@@ -129,7 +129,7 @@ def find_exclusion_rule(
         return hidden_rule
     if ref.excluded:
         return EXCLUDED
-    if ref.status != "completed":
+    if not ref.is_usable:
         return ref.status
     return None if list_message_refs(ref) else "nothing was said"
 

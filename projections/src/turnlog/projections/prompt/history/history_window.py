@@ -135,7 +135,7 @@ class HistoryWindow:
                 counting.estimate_tokens(each.characters) for each in list_message_refs(ref)
             )
             for ref in state.turns
-            if ref.status == "completed" and ref.turn not in skipped
+            if ref.is_usable and ref.turn not in skipped
         }
         return tuple(
             replace(run, saved=_sum_range(sizes, run)) if run.rule in {EXCLUDED, PURGED} else run
@@ -184,7 +184,7 @@ class HistoryWindow:
             texts = _compute_digests(self.view.skip)
             rules |= {ref.turn: SKIP_RULE for ref in turns if texts.issuperset(_list_digests(ref))}
         if (most := self.view.last_messages) is not None:
-            replied = _list_completed_turns(turns, self.visibility)
+            replied = _list_usable_turns(turns, self.visibility)
             rules |= dict.fromkeys(_list_turns_before(replied, most), LAST_MESSAGES_RULE)
         return rules
 
@@ -192,7 +192,7 @@ class HistoryWindow:
         """Return whether these turns fill the view's `last_messages`."""
         if self.view.last_messages is None:
             return False
-        replied = _list_completed_turns(turns, self.visibility)
+        replied = _list_usable_turns(turns, self.visibility)
         return sum(len(list_message_refs(ref)) for ref in replied) >= self.view.last_messages
 
     def _list_hidden_ranges(self, state: SessionState) -> tuple[ExcludedTurns, ...]:
@@ -218,14 +218,19 @@ class SelectedTurns:
     def list_refs(self) -> Sequence[TextRef]:
         """Return the references of all texts that the window shows."""
         summary, work = self.window.summary, self.window.view.of == "work"
-        shown = [ref for turn in self.turns for ref in list_shown_refs(turn, work=work) if ref]
+        shown = [
+            ref
+            for turn in self.turns
+            for ref in (*list_shown_refs(turn, work=work), *turn.outcome_refs)
+            if ref
+        ]
         return [summary.said, *shown] if summary else shown
 
 
-def _list_completed_turns(
+def _list_usable_turns(
     turns: Iterable[SettledTurnRef], visibility: PhaseVisibility
 ) -> list[SettledTurnRef]:
-    return [ref for ref in turns if ref.status == "completed" and visibility.can_show(ref.phase)]
+    return [ref for ref in turns if ref.is_usable and visibility.can_show(ref.phase)]
 
 
 def _list_turns_before(turns: Sequence[SettledTurnRef], most: int) -> Iterator[int]:

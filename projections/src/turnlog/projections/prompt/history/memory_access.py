@@ -91,7 +91,10 @@ def list_message_refs(ref: SettledTurnRef) -> tuple[TextRef, ...]:
     """Return the references of a turn's messages; empty texts are no messages."""
     text, reply = ref.text, ref.reply
     question_refs = (text,) if text and text.characters else ()
-    return (*question_refs, reply) if reply and reply.characters else question_refs
+    if reply and reply.characters:
+        return (*question_refs, reply)
+    # Without a reply, the outcomes of the turn's tools are the answer.
+    return (*question_refs, *ref.outcome_refs[:1])
 
 
 def list_recalled_refs(recall: MemoryAccess, ref: SettledTurnRef) -> tuple[TextRef, ...]:

@@ -20,7 +20,7 @@ from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.session.state import SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
-from turnlog.projections.tools.result_condensation import omit_answered_results
+from turnlog.projections.tools.result_condensation import add_result_texts, omit_answered_results
 
 MAX_CACHED_BYTES: Final = 3_000
 """Maximum memory of a turn's texts, in bytes, for the turn to be cached."""
@@ -105,6 +105,12 @@ def add_work(work: str, reply: str) -> str:
     return f"{work}\n\n{reply}"
 
 
+def add_outcomes(outcomes: Sequence[str], reply: str) -> str:
+    """Put the outcomes of tools, and their results, before a reply that may be empty."""
+    left = add_result_texts(outcomes[0], outcomes[1:])
+    return add_work(left, reply) if reply else left
+
+
 def build_exchange(
     turn: int, text: str, reply: str, counting: TokenCounter, role: TurnRole = "user"
 ) -> TurnExchange:
@@ -154,8 +160,13 @@ def count_latest_turns(message_counts: Sequence[int], keep: int) -> int:
     return turns
 
 
-def list_shown_refs(turn: SettledTurnRef, *, work: bool) -> tuple[TextRef | None, ...]:
-    """Return the references of question, reply and work; None where there is no text to show."""
+def list_shown_refs(
+    turn: SettledTurnRef, *, work: bool
+) -> tuple[TextRef | None, TextRef | None, TextRef | None]:
+    """Return the references of question, reply and work; None where there is no text to show.
+
+    The outcomes of tools that windows include are in `SettledTurnRef.outcome_refs`.
+    """
     text, reply, work_ref = turn.text, turn.reply, turn.work if work else None
     return (  # written out, since a loop takes three times as long, for each turn of a window
         text if text and text.characters else None,
@@ -182,6 +193,8 @@ def build_exchanges(
             text = texts[text_ref] if text_ref else ""
             reply = texts[reply_ref] if reply_ref else ""
             work_text = texts[work_ref] if work_ref else ""
+            if turn.outcome_refs:
+                reply = add_outcomes([texts[ref] for ref in turn.outcome_refs], reply)
         except KeyError as missing:
             raise Corrupt(f"turn {turn.turn}", f"the text of {missing} was not fetched") from None
         answer = add_work(work_text, reply) if work_text else reply

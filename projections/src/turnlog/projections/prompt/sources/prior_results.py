@@ -22,7 +22,7 @@ from turnlog.projections.prompt.sources.session_material import (
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.next_call import find_current_step
 from turnlog.projections.session.open_turn import OpenTurn
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import ToolResultRef
 
@@ -44,13 +44,15 @@ def find_prior_results(material: SessionMaterial, state: SessionState) -> PriorR
     turn = find_settled_turn(state, returns.turn)
     if turn is None or turn.excluded:
         return PriorResults(reason="excluded")
+    results = returns.results
     if turn.redacted:
+        kept = turn.results if isinstance(turn, SettledTurnRef) else ()
+        results = tuple([each for each in results if each.summary in kept])
+    if not results:
         return PriorResults(reason="redacted")
     if not find_phase_visibility(material, state).can_show(returns.phase):
         return PriorResults(reason=HIDDEN_PHASE)
-    return (
-        PriorResults(returns.results) if material.has_memory else PriorResults(reason="memory off")
-    )
+    return PriorResults(results) if material.has_memory else PriorResults(reason="memory off")
 
 
 def list_condensed_refs(state: SessionState) -> dict[TextRef, int]:

@@ -164,6 +164,7 @@ def _convert_to_run(ref: SettledTurnRef) -> SettledTurnRun:
         redacted=ref.redacted,
         phase=ref.phase,
         role=ref.role,
+        shows_outcomes=bool(ref.outcome_refs),
     )
 
 
@@ -190,8 +191,10 @@ def _merge_runs(runs: tuple[SettledTurnRun, ...]) -> tuple[SettledTurnRun, ...]:
     return tuple(merged)
 
 
-def _get_run_key(run: SettledTurnRun) -> tuple[SettledStatus, bool, bool, str | None, TurnRole]:
-    return run.status, run.excluded, run.redacted, run.phase, run.role
+def _get_run_key(
+    run: SettledTurnRun,
+) -> tuple[SettledStatus, bool, bool, str | None, TurnRole, bool]:
+    return run.status, run.excluded, run.redacted, run.phase, run.role, run.shows_outcomes
 
 
 def find_settled_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun | None:
@@ -207,8 +210,12 @@ def mark_turn(
     excluded: bool | None = None,
     redacted: bool | None = None,
     reply: TextRef | None = None,
+    results: tuple[TextRef, ...] = (),
 ) -> SessionState:
-    """Set the marks of a settled turn, recent or in a run."""
+    """Set the marks of a settled turn, recent or in a run.
+
+    Of a redacted turn windows include the outcomes of its tools, and these results.
+    """
     found = find_settled_turn(state, turn)
     if found is None:
         return state
@@ -217,10 +224,15 @@ def mark_turn(
     excluded = found.excluded if excluded is None else excluded
     redacted = found.redacted if redacted is None else redacted
     if isinstance(found, SettledTurnRef):
-        reply, work = reply or found.reply, None if redacted else found.work
-        marked = dataclasses.replace(
-            found, excluded=excluded, redacted=redacted, reply=reply, work=work
-        )
+        marked = dataclasses.replace(found, excluded=excluded, reply=reply or found.reply)
+        if redacted and not found.redacted:
+            marked = dataclasses.replace(
+                marked,
+                redacted=True,
+                work=None,
+                shows_outcomes=found.outcomes is not None,
+                results=results,
+            )
         turns = tuple(marked if ref.turn == turn else ref for ref in state.turns)
         return replace(state, turns=turns)
     pieces = (

@@ -27,6 +27,11 @@ from turnlog.events.model.tool_events import (
     ToolStarted,
 )
 from turnlog.events.model.turn_events import TurnQueued, TurnResolved, TurnRole, TurnSubmitted
+from turnlog.projections.session.fold.left_outcomes import (
+    NOTHING_LEFT,
+    LeftOutcomes,
+    find_left_outcomes,
+)
 from turnlog.projections.session.fold.settled_turns import add_settled_turn, mark_turn
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.next_call import get_step_number, has_step_failed
@@ -186,6 +191,7 @@ def settle_turn(
     status: SettledStatus,
     reply: TextRef | None = None,
     work: TextRef | None = None,
+    left: LeftOutcomes = NOTHING_LEFT,
 ) -> SessionState:
     """Settle an open or waiting turn, and add it to the settled turns.
 
@@ -218,6 +224,9 @@ def settle_turn(
             intent=resolved.intent if resolved else None,
             entity=resolved.entity if resolved else None,
             role=role,
+            outcomes=left.outcomes,
+            results=left.results,
+            shows_outcomes=left.is_shown,
         ),
     )
 
@@ -294,11 +303,12 @@ def apply_reply_redacted(
 ) -> SessionState:
     """Replace the reply of the open or an earlier turn, and add a note for the latest one."""
     replacement = build_optional_text_ref(recorded, "replacement", event.replacement)
+    left = find_left_outcomes(state, recorded, event)
     if state.open and state.open.turn == event.turn:
-        state = settle_turn(state, event.turn, "completed", replacement)
+        state = settle_turn(state, event.turn, "completed", replacement, left=left)
     replied = (ref.turn for ref in state.turns if ref.status == "completed" and ref.role == "user")
     latest = event.turn == max(replied, default=0)
-    marked = mark_turn(state, event.turn, redacted=True, reply=replacement)
+    marked = mark_turn(state, event.turn, redacted=True, reply=replacement, results=left.results)
     return replace(marked, note=RedactionNote(event.turn)) if latest else marked
 
 

@@ -23,7 +23,6 @@ from turnlog.events.model.turn_events import (
     TurnCancelled,
     TurnCompleted,
     TurnExcluded,
-    TurnFailed,
     TurnResolved,
     TurnSubmitted,
 )
@@ -77,6 +76,11 @@ from turnlog.projections.session.rules.steps.approval_rules import (
     request_approvals,
 )
 from turnlog.projections.session.rules.steps.child_rules import request_children
+from turnlog.projections.session.rules.steps.outcome_rules import (
+    REPLACED_HEADING,
+    fail_open_turn,
+    find_turn_outcomes,
+)
 from turnlog.projections.session.rules.steps.tool_rules import (
     end_open_work,
     refuse_tool_call,
@@ -132,8 +136,8 @@ def _start_attempt(opened: OpenTurn, worker: str) -> AttemptStarted:
 
 
 def _fail_turn(state: SessionState, opened: OpenTurn, code: str, detail: str) -> NewEvents:
-    failed = TurnFailed(turn=opened.turn, code=code, detail=detail, retryable=True)
-    return (*end_open_work(opened), failed, *release_next_turn(state))
+    failed = fail_open_turn(opened, end_open_work(opened), code, detail)
+    return (*failed, *release_next_turn(state))
 
 
 def snapshot_prompts(state: SessionState, command: SnapshotPrompts) -> NewEvents:
@@ -206,12 +210,15 @@ def _record_reply(
     )
     if withheld is None:
         return (answered, *tools, _build_completed_turn(state, command, step, ends_call=False))
+    ran = find_turn_outcomes(state.open, REPLACED_HEADING)
     redacted = ReplyRedacted(
         turn=command.attempt.turn,
         reason=withheld.reason,
         rule=withheld.rule,
         replacement=PlainText(text=withheld.replacement),
         withheld=withheld.blob,
+        outcomes=ran.text,
+        kept_results=ran.results,
     )
     return (answered, *tools, redacted)
 
@@ -235,6 +242,7 @@ def _build_completed_turn(
         structured=command.structured,
         answer=answer if ends_call else None,
         reference=find_inheritable_reference(state, command.references),
+        outcomes=find_turn_outcomes(state.open, REPLACED_HEADING).text,
     )
 
 
@@ -256,13 +264,14 @@ def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
             return (ended,)
         case "fail":
             fault = command.fault
-            failed = TurnFailed(
-                turn=opened.turn,
+            failed = fail_open_turn(
+                opened,
+                tuple(settle_pending_tools(opened)),
                 code=fault.code if fault else "failed",
                 detail=fault.detail if fault else "the attempt gave no answer",
                 retryable=fault.retryable if fault else True,
             )
-            return (ended, *settle_pending_tools(opened), failed, *release_next_turn(state))
+            return (ended, *failed, *release_next_turn(state))
         case _ as never:
             assert_never(never)
 
@@ -405,11 +414,14 @@ def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
         return (ended,)
     # An out-of-scope question has no answer text and leaves the last reference unchanged.
     about = find_inheritable_reference(state, command.references) if command.text else None
+    left = tuple(settle_pending_tools(state.open)) if state.open else ()
+    ran = find_turn_outcomes(state.open, REPLACED_HEADING, left)
     replied = TurnCompleted(
         turn=command.attempt.turn,
         text=PlainText(text=command.text),
         fallback=ReplyFallback(code=command.code, detail=command.detail),
         reference=about,
+        outcomes=ran.text,
+        kept_results=ran.results,
     )
-    left = settle_pending_tools(state.open) if state.open else ()
     return (ended, *left, replied, *release_next_turn(state))

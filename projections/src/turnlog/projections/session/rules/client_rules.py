@@ -41,8 +41,8 @@ from turnlog.projections.session.rules.admission_rules import require_open_sessi
 from turnlog.projections.session.rules.attempt_events import NewEvents, release_next_turn
 from turnlog.projections.session.rules.phase_rules import enter_start_phase, require_turn_allowed
 from turnlog.projections.session.rules.steps.child_rules import report_child_ends
+from turnlog.projections.session.rules.steps.outcome_rules import cancel_open_turn
 from turnlog.projections.session.rules.steps.summary_rules import undo_summaries_of_turn
-from turnlog.projections.session.rules.steps.tool_rules import end_open_work
 from turnlog.projections.session.state import SessionState, SettledTurnRef, SettledTurnRun
 
 
@@ -133,9 +133,8 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
                 )
             return (TurnQueued.model_validate(fields),)
         case "interrupt":
-            given_up = TurnCancelled(turn=state.open.turn, reason="interrupted")
             submitted = TurnSubmitted.model_validate(fields)
-            return (*end_open_work(state.open), given_up, submitted)
+            return (*cancel_open_turn(state.open, "interrupted"), submitted)
         case _ as never:
             assert_never(never)
 
@@ -159,9 +158,9 @@ def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
         cancelled = TurnCancelled(turn=command.turn, reason="cancelled")
         return (cancelled, *report_child_ends(state, [command.turn]))
     if state.open and command.turn in {None, state.open.turn}:
-        given_up = TurnCancelled(turn=state.open.turn, reason="cancelled")
         reports = report_child_ends(state, [state.open.turn])
-        return (*end_open_work(state.open), given_up, *reports, *release_next_turn(state))
+        given_up = cancel_open_turn(state.open, "cancelled")
+        return (*given_up, *reports, *release_next_turn(state))
     if command.turn is None or find_settled_turn(state, command.turn):
         raise Refused(
             "nothing-to-cancel", "no such turn is open", field="turn", fix="nothing is left to do"
@@ -172,9 +171,10 @@ def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
 def close_session(state: SessionState, command: CloseSession) -> NewEvents:
     if state.closed:
         return ()
-    ended = end_open_work(state.open) if state.open else ()
-    left = [*([state.open.turn] if state.open else []), *(w.turn for w in state.waiting)]
-    cancelled = tuple(TurnCancelled(turn=turn, reason="closed") for turn in left)
+    ended = cancel_open_turn(state.open, "closed") if state.open else ()
+    waiting = [each.turn for each in state.waiting]
+    cancelled = tuple(TurnCancelled(turn=turn, reason="closed") for turn in waiting)
+    left = [*([state.open.turn] if state.open else []), *waiting]
     reports = report_child_ends(state, left)
     return (*ended, *cancelled, *reports, SessionClosed(reason=command.reason))
 

@@ -30,6 +30,7 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.session.state import SettledTurnRef
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.child_usage import list_turn_usage
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
@@ -83,21 +84,27 @@ class CallReading:
     ) -> ToolResultView:
         """Return the arguments of a tool use, what prompts say of its result, and all of it."""
         moment = await self.time_travel.find_call(tenant, session, call)
-        await self._refuse_withheld_turn(tenant, session, moment.call_context.turn)
         log = self.time_travel.command_handler.log
         rest = [each async for each in iterate_turn_rest(log, moment.recorded)]
         used = find_tool_use(rest, call, tool_use)
         if used is None:
             detail = f"call {call} requested no tool with that id"
             raise Refused("unknown-tool-use", detail, field="id")
+        turn = moment.call_context.turn
+        await self._refuse_withheld_result(tenant, session, turn, used.sequence)
         result = await self._load_result_text(
             tenant, used.returned.result if used.returned else None
         )
         return _create_tool_result_view(session, used, result)
 
-    async def _refuse_withheld_turn(self, tenant: str, session: str, turn: int) -> None:
+    async def _refuse_withheld_result(
+        self, tenant: str, session: str, turn: int, sequence: int
+    ) -> None:
         state = await self.time_travel.command_handler.require_state(tenant, session)
         settled = find_settled_turn(state, turn)
+        kept = settled.results if isinstance(settled, SettledTurnRef) else ()
+        if any(ref.sequence == sequence for ref in kept):
+            return
         if settled is not None and settled.redacted:
             detail = f"the reply of turn {turn} is withheld, and so are the results behind it"
             fix = "for an audit, read the turn's events with `stored=true`"

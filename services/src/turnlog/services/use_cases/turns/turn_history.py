@@ -95,7 +95,7 @@ class TurnHistory:
 
 
 def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | None) -> TurnView:
-    activity = withhold_texts(activity) if turn.redacted else activity
+    activity = withhold_texts(activity, turn.kept) if turn.redacted else activity
     return TurnView(
         turn=turn.turn,
         status=turn.status,

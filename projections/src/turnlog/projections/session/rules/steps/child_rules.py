@@ -21,7 +21,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.child_events import ChildEnded, ChildOutcome, ChildRequested
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
-from turnlog.events.model.turn_events import TurnCancelled, TurnFailed, TurnQueued, TurnSubmitted
+from turnlog.events.model.turn_events import TurnCancelled, TurnQueued, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.bounded_json import (
     parse_recorded_arguments,
@@ -44,10 +44,10 @@ from turnlog.projections.session.open_turn import (
 )
 from turnlog.projections.session.rules.attempt_events import NewEvents, release_next_turn
 from turnlog.projections.session.rules.phase_rules import PHASE_LEFT
+from turnlog.projections.session.rules.steps.outcome_rules import cancel_open_turn, fail_open_turn
 from turnlog.projections.session.rules.steps.tool_rules import (
     MALFORMED_DETAIL,
     build_settlement,
-    end_open_work,
     refuse_tool_call,
     settle_pending_tools,
 )
@@ -170,8 +170,7 @@ def _follow_parent(state: SessionState, command: SubmitChildTurn) -> Iterator[Kn
     if graph is None or phase is None or phase == state.phase:
         return
     if state.open is not None:
-        yield from end_open_work(state.open)
-        yield TurnCancelled(turn=state.open.turn, reason=PHASE_LEFT)
+        yield from cancel_open_turn(state.open, PHASE_LEFT)
     yield from (TurnCancelled(turn=each.turn, reason=PHASE_LEFT) for each in state.waiting)
     shared = graph.get_visible_phases(phase)
     yield PhaseEntered(
@@ -195,7 +194,7 @@ def withdraw_child_turn(state: SessionState, command: WithdrawChildTurn) -> NewE
         return (cancelled,)
     if state.open is None or state.open.turn != turn:
         return ()
-    return (*end_open_work(state.open), cancelled, *release_next_turn(state))
+    return (*cancel_open_turn(state.open, "cancelled"), *release_next_turn(state))
 
 
 def _record_withdrawn_turns(state: SessionState, upto: int) -> Iterator[KnownEvent]:
@@ -226,9 +225,9 @@ def settle_child(state: SessionState, command: SettleChild) -> NewEvents:
         return settled
     others = tuple(each for each in opened.tools if each != pending.use)
     detail = f"child {pending.use.tool} gave no reply: {command.detail}"
-    failed = TurnFailed(turn=opened.turn, code="child-failed", detail=detail, retryable=True)
     rest = settle_pending_tools(replace(opened, tools=others))
-    return (*settled, *rest, failed, *release_next_turn(state))
+    failed = fail_open_turn(opened, (*settled, *rest), "child-failed", detail)
+    return (*failed, *release_next_turn(state))
 
 
 @dataclass(frozen=True, slots=True)
