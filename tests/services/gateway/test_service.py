@@ -97,6 +97,7 @@ async def test_readyz_reports_a_ready_gateway_with_its_durability(idle: RunningG
         "nats": True,
         "database": True,
         "sessions": True,
+        "knowledge": True,
         "read_models": True,
     }
     # On the server that tests share, others write to the log as well

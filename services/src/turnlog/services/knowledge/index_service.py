@@ -7,7 +7,9 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from turnlog.events.errors import Unavailable
+import structlog
+
+from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.projections.knowledge.search_port import (
     IndexPositions,
     KnowledgeHit,
@@ -16,8 +18,10 @@ from turnlog.projections.knowledge.search_port import (
 )
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.knowledge.knowledge_builds import (
+    DAMAGED_VERSION,
     KNOWLEDGE_VERSION,
     KnowledgePosition,
+    mark_build_damaged,
     read_knowledge_position,
 )
 from turnlog.projections.store.knowledge.knowledge_projection import Vector, read_history
@@ -31,6 +35,10 @@ if TYPE_CHECKING:
 
 POSITION_TIMEOUT: Final = 5.0
 """Seconds that a search waits for the index to come to where the request wants it."""
+
+DAMAGE_DETAIL: Final = "its rows are damaged, so the projector builds it again"
+
+_log = structlog.get_logger("turnlog.knowledge")
 
 INDEX_VERSION: Final = f"bm25-vectors-{KNOWLEDGE_VERSION}"
 """The rules of the index, as retrievals record them."""
@@ -58,8 +66,19 @@ class IndexedKnowledge:
             async with self.store.open_reader() as connection:
                 at = self._require_usable(await read_knowledge_position(connection))
             (vector,) = await self._get_embedder(at).embed_texts([request.text])
-            result = await self._search_build(request, at, vector, votes)
+            try:
+                result = await self._search_build(request, at, vector, votes)
+            except Corrupt as damage:
+                await self._report_damage(at, damage)
+                raise Unavailable("knowledge-index", DAMAGE_DETAIL) from damage
         return result
+
+    async def _report_damage(self, at: KnowledgePosition, damage: Corrupt) -> None:
+        """Have the projector build the index again."""
+        async with self.store.open_writer() as connection:
+            is_first = await mark_build_damaged(connection, at.build)
+        if is_first:
+            _log.error("knowledge-index-damaged", detail=damage.detail)
 
     async def _search_build(
         self, request: SearchRequest, at: KnowledgePosition, vector: Vector, votes: int
@@ -129,6 +148,8 @@ class IndexedKnowledge:
     def _require_usable(self, at: KnowledgePosition | None) -> KnowledgePosition:
         if at is None:
             raise Unavailable("knowledge-index", "no projector has made one yet")
+        if at.version == DAMAGED_VERSION:
+            raise Unavailable("knowledge-index", DAMAGE_DETAIL)
         if at.version != KNOWLEDGE_VERSION:
             raise Unavailable("knowledge-index", "it is of another release: restart the projector")
         if not at.is_complete:
@@ -140,6 +161,14 @@ class IndexedKnowledge:
         async with self.store.open_reader() as connection:
             at = await read_active_position(connection)
         return at.position if at else 0
+
+
+async def require_sound_index(store: ReadModelStore) -> None:
+    """Raise `Corrupt` while the index is built again because its rows are damaged."""
+    async with store.open_reader() as connection:
+        at = await read_knowledge_position(connection)
+    if at is not None and at.version == DAMAGED_VERSION:
+        raise Corrupt("knowledge-index", DAMAGE_DETAIL)
 
 
 def _check_length(at: KnowledgePosition, index: TenantIndex, vector: Vector) -> None:

@@ -6,11 +6,13 @@ server may be has the worst hits left out.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
+import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from turnlog.events.errors import Refused, Unavailable
@@ -24,6 +26,8 @@ from turnlog.projections.knowledge.search_port import (
     SearchRequest,
     SearchResult,
 )
+
+_log = structlog.get_logger("turnlog.knowledge")
 
 SEARCH_SUBJECT: Final = "turnlog.knowledge-search"
 """Where projectors answer searches."""
@@ -122,6 +126,13 @@ async def build_response(search: KnowledgeSearch, request: SearchRequest) -> byt
         return _RESPONSE.dump_json(SearchResponse(failure=failure))
     except Unavailable as error:
         failure = SearchFailure(what=error.what, detail=error.detail)
+        return _RESPONSE.dump_json(SearchResponse(failure=failure))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the search needs an answer
+        # The message of the exception may repeat the query, so only its frames are logged.
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("knowledge-search-failed", error=type(error).__name__, frames=frames)
+        detail = f"a projector failed with {type(error).__name__}: see its log"
+        failure = SearchFailure(what="knowledge-index", detail=detail)
         return _RESPONSE.dump_json(SearchResponse(failure=failure))
     while True:
         response = _RESPONSE.dump_json(SearchResponse(result))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -33,6 +33,7 @@ from turnlog.events.model.knowledge_events import (
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.knowledge.knowledge_builds import (
+    DAMAGED_VERSION,
     KNOWLEDGE_VERSION,
     KnowledgePosition,
     begin_knowledge_build,
@@ -60,6 +61,9 @@ from turnlog.services.projector.projector_outages import OutageLog, run_rounds
 EVENTS_PER_WRITE: Final = 10
 """Events written in one transaction, so that no other writer of SQLite waits for long."""
 
+DAMAGE_INTERVAL: Final = 2.0
+"""Seconds between two looks whether a search has found the index damaged."""
+
 _NUMBER_BITS: Final = 12
 """Bits of an entry's number for its place in the event; an event has fewer entries."""
 
@@ -84,6 +88,8 @@ class KnowledgeProjector:
     embedder: CheckedEmbedder
     patience: float = CONFIRM_SECONDS
     """Seconds for which a log must be too short to count as rolled back."""
+    damage_interval: float = DAMAGE_INTERVAL
+    """Seconds between two looks whether a search has found the index damaged."""
 
     async def run(self) -> None:
         """Keep the index up to date; ends by cancellation, or with `Corrupt`."""
@@ -121,10 +127,25 @@ class KnowledgeProjector:
         async with self.store.open_writer() as connection:
             at = await prepare_knowledge_build(connection, log, self.embedder.version)
         if at.is_active or before is None:
-            await self.follow_log(at)
+            async with run_tasks(self.follow_log(at), self._wait_for_damage(at)) as tasks:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
             return
+        if before.version == DAMAGED_VERSION:
+            _log.warning("knowledge-index-rebuilding", reason="its rows are damaged")
         async with run_tasks(self._follow_former_build(before)):
             await self._fold_present_events(at)
+        _log.info("knowledge-index-rebuilt", position=at.position)
+
+    async def _wait_for_damage(self, at: KnowledgePosition) -> None:
+        """Wait until a search finds the rows of a build damaged."""
+        while True:
+            await asyncio.sleep(self.damage_interval)
+            with suppress(Unavailable):
+                now = await self._read_build(at.build)
+                if now is not None and now.version == DAMAGED_VERSION:
+                    return
 
     async def _follow_former_build(self, at: KnowledgePosition) -> None:
         """Keep the build up to date that another takes the place of, as far as that is possible."""

@@ -15,7 +15,7 @@ from turnlog.projections.store.write.projection_positions import read_active_pos
 from turnlog.services.integrity.folded_positions import answer_position_requests
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.knowledge.embedders import CheckedEmbedder
-from turnlog.services.knowledge.index_service import IndexedKnowledge
+from turnlog.services.knowledge.index_service import IndexedKnowledge, require_sound_index
 from turnlog.services.knowledge.nats_search import answer_searches
 from turnlog.services.platform.clock import read_clock
 from turnlog.services.platform.process_health import HealthChecks, serve_health
@@ -84,6 +84,7 @@ async def run_projector(
             **parts.create_health_checks(settings.tenant),
             "database": partial(_check_database, store),
             "record": record.check_record,
+            "knowledge": partial(require_sound_index, store),
         }
         try:
             async with (

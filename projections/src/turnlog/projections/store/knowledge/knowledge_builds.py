@@ -41,6 +41,9 @@ KNOWLEDGE_PROJECTION: Final = "knowledge"
 KNOWLEDGE_VERSION: Final = 3
 """Incremented whenever the same events give another index; an older one is then rebuilt."""
 
+DAMAGED_VERSION: Final = 0
+"""The version of a build whose rows are damaged; like any other version it is built again."""
+
 _BUILD_LOCK: Final = 0x6B6E6F77
 """An arbitrary number, equal in every release."""
 
@@ -178,6 +181,15 @@ async def begin_knowledge_build(
         )
     )
     return begun
+
+
+async def mark_build_damaged(connection: AsyncConnection, build: int) -> bool:
+    """Have a build made again; return whether this was the first to find it damaged."""
+    sound = and_(_match_build(build), PROJECTIONS.c.version != DAMAGED_VERSION)
+    marked = await connection.execute(
+        update(PROJECTIONS).where(sound).values(version=DAMAGED_VERSION)
+    )
+    return bool(marked.rowcount)
 
 
 async def _lock_builds(connection: AsyncConnection) -> None:

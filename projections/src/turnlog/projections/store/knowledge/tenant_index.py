@@ -17,9 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Row, select
 
+from turnlog.events.errors import Corrupt
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.knowledge.knowledge_projection import KnowledgeHistory, Vector
-from turnlog.projections.store.knowledge.word_postings import Scores, WordPostings
+from turnlog.projections.store.knowledge.word_postings import (
+    STORED_WORD_BYTES,
+    Scores,
+    WordPostings,
+)
 from turnlog.projections.store.schema.read_model_tables import KNOWLEDGE_TEXTS
 
 SCORE_DIGITS: Final = 6
@@ -30,6 +35,11 @@ Ranking = list[tuple[int, float]]
 
 _PRODUCT_ERROR: Final = 1e-5
 """More than the product of two vectors of length 1 is off when it is computed with 32 bits."""
+
+_MAX_LENGTH: Final = 1.001
+"""More than the length of any vector that was stored."""
+
+_FLOAT_BYTES: Final = 4
 
 _WIDE_VECTORS: Final = 8_192
 """Vectors that are compared with 64 bits at a time, so that they take no memory to speak of."""
@@ -130,11 +140,13 @@ class TenantIndex:
         )
 
     def add_entries(self, rows: Sequence[Row[*tuple[Any, ...]]]) -> TenantIndex:
-        """Return the index with further entries, whose numbers are higher."""
+        """Return the index with further entries, whose numbers are higher.
+
+        Raises `Corrupt` for rows that no projector wrote.
+        """
         names = dict(self.names)
         places = [names.setdefault(row.collection, len(names)) for row in rows]
-        width = len(rows[0].vector) // 4
-        vectors = np.frombuffer(b"".join(row.vector for row in rows), "<f4").reshape(-1, width)
+        vectors = _read_vectors(rows)
         return TenantIndex(
             build=self.build,
             replaced=self.replaced,
@@ -146,6 +158,24 @@ class TenantIndex:
             vectors=np.concatenate([self.vectors, vectors]) if len(self.numbers) else vectors,
             postings=self.postings.add_entries([row.words for row in rows]),
         )
+
+
+def _read_vectors(rows: Sequence[Row[*tuple[Any, ...]]]) -> NDArray[np.float32]:
+    """Return the vectors of rows; raises `Corrupt` for damaged ones."""
+    width = len(rows[0].vector)
+    for row in rows:
+        if not row.vector or len(row.vector) != width or width % _FLOAT_BYTES:
+            raise Corrupt("knowledge-index", f"the vector of entry {row.number} is damaged")
+        if len(row.words) % STORED_WORD_BYTES:
+            raise Corrupt("knowledge-index", f"the words of entry {row.number} are damaged")
+    stored = np.frombuffer(b"".join(row.vector for row in rows), "<f4")
+    vectors = stored.reshape(-1, width // _FLOAT_BYTES)
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    damaged = np.flatnonzero(~(lengths <= _MAX_LENGTH))  # Also where it is no number
+    if len(damaged):
+        number = rows[int(damaged[0])].number
+        raise Corrupt("knowledge-index", f"the vector of entry {number} is damaged")
+    return vectors
 
 
 @dataclass(slots=True)

@@ -28,6 +28,9 @@ _LENGTH_SHARE: Final = 0.75
 _STORED: Final = np.dtype([("word", "<u8"), ("count", "<u2")])
 """As `encode_words` has it."""
 
+STORED_WORD_BYTES: Final = _STORED.itemsize
+"""Bytes of a word of an entry as it is stored."""
+
 Words = NDArray[np.uint64]
 Places = NDArray[np.int32]
 Counts = NDArray[np.uint16]
