@@ -63,9 +63,9 @@ async def test_u16_cancelled_turn_records_an_outcome_for_each_tool(
     )
     assert await list_tool_outcomes(platform, session) == ["lost", "refused"]
     assert [tool for tool, _ in platform.shop.tool_calls] == ["pay"]
-    _, question, answer, _ = platform.get_request_texts(3)
+    _, question, outcomes, _ = platform.get_request_texts(3)
     assert question == "Get me a hammer."
-    assert answer.endswith("Tools that ran:\n- shop_pay (key 1.2/call_0): lost")
+    assert outcomes.endswith("Tools that ran:\n- shop_pay (key 1.2/call_0): lost")
 
 
 async def test_u16_turn_past_its_deadline_fails_and_records_tool_outcomes(

@@ -22,10 +22,13 @@ from turnlog.projections.quotas.quota_decisions import (
     OPEN_TURN_DELAY,
     QuotaExceeded,
     find_refusal,
+    find_used_up_tokens,
     format_period,
     list_limit_uses,
+    pause_turn,
     release_turn,
     reserve_turn,
+    resume_turn,
     settle_turn,
 )
 from turnlog.projections.quotas.turn_bound import TurnBound
@@ -220,3 +223,30 @@ def test_child_of_an_allowed_turn_is_not_refused_and_does_not_count_as_a_request
     released = release_turn(event.balance, "ann", "r-2")
     assert isinstance(released, QuotaReleased)
     assert released.balance.hour_requests == 1
+
+
+def test_waiting_turn_keeps_what_it_used_and_reserves_all_again_when_it_goes_on() -> None:
+    balance = reserve(reserve(QuotaBalance(), 1), 2)
+    paused = pause_turn(balance, "ann", "r-1", TurnBound(70, 8))
+    assert isinstance(paused, QuotaReserved)
+    (other, held) = paused.balance.reservations
+    assert (other.id, held.input_tokens, held.output_tokens) == ("r-2", 70, 8)
+    assert pause_turn(paused.balance, "ann", "r-1", TurnBound(90, 9)) is None
+    assert paused.balance.hour_requests == 2
+    resumed = resume_turn(paused.balance, "ann", "r-1")
+    assert isinstance(resumed, QuotaReserved)
+    assert resumed.reservation == build_reservation(1)
+    assert resume_turn(resumed.balance, "ann", "r-1") is None
+    assert resume_turn(resumed.balance, "ann", "r-9") is None
+
+
+def test_waiting_turn_goes_on_while_tokens_are_only_reserved_and_not_when_they_are_used_up() -> (
+    None
+):
+    busy = reserve(reserve(QuotaBalance(), 1), 2)
+    assert find_used_up_tokens(QuotaLimits(input_tokens=5_000), busy, NOON) is None
+    assert find_used_up_tokens(QuotaLimits(requests_per_hour=1), busy, NOON) is None
+    spent = QuotaBalance(input_tokens=5_000)
+    refusal = find_used_up_tokens(QuotaLimits(input_tokens=5_000), spent, NOON)
+    assert refusal is not None
+    assert refusal.code == "quota-exceeded"

@@ -41,6 +41,15 @@ class QuotaLimits(EventModel):
     """Turns that may begin in a calendar day, UTC."""
 
 
+class QuotaTokens(EventModel):
+    """Tokens that are sent and received."""
+
+    input_tokens: int
+    """Tokens sent to models."""
+    output_tokens: int
+    """Tokens received from models."""
+
+
 class QuotaReservation(EventModel):
     """What a turn may use at most, while it is not settled."""
 
@@ -55,11 +64,15 @@ class QuotaReservation(EventModel):
     at: str
     """When it was reserved, RFC 3339."""
     input_tokens: int
-    """Tokens that its calls may send at most."""
+    """Tokens that its calls may send at most, or those it has sent where `paused`."""
     output_tokens: int
-    """Tokens that its calls may receive at most."""
+    """Tokens that its calls may receive at most, or those it has received where `paused`."""
     child: bool = False
     """Whether a coordinator asks for the turn; it is then no request of the user, and not refused.
+    """
+    paused: QuotaTokens | None = None
+    """What it reserves again once its turn goes on; None unless the turn waits for a person or for
+    its children.
     """
 
 
@@ -95,7 +108,7 @@ class QuotaEdited(EventModel):
 
 
 class QuotaReserved(EventModel):
-    """A turn reserved what it may use, before it was submitted."""
+    """A turn reserved what it may use, before it was submitted; or it waits, or goes on."""
 
     type: ClassVar[str] = "turnlog.quota-reserved.v1"
     leaf: ClassVar[str] = "reserved"

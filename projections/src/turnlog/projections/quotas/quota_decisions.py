@@ -24,6 +24,7 @@ from turnlog.events.model.quota_events import (
     QuotaReservation,
     QuotaReserved,
     QuotaSettled,
+    QuotaTokens,
 )
 from turnlog.projections.quotas.turn_bound import TurnBound
 
@@ -58,7 +59,7 @@ class UserBalance:
 
     def find_reservation(self, reservation: str) -> QuotaReservation | None:
         """Return a reservation that is not settled, or None."""
-        return next((each for each in self.balance.reservations if each.id == reservation), None)
+        return _find_reservation(self.balance, reservation)
 
 
 def read_balance(events: Sequence[RecordedEvent]) -> UserBalance:
@@ -94,11 +95,11 @@ class LimitUse:
 
 
 class QuotaExceeded(Refused):
-    """Nothing is left of a limit, so no turn is allowed."""
+    """Nothing is left of a limit, so no turn is allowed: it is used up, or reserved for now."""
 
     def __init__(self, use: LimitUse, at: datetime) -> None:
         detail, fix = _describe_refusal(use)
-        super().__init__("quota-exceeded", detail, fix=fix)
+        super().__init__("quota-exceeded" if use.is_used_up else "quota-busy", detail, fix=fix)
         self.use = use
         waits = use.resets_at - at if use.is_used_up else OPEN_TURN_DELAY
         self.retry_after = max(1.0, waits.total_seconds())
@@ -111,12 +112,14 @@ def _describe_refusal(use: LimitUse) -> tuple[str, str]:
     thing, period = _UNITS[use.name]
     resets = format_reset(use.resets_at)
     reserved = f", {use.reserved:,} reserved by turns that are not settled" if use.reserved else ""
+    limit = f"{use.limit:,} {thing}{'' if use.limit == 1 else 's'} per {period}"
+    if not use.is_used_up:
+        detail = f"of {limit} nothing is left at the moment: {use.used:,} used{reserved}"
+        return detail, "wait until a turn of the user is settled, or have the limit raised"
     detail = (
-        f"nothing is left of {use.limit:,} {thing}{'' if use.limit == 1 else 's'} per {period}: "
-        f"{use.used:,} used{reserved}; the limit resets at {resets}"
+        f"nothing is left of {limit}: {use.used:,} used{reserved}; the limit resets at {resets}"
     )
-    waits = f"until {resets}" if use.is_used_up else "until a turn of the user is settled"
-    return detail, f"wait {waits}, or have the limit raised"
+    return detail, f"wait until {resets}, or have the limit raised"
 
 
 def format_reset(at: datetime) -> str:
@@ -179,14 +182,13 @@ def reserve_turn(
 
     Raises `QuotaExceeded` if nothing is left for a turn that is not there yet.
     """
-    before = next((each for each in balance.reservations if each.id == wanted.id), None)
+    before = _find_reservation(balance, wanted.id)
     if before == wanted:
         return None
     others = tuple(each for each in balance.reservations if each.id != wanted.id)
     if before is not None:
         # Another turn was submitted first, so the same request has another number.
-        moved = balance.model_copy(update={"reservations": (*others, wanted)})
-        return QuotaReserved(user=user, reservation=wanted, balance=moved)
+        return _replace_reservation(balance, user, wanted)
     refusal = None if wanted.child else find_refusal(limits, balance, at)
     if refusal is not None:
         raise refusal
@@ -202,6 +204,69 @@ def reserve_turn(
         }
     )
     return QuotaReserved(user=user, reservation=wanted, balance=after)
+
+
+def pause_turn(
+    balance: QuotaBalance, user: str, reservation: str, used: TurnBound
+) -> QuotaEvent | None:
+    """Return the event that leaves a waiting turn what it used; None if it is so already."""
+    found = _find_reservation(balance, reservation)
+    if found is None or found.paused is not None:
+        return None
+    whole = QuotaTokens(input_tokens=found.input_tokens, output_tokens=found.output_tokens)
+    return _replace_reservation(
+        balance,
+        user,
+        found.model_copy(
+            update={
+                "input_tokens": used.input_tokens,
+                "output_tokens": used.output_tokens,
+                "paused": whole,
+            }
+        ),
+    )
+
+
+def resume_turn(balance: QuotaBalance, user: str, reservation: str) -> QuotaEvent | None:
+    """Return the event that reserves for a turn that goes on; None if it is reserved for."""
+    found = _find_reservation(balance, reservation)
+    if found is None or found.paused is None:
+        return None
+    whole = found.paused
+    update = {
+        "input_tokens": whole.input_tokens,
+        "output_tokens": whole.output_tokens,
+        "paused": None,
+    }
+    return _replace_reservation(balance, user, found.model_copy(update=update))
+
+
+def find_used_up_tokens(
+    limits: QuotaLimits, balance: QuotaBalance, at: datetime
+) -> QuotaExceeded | None:
+    """Return why a turn that waited may not go on, or None.
+
+    It was allowed once, so what others have reserved does not stop it, and it is one of the
+    requests already.
+    """
+    uses = [each for each in list_limit_uses(limits, balance, at) if each.name in _TOKEN_LIMITS]
+    refusals = (QuotaExceeded(use, at) for use in uses if use.is_used_up)
+    return next(refusals, None)
+
+
+_TOKEN_LIMITS: Final = frozenset[LimitName]({"input_tokens", "output_tokens"})
+
+
+def _find_reservation(balance: QuotaBalance, reservation: str) -> QuotaReservation | None:
+    return next((each for each in balance.reservations if each.id == reservation), None)
+
+
+def _replace_reservation(
+    balance: QuotaBalance, user: str, changed: QuotaReservation
+) -> QuotaReserved:
+    others = tuple(each for each in balance.reservations if each.id != changed.id)
+    after = balance.model_copy(update={"reservations": (*others, changed)})
+    return QuotaReserved(user=user, reservation=changed, balance=after)
 
 
 def settle_turn(
@@ -229,7 +294,7 @@ def settle_turn(
 
 def release_turn(balance: QuotaBalance, user: str, reservation: str) -> QuotaEvent | None:
     """Return the event that releases a reservation with its request; None if there is none."""
-    found = next((each for each in balance.reservations if each.id == reservation), None)
+    found = _find_reservation(balance, reservation)
     if found is None:
         return None
     at = datetime.fromisoformat(found.at)

@@ -10,13 +10,15 @@ from typing import Final
 from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import AttemptEnded, ContextAssembled, find_attempt_end
+from turnlog.events.model.child_events import ChildRequested, ChildSettled
+from turnlog.events.model.tool_events import ApprovalDecided, ApprovalRequested
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted, find_turn_end
 from turnlog.projections.quotas.turn_bound import TurnBound
 
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnUse:
     """The state and the usage of a turn with a quota reservation."""
 
@@ -25,6 +27,8 @@ class TurnUse:
     is_settled: bool
     used: TurnBound
     """What its attempts used; an attempt that reported nothing counts with its prompt and text."""
+    is_waiting: bool = False
+    """Whether it waits for a person or for its children."""
     lost_at: datetime | None = None
     """When the latest attempt was given up that may still report what it used; None without one."""
 
@@ -38,6 +42,7 @@ def collect_turn_use(events: Iterable[RecordedEvent], turn: int, reservation: st
     prompts: dict[str, int] = {}
     attempts: dict[tuple[str, int], AttemptEnded] = {}
     ended_at: dict[tuple[str, int], str] = {}
+    waits = set[tuple[str, str]]()
     for recorded in events:
         event = recorded.event
         ended = find_attempt_end(event)
@@ -49,6 +54,10 @@ def collect_turn_use(events: Iterable[RecordedEvent], turn: int, reservation: st
                 is_submitted = event.reservation is not None and event.reservation.id == reservation
             case ContextAssembled() if event.turn == turn:
                 prompts[event.call] = event.manifest.tokens
+            case ApprovalRequested() | ChildRequested() if event.turn == turn:
+                waits.add((event.call, event.id))
+            case ApprovalDecided() | ChildSettled() if event.turn == turn:
+                waits.discard((event.call, event.id))
             case _:
                 end = find_turn_end(event)
                 is_settled = is_settled or (end is not None and end.turn == turn)
@@ -59,7 +68,13 @@ def collect_turn_use(events: Iterable[RecordedEvent], turn: int, reservation: st
         if each.outcome == "lost"
     ]
     used = TurnBound(sum(use.input_tokens for use in uses), sum(use.output_tokens for use in uses))
-    return TurnUse(is_submitted, is_settled, used, max(lost, default=None))
+    return TurnUse(
+        is_submitted=is_submitted,
+        is_settled=is_settled,
+        used=used,
+        is_waiting=bool(waits) and not is_settled,
+        lost_at=max(lost, default=None),
+    )
 
 
 def _measure_attempt(event: AttemptEnded, prompts: dict[str, int]) -> TurnBound:

@@ -1,5 +1,8 @@
 """The quota of turns: reserve before a turn is submitted, and settle when it is over.
 
+A turn that waits for a person or for its children holds only what it has used; it reserves again
+before it goes on.
+
 A turn names its reservation, and a reservation names its turn. So the process that settles a turn
 settles the reservation. If it died first, the next process that reads the balance finds the state
 of the turn in the session's log. Nothing else is needed: a reservation that is left over affects
@@ -26,13 +29,24 @@ from turnlog.events.model.turn_events import (
     find_turn_end,
 )
 from turnlog.events.store.ports import EventLog
-from turnlog.projections.quotas.quota_decisions import QuotaExceeded, UserBalance, format_period
+from turnlog.projections.quotas.quota_decisions import (
+    QuotaExceeded,
+    UserBalance,
+    find_used_up_tokens,
+    format_period,
+)
 from turnlog.projections.quotas.quota_limits import UNLIMITED
 from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.quotas.turn_usage import TurnUse, collect_turn_use
 from turnlog.projections.session.commands import Command, SubmitChildTurn, SubmitTurn
-from turnlog.projections.session.open_turn import TurnSubmission
+from turnlog.projections.session.open_turn import OpenTurn, TurnSubmission
 from turnlog.projections.session.rules.attempt_events import NewEvents
+from turnlog.projections.session.rules.quota_waits import (
+    ends_wait,
+    fail_over_quota,
+    is_asked_of_person,
+    is_waiting,
+)
 from turnlog.projections.session.state import SessionState
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.platform.clock import Clock
@@ -83,6 +97,43 @@ class TurnQuotas:
         except Unavailable as error:
             _log.warning("quota-not-settled", detail=str(error))
 
+    async def pause_reservation(self, tenant: str, user: str, reserved: TurnReservation) -> None:
+        """Give back what a waiting turn does not use; after a failure the next reader does it."""
+        try:
+            balance = await self.service.load_balance(tenant, user, reserved.period)
+            found = balance.find_reservation(reserved.id)
+            if found is None or found.paused is not None:
+                return
+            use = await self._load_turn_use(tenant, found)
+            if use.is_waiting:
+                await self._pause_turn(
+                    tenant=tenant, user=user, period=reserved.period, reserved=found, use=use
+                )
+        except Unavailable as error:
+            _log.warning("quota-not-paused", detail=str(error))
+
+    async def _pause_turn(
+        self, tenant: str, user: str, period: str, reserved: QuotaReservation, use: TurnUse
+    ) -> None:
+        place = (tenant, user, period, reserved.id)
+        await self.service.pause_turn(*place, use.used, _SETTLER)
+        # The turn may have gone on meanwhile, and found nothing to reserve again.
+        if not (await self._load_turn_use(tenant, reserved)).is_waiting:
+            await self.service.resume_turn(*place, _SETTLER)
+
+    async def resume_reservation(self, tenant: str, user: str, reserved: TurnReservation) -> None:
+        """Reserve again for a turn that goes on, whatever is left."""
+        place = (tenant, user, reserved.period, reserved.id)
+        await self.service.resume_turn(*place, _SETTLER)
+
+    async def find_used_up_tokens(
+        self, tenant: str, user: str, reserved: TurnReservation
+    ) -> QuotaExceeded | None:
+        """Return why a turn that waited may not go on, or None."""
+        limits = await self.service.find_limits(tenant, user)
+        balance = await self.service.load_balance(tenant, user, reserved.period)
+        return find_used_up_tokens(limits, balance.balance, self.clock())
+
     async def _reconcile_turn(
         self, tenant: str, user: str, period: str, reserved: QuotaReservation
     ) -> None:
@@ -97,6 +148,10 @@ class TurnQuotas:
                     metadata=_SETTLER,
                 )
             return
+        if use.is_waiting and reserved.paused is None:
+            await self._pause_turn(
+                tenant=tenant, user=user, period=period, reserved=reserved, use=use
+            )
         is_reported = use.lost_at is None or now - use.lost_at >= REPORT_GRACE
         if use.is_settled and is_reported:
             await self.service.settle_turn(
@@ -130,12 +185,39 @@ class CommandQuota:
     user: str = ""
     reserved: TurnReservation | None = None
     """What it has reserved."""
+    resumed: TurnSubmission | None = None
+    """The turn that goes on with the command."""
 
-    async def reserve_turn(
+    async def reserve_events(
         self, state: SessionState | None, command: Command | None, events: NewEvents
     ) -> NewEvents:
-        """Return the events with the reservation of their turn; raises `QuotaExceeded`."""
+        """Return the events with the reservation of the turn that they submit or let go on.
+
+        Raises `QuotaExceeded` for a new turn. A turn that waited fails instead if nothing is left.
+        """
         self.before = state
+        if state is not None and state.open is not None and ends_wait(state.open, events):
+            return await self._resume_turn(state, state.open, events)
+        return await self._reserve_submitted(state, command, events)
+
+    async def _resume_turn(
+        self, state: SessionState, opened: OpenTurn, events: NewEvents
+    ) -> NewEvents:
+        submission = opened.submission
+        if submission.reservation is None or submission.user is None or _ends_turn(events):
+            return events
+        place = (self.tenant, submission.user, submission.reservation)
+        if is_asked_of_person(opened):
+            refusal = await self.quotas.find_used_up_tokens(*place)
+            if refusal is not None:
+                return fail_over_quota(state, events, refusal.detail)
+        self.resumed = submission
+        await self.quotas.resume_reservation(*place)
+        return events
+
+    async def _reserve_submitted(
+        self, state: SessionState | None, command: Command | None, events: NewEvents
+    ) -> NewEvents:
         if not isinstance(command, SubmitTurn | SubmitChildTurn) or state is None:
             return events
         turns = (each for each in events if isinstance(each, TurnSubmitted | TurnQueued))
@@ -183,7 +265,9 @@ class CommandQuota:
         return reserved
 
     async def release_turn(self) -> None:
-        """Take back what was reserved for a turn that is certainly not submitted."""
+        """Take back what was reserved for a turn that certainly is not submitted or still waits."""
+        if self.resumed is not None:
+            await self._pause_turn(self.resumed)
         if self.reserved is None:
             return
         try:
@@ -192,8 +276,15 @@ class CommandQuota:
         except Unavailable as error:
             _log.warning("quota-not-released", detail=str(error))
 
-    async def settle_turns(self, events: Sequence[RecordedEvent]) -> None:
-        """Settle the turns that these events ended; release what none of them uses."""
+    async def settle_turns(
+        self, events: Sequence[RecordedEvent], state: SessionState | None
+    ) -> None:
+        """Settle the turns that these events ended; release what none of them uses.
+
+        `state` is that after them. A turn that waits from now on gives back what it does not use.
+        """
+        if state is not None and state.open is not None and events:
+            await self._follow_open_turn(state.open)
         if not any(_get_reservation(each) == self.reserved for each in events):
             await self.release_turn()
         if self.before is None:
@@ -205,9 +296,29 @@ class CommandQuota:
             if ended is not None:
                 await self._settle_turn(ended)
 
+    async def _follow_open_turn(self, opened: OpenTurn) -> None:
+        submission = opened.submission
+        if is_waiting(opened):
+            await self._pause_turn(submission)
+        elif self.resumed and submission.user and submission.reservation:
+            # Whoever paused it for the wait may have done so since.
+            place = (self.tenant, submission.user, submission.reservation)
+            try:
+                await self.quotas.resume_reservation(*place)
+            except Unavailable as error:
+                _log.warning("quota-not-resumed", detail=str(error))
+
+    async def _pause_turn(self, waiting: TurnSubmission) -> None:
+        if waiting.reservation is not None and waiting.user is not None:
+            await self.quotas.pause_reservation(self.tenant, waiting.user, waiting.reservation)
+
     async def _settle_turn(self, ended: TurnSubmission) -> None:
         if ended.reservation is not None and ended.user is not None:
             await self.quotas.settle_reservation(self.tenant, ended.user, ended.reservation)
+
+
+def _ends_turn(events: NewEvents) -> bool:
+    return any(find_turn_end(each) for each in events)
 
 
 def _get_reservation(recorded: RecordedEvent) -> TurnReservation | None:

@@ -28,9 +28,11 @@ from turnlog.events.registry import LibraryEvent
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.quota_decisions import (
     UserBalance,
+    pause_turn,
     read_balance,
     release_turn,
     reserve_turn,
+    resume_turn,
     settle_turn,
 )
 from turnlog.projections.quotas.quota_limits import (
@@ -188,6 +190,36 @@ class QuotaService:
 
         def decide(balance: QuotaBalance) -> QuotaEvent | None:
             return settle_turn(balance, user, reservation, used)
+
+        await self._change_balance(
+            tenant=tenant, user=user, period=period, decide=decide, metadata=metadata
+        )
+
+    async def pause_turn(
+        self,
+        tenant: str,
+        user: str,
+        period: str,
+        reservation: str,
+        used: TurnBound,
+        metadata: CommandMetadata,
+    ) -> None:
+        """Leave a waiting turn only what it has used."""
+
+        def decide(balance: QuotaBalance) -> QuotaEvent | None:
+            return pause_turn(balance, user, reservation, used)
+
+        await self._change_balance(
+            tenant=tenant, user=user, period=period, decide=decide, metadata=metadata
+        )
+
+    async def resume_turn(
+        self, tenant: str, user: str, period: str, reservation: str, metadata: CommandMetadata
+    ) -> None:
+        """Reserve again for a turn that goes on."""
+
+        def decide(balance: QuotaBalance) -> QuotaEvent | None:
+            return resume_turn(balance, user, reservation)
 
         await self._change_balance(
             tenant=tenant, user=user, period=period, decide=decide, metadata=metadata

@@ -201,7 +201,7 @@ class CommandHandler:
         async def decide_events(state: SessionState | None) -> NewEvents:
             chosen = await choose(state) if callable(choose) else choose
             events = decide(state, chosen, self.clock()) if chosen else ()
-            return await quota.reserve_turn(state, chosen, events) if quota else events
+            return await quota.reserve_events(state, chosen, events) if quota else events
 
         try:
             handled = await self._handler.handle(
@@ -218,7 +218,7 @@ class CommandHandler:
                 await quota.release_turn()
             raise
         if quota:
-            await quota.settle_turns(handled.events)
+            await quota.settle_turns(handled.events, handled.state)
         return _create_outcome(handled)
 
     async def append_batch(

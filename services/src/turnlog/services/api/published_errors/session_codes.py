@@ -193,8 +193,15 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         contains=("Retry-After",),
         retry_after=1,
     ),
+    "quota-busy": ErrorCode(
+        meaning="What is left of a limit is reserved by turns of the user that are not settled.",
+        action="wait until one of them is settled",
+        status=HTTPStatus.TOO_MANY_REQUESTS,
+        retry="later",
+        contains=("quota", "Retry-After"),
+    ),
     "quota-exceeded": ErrorCode(
-        meaning="Nothing is left of a limit of the user.",
+        meaning="A limit of the user is used up.",
         action="wait until the limit resets, or have it raised",
         status=HTTPStatus.TOO_MANY_REQUESTS,
         retry="later",

@@ -90,6 +90,10 @@ TURN_FAILURES: Final[Mapping[str, FailureText]] = {
         "the worker was started without a model",
         "start the worker with a model and its key",
     ),
+    "quota-exceeded": FailureText(
+        "a limit of the user was used up while the turn waited for a person",
+        "wait until the limit resets, or have it raised, then submit the turn again",
+    ),
     "rate_limited": FailureText(
         "the provider takes no more requests for now",
         "submit the turn later, or ask the provider for a higher limit",
