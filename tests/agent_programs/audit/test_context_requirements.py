@@ -301,7 +301,7 @@ async def test_u12_tools_over_their_limit_are_listed_by_name_only(platform: Agen
 async def test_u12_history_over_its_limit_condenses_repeats_then_drops_oldest_turns(
     platform: AgentService,
 ) -> None:
-    tight = {"tokens": 60, "ladder": COMPONENTS["history"]["ladder"]}
+    tight = {"tokens": 80, "ladder": COMPONENTS["history"]["ladder"]}
     session = await open_with_files(
         platform, build_full_agent("u12-history", budget=build_component_budget(history=tight))
     )
@@ -311,12 +311,21 @@ async def test_u12_history_over_its_limit_condenses_repeats_then_drops_oldest_tu
             platform, session, f"Show me the products under ${price}, please.", reply
         )
     await run_short_turn(platform, session, "Thank you.", "Always.")
+    await run_short_turn(platform, session, "Is it open?", "Yes.")
     assert "$50; $30; $20" in platform.get_request_texts(-1)[1]
     assert await list_trim_steps(platform, session) == [("condense_repeats", "recent", "history")]
     await run_short_turn(platform, session, "What else?", "Nothing that I could think of. " * 6)
     await run_short_turn(platform, session, "A pity.", "Yes.")
     assert platform.get_request_texts(-1)[1:] == [
-        *("Thank you.", "Always.", "What else?", "Nothing that I could think of. " * 6, "A pity.")
+        *(
+            "Thank you.",
+            "Always.",
+            "Is it open?",
+            "Yes.",
+            "What else?",
+            "Nothing that I could think of. " * 6,
+            "A pity.",
+        )
     ]
     assert [step for step, _, _ in await list_trim_steps(platform, session)] == [
         *("condense_repeats", "drop_oldest_pairs")

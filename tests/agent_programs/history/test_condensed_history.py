@@ -112,16 +112,17 @@ async def test_u11_repeated_question_is_condensed_with_each_value_and_count(
     session = await platform.open_session(build_chat_blueprint(condense="repeats"), attributes={})
     for question, answer in PRODUCTS:
         await platform.complete_turn(session, answer_with_text(answer), text=question)
-    await platform.complete_turn(
-        session, answer_with_text("The last."), text="Which was the shortest list?"
-    )
-    assert platform.get_request_texts(3) == [
+    shortest = "Which was the shortest list?"
+    await platform.complete_turn(session, answer_with_text("The last."), text=shortest)
+    assert platform.get_request_texts(3)[2:] == [*PRODUCTS[-1], shortest], "the last exchange"
+    await platform.complete_turn(session, answer_with_text("Yes."), text="Sure?")
+    assert platform.get_request_texts(4) == [
         "Show products under … (3 times, in turn with: $50; $30; $20)",
         TOLD,
-        "Which was the shortest list?",
+        *(shortest, "The last.", "Sure?"),
     ]
-    manifest = (await platform.fetch_prompt(session, "4.1"))["manifest"]
-    (run,) = [part for part in manifest["parts"] if part["layer"] == "history"]
+    manifest = (await platform.fetch_prompt(session, "5.1"))["manifest"]
+    run, _ = [part for part in manifest["parts"] if part["layer"] == "history"]
     assert (run["treatment"], run["rule"]) == ("condensed", "repeats")
     assert (run["source"]["first"], run["source"]["last"]) == (1, 3)
     assert run["saved"] / (run["saved"] + run["tokens"]) >= 0.5
@@ -135,21 +136,23 @@ async def test_u12_repeats_are_condensed_if_history_exceeds_its_budget() -> None
     )
     manifest = get_latest_manifest(shop)
     assert [step.step for step in manifest.steps] == ["condense_repeats"]
-    assert shop.get_request_texts(3)[1] == TOLD
+    told, last = TOLD.rpartition(";")[0], PRODUCTS[-1]
+    assert shop.get_request_texts(3)[1:4] == [told, *last]
     assert shop.get_request_texts(2)[0] == "Show products under $50"
 
 
 async def test_condensed_repeats_reflect_later_redactions_and_exclusions() -> None:
-    shop = await run_conversation(PRODUCTS, build_chat_blueprint(condense="repeats"))
+    talk = [*PRODUCTS, ("And now?", "Now what?")]
+    shop = await run_conversation(talk, build_chat_blueprint(condense="repeats"))
     withheld = RedactReply(2, "a slip", "operator", "(Withheld.)")
     await shop.house.sessions.handle(TENANT, "s", withheld, TESTER)
     await shop.run_turn(["Yes."], text="Sure?")
-    assert shop.get_request_texts(3)[1] == TOLD.replace(
+    assert shop.get_request_texts(4)[1] == TOLD.replace(
         "I found 28 products under $30 …", "(Withheld.)"
     )
     await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(2), TESTER)
     await shop.run_turn(["Yes."], text="Quite sure?")
-    assert shop.get_request_texts(4)[0] == "Show products under $50"
+    assert shop.get_request_texts(5)[0] == "Show products under $50"
 
 
 async def test_turn_repeated_entirely_by_later_turn_is_excluded() -> None:
@@ -186,4 +189,4 @@ async def test_diff_attributes_condensed_history_to_the_events_that_changed_it(
         for path in ("3.1/diff/4.1", "4.1/diff/5.1")
     ]
     assert shorter == [(1, 2, "answered", 1), (3, 3, "answered", 1)]
-    assert longer[:3] == [(1, 1, "excluded", 1), (2, 2, "excluded", 1), (3, 3, "excluded", 1)]
+    assert longer[:2] == [(1, 1, "excluded", 1), (2, 2, "excluded", 1)]

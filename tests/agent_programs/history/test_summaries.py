@@ -298,14 +298,16 @@ async def test_view_limit_takes_precedence_over_component_limit_for_summaries() 
 
 async def test_history_shortened_enough_by_earlier_steps_is_not_summarised() -> None:
     ladder: list[dict[str, Any]] = [{"condense_repeats": {}}, {"summarise": {}}]
-    limits: dict[str, Any] = {"history": {"tokens": 500, "ladder": ladder}}
-    shop = await run_turns(8, build_summarising_blueprint(components=limits))
+    limits: dict[str, Any] = {"history": {"tokens": 700, "ladder": ladder}}
+    shop = await run_turns(8, build_summarising_blueprint(above=700, components=limits))
     assert shop.list_events(SummaryBegun) == []
-    assert "(7 times, in turn with: 1; 2; 3; 4; 5; 6; 7)" in shop.get_request_texts(-1)[1]
-    await shop.run_turn([f"Hm. {LONG * 4}"], text="And who counts them?")
-    await shop.run_turn(["They counted."], [f"Well. {LONG * 4}"], text="And to what end?")
+    assert "times, in turn with: 1; 2; 3; 4; 5" in shop.get_request_texts(-1)[1]
+    for question in ("And who counts them?", "And to what end?", "And for how long?"):
+        await shop.run_turn([f"Hm. {LONG * 4}"], text=question)
+    assert shop.list_events(SummaryBegun) == [], "all that is older is condensed"
+    await shop.run_turn(["They counted."], ["Well."], text="And then?")
     (begun,) = shop.list_events(SummaryBegun)
-    assert begun.turns == (TurnRange(first=1, last=7),)
+    assert begun.turns[-1].last == 9
 
 
 def build_ladder_blueprint(*ladder: str, history: int | None = None) -> Blueprint:

@@ -1,7 +1,7 @@
 """The sliding window of the shipped `uderia`, with the numbers of its document.
 
-Above 4,000 tokens of history the last 6 messages stand verbatim and one summary replaces all that
-is older. Every prompt is read back over HTTP.
+Above the 3,000 tokens of the component, and so above 4,000, the last 6 messages stand verbatim and
+one summary replaces all that is older. Every prompt is read back over HTTP.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.agent_programs.agent_service import AgentService, answer_with_text
+from turnlog.events.model.memory_events import SummaryBegun
+from turnlog.events.model.turn_events import TurnFailed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,17 +44,45 @@ def list_history(prompt: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for each in parts if each["layer"] == "history" and each.get("role")]
 
 
-async def test_u10_below_4000_tokens_every_message_is_included_verbatim(
+def build_sized_reply(number: int, words: int) -> str:
+    """Return a reply of that many words, each a token, which repeats no other reply."""
+    return f"Reply {number}:" + " tide" * words
+
+
+async def test_u10_up_to_3000_tokens_every_message_is_included_verbatim(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
-    await run_topics(platform, session, *TOPICS[:4])
-    prompt = await platform.fetch_prompt(session, "4.1")
+    await run_topics(platform, session, *TOPICS[:3])
+    prompt = await platform.fetch_prompt(session, "3.1")
     (run,) = list_history(prompt)
-    assert (run["source"]["first"], run["source"]["last"], run["treatment"]) == (1, 3, "kept")
-    assert 3_000 < run["tokens"] < 4_000, "above what its component may have, and the whole fits"
+    assert (run["source"]["first"], run["source"]["last"], run["treatment"]) == (1, 2, "kept")
+    assert 2_000 < run["tokens"] < 3_000
     assert prompt["manifest"].get("steps", []) == []
     assert "summary-begun" not in await platform.list_event_names(session)
+
+
+async def test_u12_history_of_3264_tokens_is_summarised_as_its_limit_of_3000_says(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={})
+    for number in range(1, 7):
+        platform.provider.queue_behaviours(answer_with_text(build_sized_reply(number, 530)))
+        await platform.complete_turn(session, text=f"And what of topic {TOPICS[number]} then?")
+        assert "summary-begun" not in await platform.list_event_names(session)
+    platform.provider.queue_behaviours(answer_with_text(SUMMARY), answer_with_text("Yes."))
+    await platform.complete_turn(session, text="Is that all?")
+    (begun,) = await platform.load_events(session, SummaryBegun)
+    assert begun.trigger is not None
+    assert (begun.trigger.of, begun.trigger.limit) == ("component", 3_000)
+    assert abs(begun.trigger.tokens - 3_264) < 30
+    prompt = await platform.fetch_prompt(session, "7.2")
+    assert [each["content"] for each in prompt["messages"][1:7:2]] == [
+        SUMMARY, build_sized_reply(4, 530), build_sized_reply(5, 530)
+    ]  # fmt: skip
+    summary, kept = list_history(prompt)
+    assert (kept["source"]["first"], kept["source"]["last"]) == (4, 6)
+    assert summary["tokens"] + kept["tokens"] < 3_000
 
 
 async def test_u10_above_4000_tokens_window_is_last_six_messages_and_one_summary(
@@ -96,31 +126,53 @@ async def test_u10_all_older_history_becomes_one_summary_regardless_of_its_lengt
     assert len(prompt["messages"]) == 1 + 1 + 6 + 1
 
 
-async def test_u10_oldest_pair_is_recorded_as_dropped_if_the_whole_prompt_does_not_fit(
+async def test_u10_three_answers_of_3000_tokens_stand_verbatim_and_older_ones_in_the_summary(
     platform: AgentService,
 ) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
-    for topic in TOPICS[:3]:
-        platform.provider.queue_behaviours(answer_with_text(build_reply(topic) * 2))
-        await platform.complete_turn(session, text=build_question(topic))
-    platform.provider.queue_behaviours(answer_with_text(build_reply("x") * 2))
-    await platform.complete_turn(session, text="And what else is there?")
-    manifest = (await platform.fetch_prompt(session, "4.1"))["manifest"]
-    assert manifest["tokens"] < 8_000
-    history = [each for each in manifest["parts"] if each["layer"] == "history"]
-    assert [each["treatment"] for each in history] == ["kept"], "the last six messages fit"
-    platform.provider.queue_behaviours(
-        answer_with_text(SUMMARY), answer_with_text(build_reply("y") * 5)
-    )
-    await platform.complete_turn(session, text="Is that all?")
-    platform.provider.queue_behaviours(answer_with_text(SUMMARY), answer_with_text("Yes."))
-    await platform.complete_turn(session, text="Really?")
-    manifest = (await platform.fetch_prompt(session, "6.2"))["manifest"]
-    assert [(each["step"], each.get("component")) for each in manifest["steps"]] == [
-        ("drop_oldest_pairs", None)
-    ]
-    (dropped,) = [each for each in manifest["parts"] if each.get("rule") == "drop_oldest_pairs"]
-    assert (dropped["source"]["first"], dropped["source"]["last"]) == (3, 3)
+    for number in range(1, 8):
+        reply = answer_with_text(build_sized_reply(number, 3_000))
+        summary = [answer_with_text(f"{SUMMARY} {number}")] if number > 4 else []
+        await platform.complete_turn(
+            session, *summary, reply, text=f"And what of topic {TOPICS[number]} then?"
+        )
+        if number < 5:
+            continue
+        prompt = await platform.fetch_prompt(session, f"{number}.2")
+        latest = range(number - 3, number)
+        expected = [
+            text
+            for each in latest
+            for text in (f"And what of topic {TOPICS[each]} then?", build_sized_reply(each, 3_000))
+        ]
+        assert [each["content"] for each in prompt["messages"][1:-1]] == [
+            f"{SUMMARY} {number}", *expected
+        ]  # fmt: skip
+        assert 9_000 < prompt["manifest"]["tokens"] < 12_000
+        assert prompt["manifest"]["budget"] == 32_000, "the larger budget is recorded"
+        assert prompt["manifest"].get("steps", []) == []
+        summaries = await platform.fetch_json(f"/v1/sessions/{session}/summaries")
+        assert summaries["summaries"][-1]["turns"] == [{"first": 1, "last": number - 4}]
+
+
+async def test_u10_last_six_messages_above_the_larger_budget_are_refused_until_one_is_excluded(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={})
+    for number in range(1, 4):
+        reply = answer_with_text(build_sized_reply(number, 12_000))
+        await platform.complete_turn(session, reply, text=f"What of {TOPICS[number]}?")
+    refused = await platform.submit_turn(session, text="Is that all?")
+    assert (refused["status"], refused["reason"]) == ("failed", "over-budget")
+    failed = (await platform.load_events(session, TurnFailed))[-1]
+    assert "do not fit 32000: " in str(failed)
+    path = f"/v1/sessions/{session}/turns/1/exclusion"
+    assert (await platform.http.put(path)).status_code == 200
+    await platform.complete_turn(session, answer_with_text("Yes."), text="Is that all?")
+    prompt = await platform.fetch_prompt(session, "5.1")
+    assert [each["content"] for each in prompt["messages"][2:-1:2]] == [
+        build_sized_reply(2, 12_000), build_sized_reply(3, 12_000)
+    ]  # fmt: skip
 
 
 async def test_u21_savings_include_all_turns_of_a_summary(platform: AgentService) -> None:

@@ -25,16 +25,14 @@ from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-VIEW_LIMIT = "above_tokens: 4000, "
-HISTORY = "history: {tokens: 3000, ladder: [condense_repeats: {}, summarise: {}]}"
-DROP = "      - drop_oldest_pairs: {}\n"
+HISTORY = "history: {tokens: 3000, ladder: [summarise: {}]}"
+LADDER_END = "chars: [2000, 500]}\n    overflow:"
 
 BY_THE_WHOLE = (
-    (VIEW_LIMIT, ""),
-    (HISTORY, "history: {tokens: 3000, ladder: [condense_repeats: {}]}"),
-    (DROP, f"      - summarise: {{}}\n{DROP}"),
+    (HISTORY, "history: {tokens: 3000}"),
+    (LADDER_END, LADDER_END.replace("\n", "\n      - summarise: {}\n")),
 )
-"""Changes by which the ladder of the whole prompt summarises, before it drops turns."""
+"""Changes by which the ladder of the whole prompt summarises, after what else can be shortened."""
 
 
 def copy_uderia(blueprints: Path, name: str, *changes: tuple[str, str]) -> None:
@@ -69,9 +67,7 @@ async def test_u10_history_ladder_summarises_above_its_own_limit(
 ) -> None:
     steps = "condense_repeats: {}, summarise: {}, drop_oldest_pairs: {}"
     ladder = f"history: {{tokens: 4000, ladder: [{steps}]}}"
-    session = await open_copied_session(
-        platform, "uderia-history", (VIEW_LIMIT, ""), (HISTORY, ladder)
-    )
+    session = await open_copied_session(platform, "uderia-history", (HISTORY, ladder))
     await run_topics(platform, session, *TOPICS[:4])
     assert "summary-begun" not in await platform.list_event_names(session)
     await run_summarised_topic(platform, session, TOPICS[4])

@@ -55,6 +55,11 @@ CASES = [
 STATUS_RULES = {"excluded", "failed", "cancelled", "purged", "not for this phase"}
 """Rules of turns that are not valid, or not visible."""
 
+HISTORY_LIMIT = 3_000
+
+MOST_TOKENS = 32_000
+"""The larger budget, for the last messages where they exceed the first one."""
+
 WORDS = ("tide", "berth", "crew", "fare", "wind", "fog", "rope", "gull", "buoy", "Oslo", "7", "$3")
 
 
@@ -81,8 +86,8 @@ class RandomModel:
 
 
 def build_text(random: Random) -> str:
-    """Return a text of up to two thousand words, of a topic of its own or one asked before."""
-    size = random.choice([3, 30, 300, 900, 1_400])
+    """Return a text of up to five thousand words."""
+    size = random.choice([3, 30, 300, 900, 1_400, 3_000, 5_000])
     return " ".join(random.choice(WORDS) for _ in range(size)) + "."
 
 
@@ -98,6 +103,13 @@ def build_question(random: Random) -> str:
     )
 
 
+def measure_history(parts: list[dict[str, Any]]) -> int:
+    """Return the tokens of history before a rule condensed repeated questions."""
+    included = [each for each in parts if each.get("role")]
+    saved = sum(each.get("saved", 0) for each in included if each.get("rule") == "repeats")
+    return sum(int(each["tokens"]) for each in included) + int(saved)
+
+
 @dataclass(kw_only=True)
 class RandomSession:
     """A session that is played at random."""
@@ -105,7 +117,11 @@ class RandomSession:
     stand: RunningGateway
     session: str
     random: Random
+    is_limited_by_component: bool
+    """Whether the ladder of the component has it summarised, and not that of the whole."""
     turns: int = 0
+    is_left_whole: bool = False
+    """Whether a summary was undone by request, so that the view is left whole for a while."""
     covered: set[str] = field(default_factory=set[str])
     """The ways in which turns were covered so far."""
 
@@ -131,6 +147,7 @@ class RandomSession:
                 summaries = (await self.stand.fetch_json(f"{path}/summaries"))["summaries"]
                 for each in summaries[-1:]:
                     await self.stand.http.post(f"{path}/summaries/{each['sequence']}/undo")
+                    self.is_left_whole = True
             case _:
                 form = {"text": build_question(self.random)}
                 answer = await self.stand.http.post(f"{path}/turns?wait=60", json=form)
@@ -152,6 +169,7 @@ class RandomSession:
 
     async def check_window(self, manifest: dict[str, Any]) -> None:
         """Check that each turn before the call is covered exactly once, and by what."""
+        assert manifest["tokens"] <= manifest["budget"] <= MOST_TOKENS
         parts = [each for each in manifest["parts"] if each["layer"] == "history"]
         summaries = [each for each in parts if "sequence" in each["source"] and each.get("role")]
         summarised = await self.list_summarised_turns(summaries)
@@ -161,6 +179,7 @@ class RandomSession:
                 way = part["treatment"] if part.get("role") else f"left out: {part['rule']}"
                 for turn in range(part["source"]["first"], part["source"]["last"] + 1):
                     covering[turn].append(way)
+        latest = [turn for turn, ways in covering.items() if not self.is_invalid(ways[0])][-3:]
         trimmed = any(each["step"] == "drop_oldest_pairs" for each in manifest.get("steps", ()))
         for turn, ways in covering.items():
             (way,) = ways
@@ -171,12 +190,40 @@ class RandomSession:
                 case "drop_oldest_pairs":
                     assert trimmed, "it is named only where the declared step was taken"
                     before = [each["before"] for each in manifest["steps"]]
-                    assert max(before) > 8_000, "the whole had room"
+                    assert max(before) > MOST_TOKENS, "the whole had room"
+                    assert turn not in latest, "the last six messages are never dropped"
                 case rule:
                     assert way in {"kept", "condensed"} or rule in STATUS_RULES, (turn, way)
-        if summaries and not trimmed:
-            usable = [way for (way,) in covering.values() if way in {"kept", "condensed"}]
-            assert set(usable[-3:]) <= {"kept"}, "the last six messages stand verbatim"
+        self.check_latest(parts, covering, latest)
+        if self.is_limited_by_component and not self.is_left_whole:
+            await self.check_older(parts, covering, latest)
+
+    def is_invalid(self, way: str) -> bool:
+        """Return whether a turn is left out because it is not valid, or not visible."""
+        return way.removeprefix("left out: ") in STATUS_RULES
+
+    def check_latest(
+        self, parts: list[dict[str, Any]], covering: dict[int, list[str]], latest: list[int]
+    ) -> None:
+        """Check that the last six messages are verbatim above the limit, the last two always."""
+        verbatim = latest if measure_history(parts) > HISTORY_LIMIT else latest[-1:]
+        ways = {turn: covering[turn][0] for turn in verbatim}
+        assert set(ways.values()) <= {"kept", "left out: summarised"}, ways
+        # A turn that was excluded later makes room for one that a summary covers already.
+        kept = [turn for turn, way in ways.items() if way == "kept"]
+        assert kept == verbatim[len(verbatim) - len(kept) :]
+
+    async def check_older(
+        self, parts: list[dict[str, Any]], covering: dict[int, list[str]], latest: list[int]
+    ) -> None:
+        """Check that above the limit nothing older is verbatim, unless its summary failed."""
+        older = [turn for turn, (way,) in covering.items() if way == "kept" and turn not in latest]
+        if not older or measure_history(parts) <= HISTORY_LIMIT:
+            return
+        path = f"/v1/sessions/{self.session}/events"
+        page = await self.stand.fetch_json(path, types="summary-failed", limit=500)
+        failed = [each["data"]["turn"] for each in page["events"]]
+        assert self.turns in failed, older
 
     async def list_summarised_turns(self, included: list[dict[str, Any]]) -> set[int]:
         """Return the turns of the summaries that a prompt includes."""
@@ -202,7 +249,12 @@ async def test_u10_every_turn_is_verbatim_in_a_summary_or_named_as_left_out(
         working = asyncio.create_task(run_worker(backend, stand.tenant, worker))
         try:
             session = await stand.open_session(blueprint)
-            playing = RandomSession(stand=stand, session=session, random=random)
+            playing = RandomSession(
+                stand=stand,
+                session=session,
+                random=random,
+                is_limited_by_component=blueprint != LADDER_COPY,
+            )
             for _ in range(26):
                 await playing.play_action()
         finally:

@@ -44,6 +44,7 @@ from turnlog.projections.audit.verify.session_verification import (
     verify_session,
 )
 from turnlog.projections.audit.verify.verification_report import VerificationReport
+from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION
 from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     MaterialPins,
@@ -462,7 +463,7 @@ def test_prompt_of_an_older_assembler_that_differs_is_unreproducible_and_no_fail
     report = verify_events(rewrite_manifest(CALLS[1], assembler=0, tokens=1))
     assert report.is_sound
     assert (report.verdicts.reproduction, report.prompts.unreproducible) == ("unreproducible", 1)
-    assert report.prompts.why == "it was assembled by version 0, and this is 3"
+    assert report.prompts.why == f"it was assembled by version 0, and this is {ASSEMBLER_VERSION}"
     assert (report.prompts.reference, report.prompts.assembly) == (2, 1)
 
 

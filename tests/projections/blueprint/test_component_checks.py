@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from turnlog.projections.blueprint.ladder_words import describe_ladders
 from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
@@ -52,11 +53,32 @@ FAULTS = [
     ("layer: tools}}", "layer: known}}", "`known` tells of no tools"),
     ("[{drop: {layer: known}}]", "[{drop: {layer: strategy}}]", "it would trim `"),
     ("[{drop: {layer: known}}]", "[{trim: {layer: input, chars: [9]}}]", "it would trim `query`"),
+    (
+        "ladder: [{drop: {layer: known}}]",
+        "overflow: {tokens: 9000, ladder: [{drop: {layer: strategy}}]}",
+        "it would trim `system_prompt`",
+    ),
+    ("    ladder: [{d", "    overflow: {tokens: 8000}\n    ladder: [{d", "8000 is not more than"),
     ("{chat: {}}", "{chat: {all: true}}", "`chat` is `all: true`, it is never cut"),
     ("[base, manner]", "[base, strategy]", "profile `talk` uses this call and has no `wor"),
     ("[base, strategy, known", "[base, manner, known", "`agent` uses this call and has no `con"),
     ("category: master_system", "category: master_sytem", "write `master_system`"),
 ]  # fmt: skip
+
+
+OVERFLOW = "{tokens: 9000, ladder: [{drop_oldest_pairs: {keep_messages: 6}}]}"
+
+
+def test_overflow_of_a_budget_is_described_after_its_ladder() -> None:
+    text = TEXT.replace("    ladder: [{drop", f"    overflow: {OVERFLOW}\n    ladder: [{{drop")
+    *_, whole, overflow = describe_ladders(load_blueprint_source(text).blueprint)
+    assert whole == (
+        "window, the whole prompt above 8,000 tokens: drop known, then let it have 9,000"
+    )
+    assert overflow == (
+        "window, the whole prompt above 9,000 tokens: "
+        "drop the oldest turns but the last 6 messages, then refuse the call"
+    )
 
 
 def test_budget_with_components_is_parsed() -> None:

@@ -43,6 +43,39 @@ def list_texts(exchanges: tuple[TurnExchange, ...]) -> list[str]:
     return [message.content for each in exchanges for message in each.content.messages]
 
 
+@pytest.mark.parametrize("verbatim", range(1, 6))
+def test_latest_exchanges_stay_verbatim_and_count_as_repetitions(verbatim: int) -> None:
+    talk = [
+        (f"Show products under ${n}0", f"Found {n + 29} products:" + "\n- saw" * (n + 29))
+        for n in range(4)
+    ]
+    exchanges = build_exchanges(talk)
+    older = max(0, len(talk) - verbatim)
+    condensed = condense_repeats(exchanges, COUNTING, SECOND, "repeats", older=older)
+    assert list_texts(condensed[-verbatim:]) == [text for pair in talk[-verbatim:] for text in pair]
+    digest = list_texts(condensed[: len(condensed) - min(verbatim, 4)])
+    assert (
+        digest
+        == {
+            0: [],
+            1: ["Show products under $00", "Found 29 products …"],
+            2: [
+                "Show products under … (2 times, in turn with: $00; $10)",
+                "In turn: Found 29 products …; Found 30 products …",
+            ],
+            3: [
+                "Show products under … (3 times, in turn with: $00; $10; $20)",
+                "In turn: Found 29 products …; Found 30 products …; Found 31 products …",
+            ],
+        }[older]
+    )
+
+
+def test_two_repetitions_are_not_condensed() -> None:
+    exchanges = build_exchanges(PRICES)
+    assert condense_repeats(exchanges, COUNTING, SECOND, "repeats", older=1) == tuple(exchanges)
+
+
 @EACH_RULE
 def test_u11_condensing_repeated_turns_saves_at_least_half(rule: RepeatsRule) -> None:
     items = ("saw", "axe", "awl", "adze", "rasp", "plane", "chisel", "mallet")
@@ -239,12 +272,13 @@ TEXTS = st.lists(PIECES, min_size=1, max_size=8).map(" ".join)
 
 
 @EACH_RULE
-@given(TEXTS, st.lists(st.tuples(st.integers(0, 99), TEXTS), min_size=3, max_size=5))
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 99), TEXTS), min_size=3, max_size=5), st.data())
 def test_bundle_verifier_condenses_repeated_turns_identically(
-    rule: RepeatsRule, noun: str, answers: list[tuple[int, str]]
+    rule: RepeatsRule, noun: str, answers: list[tuple[int, str]], data: st.DataObject
 ) -> None:
     talk = [(f"how many are {noun} of {n}", answered) for n, answered in answers]
-    for each in condense_repeats(build_exchanges(talk), COUNTING, rule, "repeats"):
+    older = data.draw(st.integers(1, len(talk)), label="older")
+    for each in condense_repeats(build_exchanges(talk), COUNTING, rule, "repeats", older=older):
         if each.condensed_run:
             run = [list(pair) for pair in talk[each.turn - 1 : each.last_turn]]
             source = {"condensed": each.condensed_run.condensed}

@@ -16,6 +16,7 @@ from tests.support.sessions.game_master_turns import (
     GAME_MASTER,
     GameMasterTurn,
     build_segment,
+    replace_budget,
     replace_ladder,
 )
 from tests.support.sessions.prompt_assembly import draw_prompt
@@ -108,6 +109,26 @@ def test_prompt_that_cannot_fit_is_refused_with_the_sizes_of_required_layers() -
     assert [size.layer for size in over.required_layers] == ["core", "ruleset", "input"]
     assert over.tokens > 20
     assert f"by {over.tokens - 20} tokens" in over.fix
+
+
+def test_prompt_that_its_ladder_cannot_fit_may_have_its_overflow_and_not_more() -> None:
+    own: JsonValue = [{"drop": {"layer": "world"}}]
+    free = replace(TALE, blueprint=replace_ladder(own, 10_000)).assemble_prompt().manifest.tokens
+
+    def assemble_within(tokens: int) -> AssembledPrompt:
+        overflow: JsonValue = {"tokens": tokens, "ladder": [{"drop": {"layer": "entry"}}]}
+        blueprint = replace_budget(tokens=50, ladder=own, overflow=overflow)
+        return replace(TALE, blueprint=blueprint).assemble_prompt()
+
+    taken = {
+        tokens: [step.step + " " + step.on for step in assemble_within(tokens).manifest.steps]
+        for tokens in (free, free - 20)
+    }
+    assert taken == {free: ["drop world"], free - 20: ["drop world", "drop entry"]}
+    assert assemble_within(free).manifest.budget == free
+    with pytest.raises(BudgetExceeded) as refused:
+        assemble_within(60)
+    assert refused.value.limit == 60
 
 
 def test_section_that_no_step_shortens_enough_is_refused_with_its_name() -> None:

@@ -48,7 +48,13 @@ def _describe_budget(blueprint: Blueprint, name: Name, budget: BudgetSpec) -> It
         end = "refuse the call" if component.fixed else "leave it to the whole"
         yield f"{where}: {_describe_ladder(blueprint, name, component.ladder, end)}"
     where = f"{name}, the whole prompt above {_format_limit(budget.tokens)} tokens"
-    yield f"{where}: {_describe_ladder(blueprint, name, budget.ladder)}"
+    if (overflow := budget.overflow) is None:
+        yield f"{where}: {_describe_ladder(blueprint, name, budget.ladder)}"
+        return
+    end = f"let it have {overflow.tokens:,}"
+    yield f"{where}: {_describe_ladder(blueprint, name, budget.ladder, end)}"
+    where = f"{name}, the whole prompt above {overflow.tokens:,} tokens"
+    yield f"{where}: {_describe_ladder(blueprint, name, overflow.ladder)}"
 
 
 def _format_limit(limit: Limit) -> str:
@@ -92,8 +98,9 @@ def _describe_action(blueprint: Blueprint, budget: Name, action: LadderAction) -
             return f"condense repeated questions{_format_view(view)}"
         case SummariseHistory(history=view):
             return f"have a model summarise {_describe_summaries(blueprint, budget, view)}"
-        case DropOldestPairs(history=view):
-            return f"drop the oldest turns{_format_view(view)}"
+        case DropOldestPairs(history=view, keep_messages=kept):
+            but = f" but the last {kept} messages" if kept else ""
+            return f"drop the oldest turns{_format_view(view)}{but}"
         case _ as never:
             assert_never(never)
 

@@ -15,10 +15,7 @@ from typing import Literal, assert_never
 
 from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.blueprint.schema.budget_specs import (
-    BudgetSpec,
-    resolve_limit,
-)
+from turnlog.projections.blueprint.schema.budget_specs import BudgetSpec
 from turnlog.projections.blueprint.schema.call_specs import (
     DEFAULT_MESSAGE_FORMAT,
     HistoryMessageSlot,
@@ -27,7 +24,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
     SystemMessageSlot,
     UserMessageSlot,
 )
-from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer
+from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, PinnedLayer
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
@@ -70,7 +67,7 @@ def find_missing_turns(
 ) -> MissingTurns | None:
     """Return which turns the state lacks for a call; those must be folded again before its plan."""
     budget = _find_budget(material.blueprint, call)
-    tokens = resolve_limit(budget.tokens, call.inputs) if budget else 0
+    tokens = budget.resolve_largest(call.inputs) if budget else 0
     windows = list_history_windows(material, state, call)
     if not any(window.has_reachable_runs(state, budget, tokens) for window in windows):
         return None
@@ -137,6 +134,11 @@ def plan_prompt(material: SessionMaterial, state: SessionState, call: PromptCall
 def _find_budget(blueprint: Blueprint, call: PromptCall) -> BudgetSpec | None:
     name = blueprint.calls[call.kind].budget
     return blueprint.budget[name] if name else None
+
+
+def _find_history_limit(blueprint: Blueprint, call: PromptCall) -> int | None:
+    budget = _find_budget(blueprint, call)
+    return budget.resolve_component(HISTORY_COMPONENT, call.inputs) if budget else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,14 +219,15 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     spec = unfilled.material.blueprint.calls[call.kind]
     parameters = {**spec.parameters, **(output.parameters if output else {})}
     request = ChatRequest(call.model, messages, offered, parameters)
+    tokens = _sum_tokens(parts)
     manifest = Manifest(
         kind=call.kind,
         at=call.at,
         sequence=unfilled.state.head.sequence,
         assembler=call.assembler,
         counter=counting.counter,
-        budget=fitting.limit if fitting else None,
-        tokens=_sum_tokens(parts),
+        budget=fitting.find_limit(tokens) if fitting else None,
+        tokens=tokens,
         parts=parts,
         steps=steps,
         omitted=call.gathered.omitted,
@@ -294,6 +297,7 @@ def _fill_slot(
             texts=texts,
             counting=counting,
             assembler=unfilled.call.assembler,
+            limit=_find_history_limit(unfilled.material.blueprint, unfilled.call),
         )
     specs = unfilled.material.blueprint.layers
     blocks = tuple(layer.fill(texts, f"layer {name}") for name, layer in slot.layers)

@@ -93,6 +93,8 @@ def merge_repeats(
         return f", in turn with: {'; '.join(values)}" if any(values) else ""
 
     questions, answers = zip(*run, strict=True)
+    if len(run) == 1:
+        return [questions[0], shorten(questions[0], answers[0]) or answers[0]]
     question = f"{mask(questions[0])} ({len(run)} times{format_values(questions)})"
     if len({mask(answer) for answer in answers}) == 1:
         return [question, f"{mask(answers[0])} (each time{format_values(answers)})"]

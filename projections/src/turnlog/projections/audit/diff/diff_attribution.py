@@ -51,8 +51,10 @@ from turnlog.projections.audit.explain.provenance_events import (
 )
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, ROUNDS_LAYERS
+from turnlog.projections.prompt.assembly_inputs import has_verbatim_last_exchange
 from turnlog.projections.prompt.budget.budget_error import BudgetScope
 from turnlog.projections.prompt.history.excluded_turns import SUMMARISED
+from turnlog.projections.prompt.history.repeated_questions import REPEATS_RULES
 from turnlog.projections.prompt.sources.layer_sources import EMPTY_RULE
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
 from turnlog.projections.session.text_refs import TextRef
@@ -110,6 +112,8 @@ def find_condensing_events(
         milestones for turn in _list_condensing_turns(own) if (milestones := side.turns.get(turn))
     ]
     yield from (milestones.inclusion_event for milestones in found if milestones.inclusion_event)
+    if isinstance(own.source, HistorySource) and own.source.condensed in REPEATS_RULES:
+        yield from _find_later_answers(own.source.last, side)
     found = [
         milestones for turn in _list_condensing_turns(other) if (milestones := side.turns.get(turn))
     ]
@@ -118,6 +122,14 @@ def find_condensing_events(
     )
     if isinstance(other.source, HistorySource) and other.source.condensed == "results-1":
         yield from _find_next_answer(other.source.last, side)
+
+
+def _find_later_answers(turn: int, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the events by which later turns were answered: the latest ones stay verbatim."""
+    if has_verbatim_last_exchange(side.manifest.assembler):
+        for milestones in side.turns.iterate_after(turn):
+            if milestones.settled and milestones.status == "completed":
+                yield milestones.settled
 
 
 def _find_next_answer(turn: int, side: CallSnapshot) -> Iterator[RecordedEvent]:

@@ -311,8 +311,9 @@ def compute_history_reach(blueprint: Blueprint) -> int:
 
 def _compute_budget_characters(budget: BudgetSpec) -> int:
     """Return the characters a budget has room for; 0 if an input may raise it."""
-    tokens = budget.tokens
-    return tokens * get_max_characters_per_token(budget.counter) if isinstance(tokens, int) else 0
+    if not isinstance(budget.tokens, int):
+        return 0
+    return budget.resolve_largest({}) * get_max_characters_per_token(budget.counter)
 
 
 def _has_bounded_history(blueprint: Blueprint, call: CallSpec) -> bool:

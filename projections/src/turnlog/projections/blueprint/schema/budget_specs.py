@@ -155,6 +155,8 @@ class DropOldestPairs(StrictModel):
 
     history: Name | None = None
     """The history view; every view that the call lists if it is not given."""
+    keep_messages: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Number of latest messages that are never removed, in whole turns."""
 
 
 class CondenseRepeats(StrictModel):
@@ -329,6 +331,15 @@ class ComponentBudget(StrictModel):
     """
 
 
+class OverflowBudget(StrictModel):
+    """The larger limit of a prompt that the ladder of its budget cannot make short enough."""
+
+    tokens: LimitCount
+    """Maximum tokens of the whole prompt."""
+    ladder: Ladder = ()
+    """Steps for a prompt that exceeds this limit; what is still too long is refused."""
+
+
 class BudgetSpec(StrictModel):
     """The token limit of a call, its counter, and the steps that make a prompt fit."""
 
@@ -343,6 +354,19 @@ class BudgetSpec(StrictModel):
     ladder: Ladder = ()
     """Steps for the whole prompt; each is repeated until it changes nothing before the next begins.
     """
+    overflow: OverflowBudget | None = None
+    """What a prompt may have that is too long after all steps. Without it such a prompt is refused.
+    """
+
+    def resolve_component(self, name: str, inputs: Mapping[str, JsonValue]) -> int | None:
+        """Return the limit of a component for one turn, or None."""
+        component = self.components.get(name)
+        return resolve_limit(component.tokens, inputs) if component else None
+
+    def resolve_largest(self, inputs: Mapping[str, JsonValue]) -> int:
+        """Return the most tokens that a prompt of one turn may have."""
+        tokens = resolve_limit(self.tokens, inputs)
+        return max(tokens, self.overflow.tokens) if self.overflow else tokens
 
     @property
     def steps(self) -> Ladder:
@@ -351,4 +375,5 @@ class BudgetSpec(StrictModel):
             *self.sections.values(),
             *self.components.values(),
         )
-        return (*(step for each in limited for step in each.ladder), *self.ladder)
+        own = (*(step for each in limited for step in each.ladder), *self.ladder)
+        return (*own, *self.overflow.ladder) if self.overflow else own

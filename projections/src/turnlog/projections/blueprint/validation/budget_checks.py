@@ -140,6 +140,7 @@ def _check_fixed_components(
     """Find steps that would trim a fixed component."""
     fixed = {name for name, each in budget.components.items() if each.fixed}
     ladders = [(path, budget.ladder)]
+    ladders += [((*path, "overflow"), budget.overflow.ladder)] if budget.overflow else []
     ladders += [((*path, "sections", name), each.ladder) for name, each in budget.sections.items()]
     for ladder_path, ladder in ladders:
         for step_index, step in enumerate(ladder):
@@ -170,6 +171,13 @@ def check_budgets(blueprint: Blueprint) -> BlueprintFindings:
         yield from _check_sections(blueprint, path, budget, users)
         yield from _check_components(blueprint, path, budget, users)
         yield from _check_ladder(blueprint, path, budget.ladder, users)
+        if (overflow := budget.overflow) is not None:
+            overflow_path = (*path, "overflow")
+            if isinstance(budget.tokens, int) and overflow.tokens <= budget.tokens:
+                what = f"{overflow.tokens} is not more than the {budget.tokens} of the budget"
+                fix = "raise it, or leave out `overflow`"
+                yield BlueprintFinding((*overflow_path, "tokens"), what, fix)
+            yield from _check_ladder(blueprint, overflow_path, overflow.ladder, users)
     for name, call in blueprint.calls.items():
         yield from _check_minimum_size(blueprint, ("calls", name, "budget"), call)
 

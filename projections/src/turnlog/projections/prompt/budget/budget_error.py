@@ -66,11 +66,13 @@ class BudgetExceeded(Refused):
         sizes_text = ", ".join(str(size) for size in self.sizes)
         more = tokens - limit
         raised = f"the limit of {of.component}" if of.component else "the budget"
+        has_history = any(size.layer == HISTORY_COMPONENT for size in self.sizes)
+        shortened = "the input, exclude long turns" if has_history else "the input"
         super().__init__(
             "over-budget",
             f"{tokens} tokens{of} do not fit {limit}: {sizes_text}",
             field="budget",
-            fix=f"shorten the input or raise {raised} by {more} tokens",
+            fix=f"shorten {shortened} or raise {raised} by {more} tokens",
         )
 
     @property

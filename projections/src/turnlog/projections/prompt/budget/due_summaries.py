@@ -83,6 +83,13 @@ class SummaryCandidate:
         return self.spec.above_tokens or DEFAULT_SUMMARY_TOKENS
 
     @property
+    def history_limit(self) -> int | None:
+        """The limit of the component that the view counts under; None without a limit."""
+        return (
+            self.budget.resolve_component(HISTORY_COMPONENT, self.inputs) if self.budget else None
+        )
+
+    @property
     def is_limited_by_next_call(self) -> bool:
         """Whether a ladder of the next call decides if it is too long."""
         return self.view_limit is None and self.is_next
@@ -120,7 +127,7 @@ class SummaryCandidate:
 
     def has_reachable_runs(self, state: SessionState) -> bool:
         """Return whether it could include turns that the state keeps only as runs."""
-        tokens = resolve_limit(self.budget.tokens, self.inputs) if self.budget else 0
+        tokens = self.budget.resolve_largest(self.inputs) if self.budget else 0
         return self.history_window.has_reachable_runs(state, self.budget, tokens)
 
     def select_turns(self, state: SessionState) -> SummaryCandidate:
@@ -131,7 +138,12 @@ class SummaryCandidate:
 def list_summary_ladders(budget: BudgetSpec) -> tuple[Ladder, ...]:
     """Return the ladders that may have a view summarised: of its component, and of the whole."""
     component = budget.components.get(HISTORY_COMPONENT)
-    return (*((component.ladder,) if component else ()), budget.ladder)
+    overflow = budget.overflow
+    return (
+        *((component.ladder,) if component else ()),
+        budget.ladder,
+        *((overflow.ladder,) if overflow else ()),
+    )
 
 
 def has_summaries(material: SessionMaterial) -> bool:
@@ -249,7 +261,13 @@ def _find_view_trigger(
     counting: TokenCounter,
 ) -> SummaryTrigger | None:
     """Measure a view after the steps before its summary, without the turns kept whole."""
-    slot = render_history(candidate.selected, state, texts, counting)
+    slot = render_history(
+        selected=candidate.selected,
+        state=state,
+        texts=texts,
+        counting=counting,
+        limit=candidate.history_limit,
+    )
     steps: tuple[AppliedTrimStep, ...] = ()
     if candidate.budget:
         fitting = BudgetContext(budget=candidate.budget, counting=counting, inputs=candidate.inputs)
@@ -257,7 +275,7 @@ def _find_view_trigger(
     tokens = slot.tokens
     if (whole := state.whole.get(candidate.summarised_view)) is not None:
         tokens = sum(each.tokens for each in slot.exchanges if each.turn > whole)
-    if tokens <= limit:
+    if tokens <= limit or slot.has_condensed_older(candidate.spec.keep_messages, limit):
         return None
     return SummaryTrigger(of="view", tokens=tokens, limit=limit, steps=steps)
 
@@ -267,15 +285,20 @@ def _find_ladder_trigger(
 ) -> SummaryTrigger | None:
     """Apply the ladders of the next call up to the step that has the view summarised.
 
-    Turns that are kept whole, since their summary was undone, do not count.
+    Turns that are kept whole, since their summary was undone, do not count. Where a rule has
+    condensed all older turns already, a summary would spare nothing.
     """
     name = candidate.history_window.name
     for request in find_summary_requests(prompt, name):
-        tokens = request.tokens
+        tokens, kept = request.tokens, candidate.spec.keep_messages
+        slots = [
+            each for each in request.plan if isinstance(each, PlannedHistory) and each.view == name
+        ]
         if (whole := state.whole.get(candidate.summarised_view)) is not None:
-            slots = (each for each in request.plan if isinstance(each, PlannedHistory))
-            exchanges = (each for slot in slots if slot.view == name for each in slot.exchanges)
+            exchanges = (each for slot in slots for each in slot.exchanges)
             tokens -= sum(each.tokens for each in exchanges if each.turn <= whole)
+        if all(each.has_condensed_older(kept, request.limit) for each in slots):
+            continue
         if tokens > request.limit:
             return SummaryTrigger(
                 of="component" if request.scope.component else "prompt",

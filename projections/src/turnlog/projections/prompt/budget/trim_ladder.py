@@ -118,7 +118,7 @@ def apply_step(
         case LimitHits():
             return update_layer(plan, on, partial(limit_hits, step=action))
         case DropOldestPairs():
-            return update_view(plan, on, partial(_drop_oldest_turns, over=over))
+            return update_view(plan, on, partial(_drop_oldest_turns, step=action, over=over))
         case CondenseRepeats():
             return update_view(
                 plan,
@@ -149,12 +149,12 @@ def _count_characters(plan: PromptPlan) -> int:
     return sum(len(format_message(slot)) for slot in messages)
 
 
-def _drop_oldest_turns(slot: PlannedHistory, over: int) -> PlannedHistory:
+def _drop_oldest_turns(slot: PlannedHistory, step: DropOldestPairs, over: int) -> PlannedHistory:
     """Drop as many of the oldest turns as save `over` tokens, and at last the summary."""
     if slot.summary and not slot.exchanges:
         return replace(slot, summary=replace(slot.summary, included=False))
     dropped: list[ExcludedTurns] = []
-    for exchange in slot.exchanges:
+    for exchange in slot.exchanges[: slot.count_older(step.keep_messages)]:
         if over <= 0:
             break
         dropped.append(ExcludedTurns(exchange.turn, exchange.last_turn, "drop_oldest_pairs"))
@@ -183,7 +183,7 @@ class LadderRun:
     limit: int
     scope: BudgetScope = WHOLE_PROMPT
     is_soft: bool = False
-    """Whether an exceeded limit is left to the limit of the whole prompt."""
+    """Whether an exceeded limit is left to a larger one: of the whole prompt, or its overflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +204,10 @@ class BudgetContext:
     def limit(self) -> int:
         """The token limit of the whole prompt."""
         return resolve_limit(self.budget.tokens, self.inputs)
+
+    def find_limit(self, tokens: int) -> int:
+        """Return the limit that a prompt of this many tokens was held to: the larger if needed."""
+        return self.limit if tokens <= self.limit else self.budget.resolve_largest(self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +256,22 @@ def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
         )
         for name, component in budget.components.items()
     ]
-    measure = partial(measure_plan, counting=counting, beside=sum(beside.values()))
-    return [
-        *sections,
-        *components,
-        LadderRun(ladder=budget.ladder, measure=measure, limit=fitting.limit),
-    ]
+    return [*sections, *components, *_list_whole_runs(fitting)]
+
+
+def _list_whole_runs(fitting: BudgetContext) -> Iterator[LadderRun]:
+    budget, beside = fitting.budget, sum(fitting.beside.values())
+    measure = partial(measure_plan, counting=fitting.counting, beside=beside)
+    overflow = budget.overflow
+    yield LadderRun(
+        ladder=budget.ladder,
+        measure=measure,
+        limit=fitting.limit,
+        is_soft=overflow is not None,
+    )
+    if overflow:
+        largest = budget.resolve_largest(fitting.inputs)
+        yield LadderRun(ladder=overflow.ladder, measure=measure, limit=largest)
 
 
 def find_steps_before_summary(ladder: Ladder, view: str) -> Ladder | None:

@@ -30,7 +30,6 @@ from turnlog.projections.prompt.history.turn_messages import (
     TurnExchange,
     TurnMessages,
     build_turn_messages,
-    count_latest_turns,
 )
 
 DUPLICATES_RULE: Final = "duplicates"
@@ -83,10 +82,12 @@ def condense_history(
 
 def condense_slot_repeats(slot: PlannedHistory, counting: TokenCounter, by: str) -> PlannedHistory:
     """Condense repeated questions, but never the latest messages that are to stay verbatim."""
-    counts = [len(exchange.content.messages) for exchange in slot.exchanges]
-    older = len(counts) - count_latest_turns(counts, slot.verbatim_messages)
-    condensed = condense_repeats(slot.exchanges[:older], counting, slot.repeats, by)
-    return replace(slot, exchanges=(*condensed, *slot.exchanges[older:]))
+    older = slot.count_older(slot.verbatim_messages)
+    counted = slot.exchanges if slot.verbatim_repeats else slot.exchanges[:older]
+    condensed = condense_repeats(
+        exchanges=counted, counting=counting, rule=slot.repeats, by=by, older=older
+    )
+    return replace(slot, exchanges=(*condensed, *slot.exchanges[len(counted) :]))
 
 
 def condense_duplicates(

@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     get_max_characters_per_token,
 )
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
-from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
+from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec, SummarySpec
 from turnlog.projections.blueprint.schema.layer_specs import ResultsLayer
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.assembly_inputs import (
@@ -30,6 +30,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptCall,
     PromptTexts,
     has_estimated_savings,
+    has_verbatim_last_exchange,
 )
 from turnlog.projections.prompt.history.excluded_turns import (
     EXCLUDED,
@@ -65,6 +66,9 @@ from turnlog.projections.prompt.sources.session_material import (
 from turnlog.projections.session.state import MAX_RECENT_TURNS, SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import HistorySummary
+
+_ASSEMBLER_OF_VERBATIM_MESSAGES: Final = 2
+"""The first assembler that condenses nothing in the messages that a view keeps beside a summary."""
 
 _ASSEMBLER_OF_LISTED_RESULTS: Final = 3
 """The first assembler that shows the work of a turn without the results that a layer lists."""
@@ -328,10 +332,12 @@ def render_history(
     texts: PromptTexts,
     counting: TokenCounter,
     assembler: int = ASSEMBLER_VERSION,
+    limit: int | None = None,
 ) -> PlannedHistory:
     """Return the messages of a view; raises `Corrupt` if a text was not fetched.
 
-    Once a summary replaces older turns, the messages that the view keeps beside it are verbatim.
+    `limit` is that of its component. Above it, or once a summary replaces older turns, the messages
+    that the view keeps are verbatim; the last exchange always is.
     """
     back, left_out = selected.window, selected.left_out
     has_estimates = has_estimated_savings(assembler)
@@ -347,7 +353,6 @@ def render_history(
         if back.summary
         else None
     )
-    kept = back.view.summary.keep_messages if summary_message and back.view.summary else 0
     slot = PlannedHistory(
         view=back.name,
         exchanges=exchanges,
@@ -355,9 +360,23 @@ def render_history(
         shows_work=work,
         summary=summary_message,
         repeats=choose_repeats_rule(assembler),
-        verbatim_messages=kept if assembler > 1 else 0,
+        verbatim_repeats=has_verbatim_last_exchange(assembler),
     )
-    return condense_history(slot, back.view.condense, counting)
+    verbatim = _count_verbatim_messages(slot, back.view.summary, limit, assembler)
+    return condense_history(replace(slot, verbatim_messages=verbatim), back.view.condense, counting)
+
+
+def _count_verbatim_messages(
+    slot: PlannedHistory, summary: SummarySpec | None, limit: int | None, assembler: int
+) -> int:
+    """Return how many of the latest messages of a view stay verbatim."""
+    kept = summary.keep_messages if summary else 0
+    if not has_verbatim_last_exchange(assembler):
+        is_kept = slot.summary is not None and assembler >= _ASSEMBLER_OF_VERBATIM_MESSAGES
+        return kept if is_kept else 0
+    most = (summary.above_tokens if summary else None) or limit
+    is_long = slot.summary is not None or most is None or slot.tokens > most
+    return max(1, kept) if is_long else 1
 
 
 def _build_summary_message(

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from turnlog.projections.prompt.history.excluded_turns import ExcludedTurns
 from turnlog.projections.prompt.history.repeated_questions import REPEATS_RULES, RepeatsRule
-from turnlog.projections.prompt.history.turn_messages import TurnExchange
+from turnlog.projections.prompt.history.turn_messages import (
+    TurnExchange,
+    count_latest_turns,
+)
 from turnlog.projections.session.text_refs import TextRef
 
 
@@ -36,12 +39,28 @@ class PlannedHistory:
     repeats: RepeatsRule = REPEATS_RULES["repeats-2"]
     """The rule by which repeated questions are condensed."""
     verbatim_messages: int = 0
-    """The latest messages that are never condensed."""
+    """The latest messages in which no repeated question is condensed."""
+    verbatim_repeats: bool = True
+    """Whether these messages count towards the repetitions of a question."""
 
     @property
     def included_summary(self) -> SummaryMessage | None:
         """The summary, if it is included."""
         return self.summary if self.summary and self.summary.included else None
+
+    def count_older(self, messages: int) -> int:
+        """Return how many exchanges are before the latest ones with that many messages."""
+        counts = [len(exchange.content.messages) for exchange in self.exchanges]
+        return len(counts) - count_latest_turns(counts, messages)
+
+    def has_condensed_older(self, messages: int, tokens: int) -> bool:
+        """Return whether a rule has condensed all before the latest messages to so many tokens."""
+        older = self.exchanges[: self.count_older(messages)]
+        return (
+            bool(older)
+            and all(exchange.is_repeated for exchange in older)
+            and sum(exchange.tokens for exchange in older) <= tokens
+        )
 
     @property
     def tokens(self) -> int:

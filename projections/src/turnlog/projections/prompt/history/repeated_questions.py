@@ -113,22 +113,32 @@ class RepeatsRule:
 
 
 def condense_repeats(
-    exchanges: Sequence[TurnExchange], counting: TokenCounter, rule: RepeatsRule, by: str
+    exchanges: Sequence[TurnExchange],
+    counting: TokenCounter,
+    rule: RepeatsRule,
+    by: str,
+    *,
+    older: int | None = None,
 ) -> tuple[TurnExchange, ...]:
     """Merge the exchanges of each repeated question where that is shorter.
 
     `by` names what asks for it: the option of a view, which records what it saved, or a trim step.
+    Only the first `older` exchanges are merged, all if it is None; the others count as repetitions.
     """
     condensed: list[TurnExchange] = []
-    for run in _group_alike_exchanges(exchanges, rule):
-        messages = [rule.get_messages(each) for each in run]
-        merged = merge_repeats(messages, rule) if len(run) >= MIN_REPEATS else None
+    left = len(exchanges) if older is None else older
+    for alike in _group_alike_exchanges(exchanges, rule):
+        run, verbatim = alike[: max(0, left)], alike[max(0, left) :]
+        left -= len(alike)
+        is_repeated = run and len(alike) >= MIN_REPEATS
+        merged = merge_repeats([*map(rule.get_messages, run)], rule) if is_repeated else None
         if merged and merged.characters < sum([each.content.characters for each in run]):
             condensed.append(
                 _build_merged_exchange(run=run, merged=merged, rule=rule, by=by, counting=counting)
             )
         else:
             condensed += run
+        condensed += verbatim
     return tuple(condensed)
 
 
@@ -187,10 +197,13 @@ def _build_question_pattern(question: str, rule: RepeatsRule) -> str | None:
 
 
 def merge_repeats(run: Sequence[TurnMessages], rule: RepeatsRule) -> TurnMessages:
-    """Merge pairs of a question and its answer into one."""
+    """Merge pairs of a question and its answer into one; a single pair has its answer shortened."""
     questions, answers = zip(
         *([each.content for each in turn.messages] for turn in run), strict=True
     )
+    if len(run) == 1:
+        short = rule.shorten_answer(questions[0], answers[0])
+        return build_turn_messages(questions[0], short or answers[0])
     question = (
         f"{rule.replace_values(questions[0])} ({len(run)} times{_format_values(questions, rule)})"
     )

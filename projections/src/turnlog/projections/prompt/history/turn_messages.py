@@ -88,6 +88,11 @@ class TurnExchange:
     """Question and reply alone, where `content` also shows the work; otherwise None."""
 
     @property
+    def is_repeated(self) -> bool:
+        """Whether it is what a repeated question was condensed to."""
+        return self.condensed_run is not None and self.condensed_run.condensed.startswith("repeats")
+
+    @property
     def last_turn(self) -> int:
         """The last turn that it covers."""
         return self.condensed_run.last_turn if self.condensed_run else self.turn
