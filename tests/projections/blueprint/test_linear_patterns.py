@@ -67,6 +67,12 @@ def test_unsupported_pattern_is_refused_with_reason_and_fix(
 FULL_WIDTH: Final = "".join(chr(0xFF10 + digit) for digit in range(8))
 
 
+@pytest.mark.parametrize("pattern", ["a{" + "9" * 4_400 + "}", "a{1," + "9" * 4_400 + "}"])
+def test_count_of_more_digits_than_python_reads_is_refused(pattern: str) -> None:
+    assert (fault := find_pattern_fault(pattern))
+    assert "repetitions add up" in fault.reason
+
+
 @pytest.mark.parametrize("word", ["žmogus", "Ärger", "Ёлка", "12345678", FULL_WIDTH])
 def test_word_and_digit_classes_match_all_scripts(word: str) -> None:
     text = f"So: {word}."

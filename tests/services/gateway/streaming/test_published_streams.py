@@ -66,7 +66,7 @@ async def test_events_in_streams_pages_and_ndjson_match_the_published_schema(
         assert [json.loads(line) for line in lines] == page["events"]
         frames = await read_events(stand, path, last)
         assert [frame.json for frame in frames] == page["events"]
-        for frame in (frames[0], frames[-1]):
+        for frame in (*frames, *await read_events(stand, f"{path}?stored=true", last)):
             sent = {"id": frame.id, "event": frame.name, "data": frame.json}
             assert list_schema_faults("EventStreamEvent", sent) == []
 
@@ -77,6 +77,20 @@ async def test_redacted_event_matches_the_published_schema(stand: RunningGateway
     withheld = [each for each in page["events"] if "withheldby" in each]
     assert {each["type"] for each in withheld} >= {"turnlog.turn-completed.v1"}
     assert [fault for each in withheld for fault in list_event_faults(each)] == []
+
+
+async def test_redact_of_a_turn_stream_matches_the_schema_from_every_position(
+    stand: RunningGateway,
+) -> None:
+    session, _ = await record_session(stand)
+    port = httpx.URL(stand.address).port
+    assert port
+    for cursor in ("", "1.0.0", "1.1.0", "1.1.11", "1.1.11.done"):
+        path = f"/v1/sessions/{session}/turns/1/stream"
+        # The client of these tests compares each event with the schema.
+        async with open_stream(port, path, last_id=cursor or None) as answer:
+            received = [event async for event in answer.iterate_events()]
+        assert (received[-1].name, received[-1].json["replacement"]) == ("redact", "(Taken back.)")
 
 
 def test_strict_validator_rejects_fields_and_events_missing_in_the_reference() -> None:

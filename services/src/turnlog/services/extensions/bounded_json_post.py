@@ -6,6 +6,7 @@ to that address. The caller sets the timeout.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,13 @@ from pydantic import JsonValue
 
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 """Compressed responses are not accepted, because they could expand without limit."""
+
+
+MAX_PIECES: Final = 100_000
+"""Maximum number of pieces of a response: each costs as much as a kilobyte, however short."""
+
+_PIECES_IN_A_ROW: Final = 64
+"""Pieces that are taken before other tasks run; those that are there already suspend nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +46,16 @@ async def post_json(
         httpx.AsyncClient(timeout=None, trust_env=False) as client,  # noqa: S113 - the caller ends it
         client.stream("POST", url, json=value, headers=sent) as answer,
     ):
-        body = bytearray()
+        body, pieces = bytearray(), 0
         async for piece in answer.aiter_raw():
             body += piece
+            pieces += 1
             if len(body) > max_bytes:
                 break
+            if pieces > MAX_PIECES:
+                raise httpx.RemoteProtocolError("the response has too many pieces")
+            if pieces % _PIECES_IN_A_ROW == 0:
+                await asyncio.sleep(0)
         encoding = answer.headers.get("content-encoding", "identity")
         return EndpointResponse(
             answer.status_code,

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.services.http.problem_details import create_error_response
+from turnlog.services.http.request_checks import check_query_size
 from turnlog.services.http.strict_json import check_strict_json
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.platform.telemetry.traces import Tracing, record_response, record_route
@@ -36,7 +37,10 @@ class _ClientDisconnected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BodyLimitMiddleware:
-    """ASGI middleware that reads and checks the body before the application runs."""
+    """ASGI middleware that reads and checks the body before the application runs.
+
+    A query of too many parameters is refused here too.
+    """
 
     app: ASGIApp
     most_bytes: int
@@ -50,6 +54,7 @@ class BodyLimitMiddleware:
             await self.app(scope, receive, send)
             return
         try:
+            check_query_size(scope["query_string"])
             most = self.larger.get(scope["path"], self.most_bytes)
             body = await self._read_checked_body(Headers(scope=scope), receive, most)
         except Refused as refused:

@@ -25,6 +25,16 @@ from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 
+MAX_PARAMETERS: Final = 64
+"""Maximum number of query parameters; FastAPI compares each with all others."""
+
+
+def check_query_size(query: bytes) -> None:
+    """Raise `Refused` for more query parameters than any route has, before they are parsed."""
+    if query.count(b"&") >= MAX_PARAMETERS:
+        detail = f"the query has more than {MAX_PARAMETERS} parameters"
+        raise Refused("invalid", detail, field="query", fix="send each parameter once")
+
 
 async def check_query(request: Request) -> None:
     """Refuse query parameters that the route does not declare, and repeated ones."""
