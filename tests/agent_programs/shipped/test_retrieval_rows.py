@@ -146,9 +146,8 @@ async def test_u19_cases_are_filtered_by_efficiency_and_feedback_and_outcomes_ar
 ) -> None:
     name = "uderia-choosy"
     if not (platform.folder / name).exists():
-        setting = "feedback: not_negative, confident_above: 0.85}"
-        choosy = f"min_efficiency: 0.5, k: 1, {setting}"
-        copy_uderia(platform.folder, name, (setting, choosy))
+        setting = "    min_efficiency: 0.5\n"
+        copy_uderia(platform.folder, name, (setting, f"{setting}    k: 1\n"))
     know(
         platform,
         build_found("slow", "Take the long way.", 0.8, efficiency=0.4),
@@ -174,6 +173,29 @@ async def test_u19_cases_are_filtered_by_efficiency_and_feedback_and_outcomes_ar
     assert (retrieved.limits.k, retrieved.limits.min_score) == (1, 0.6)
     assert (retrieved.index, retrieved.embedder) == ("fixed-1", "given-1")
     assert (retrieved.knowledge_position, retrieved.votes_position) == (7, 9)
+
+
+async def test_u19_shipped_cases_of_low_efficiency_are_filtered(platform: AgentService) -> None:
+    know(
+        platform,
+        build_found("slow", "Take the long way.", 0.8, efficiency=0.49),
+        build_found("good", "Take the short way.", 0.78, efficiency=0.5),
+    )
+    session = await platform.open_shipped_session("uderia", profile="tool_enabled")
+    prompt = await run_planned_turn(platform, session)
+    assert f"{HEADER}\n[1] good\nTake the short way." in prompt
+    assert "long way" not in prompt
+
+
+async def test_u17_charting_counts_for_conversations_and_coordinators(
+    platform: AgentService,
+) -> None:
+    for profile in ("llm_only", "genie"):
+        form = {"attributes": {"charting": True}, "profile": profile}
+        session = await platform.open_shipped_session("uderia", **form)
+        await platform.complete_turn(session, answer_with_text("Yes."), text="Hello?")
+        prompt = await platform.fetch_prompt(session, "1.1")
+        assert "\n# Charts\n" in prompt["messages"][0]["content"], profile
 
 
 async def test_u16_rag_focused_answers_from_documents_only_within_2000_tokens(
@@ -341,8 +363,8 @@ async def test_what_if_uses_recorded_hits_only(platform: AgentService) -> None:
     session = await open_working_session(platform)
     await run_planned_turn(platform, session)
     choosy = (
-        "{collections: champion, min_score: 0.6,",
-        "{collections: other, k: 1, min_score: 0.8,",
+        "    collections: champion\n    min_score: 0.6\n",
+        "    collections: other\n    k: 1\n    min_score: 0.8\n",
     )
     (begun, found, _) = await request_what_if(platform, session, "choosy", choosy)
     assert (found["calls"], found["same"], found["refused"]) == (2, 2, [])
