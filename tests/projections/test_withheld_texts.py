@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, cast
@@ -10,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.support.generators.event_samples import build_samples
+from tests.support.sessions.published_schemas import list_event_faults
 from turnlog.events.content import PlainText
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.redaction_events import ReplyRedacted
@@ -57,3 +59,22 @@ def test_text_of_an_event_is_withheld_with_the_reply_of_its_turn(name: str) -> N
     turns.apply_event(redacted)
     shown = turns.format_for_reader(recorded).decode()
     assert [text for text in TEXTS[name] if text and text in shown] == []
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("withheld", [None, f"sha256:{'a' * 64}"])
+def test_event_without_its_withheld_texts_matches_the_published_schema(
+    name: str, withheld: str | None
+) -> None:
+    redaction = ReplyRedacted(
+        turn=vars(SAMPLES[name])["turn"],
+        reason="it matches",
+        rule="a-rule",
+        replacement=PlainText(text="Withheld."),
+        withheld=withheld,
+    )
+    events = record_events(SAMPLES[name], redaction)
+    turns = RedactedTurns()
+    turns.apply_event(events[-1])
+    for each in events:
+        assert list_event_faults(json.loads(turns.format_for_reader(each))) == []

@@ -65,7 +65,7 @@ def _decode_text(line: bytearray) -> str:
         raise create_form_error(error) from None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class SseDecoder:
     """Decodes the bytes of an event stream as they arrive."""
 
