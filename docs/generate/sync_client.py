@@ -15,14 +15,15 @@ PACKAGE = ROOT / "client/src/turnlog/client"
 DOCSTRINGS = {
     "client": "The blocking client of a service, written from `async_client` by `make docs`.",
     "connection": "The blocking connection, written from `async_connection` by `make docs`.",
+    "session_requests": "The requests of a session client, written from `async_session_requests`.",
 }
 """The docstring of each blocking module, by what its name has after `sync_`."""
 
 REPLACEMENTS = (
     (r"\bawait ", ""),
     (r"\basync (def|with|for)\b", r"\1"),
-    (r"\bAsync(TurnlogClient|SessionClient|ServiceConnection)\b", r"\1"),
-    (r"\basync_connection\b", "sync_connection"),
+    (r"\bAsync(TurnlogClient|SessionClient|SessionRequests|ServiceConnection)\b", r"\1"),
+    (r"\basync_(connection|session_requests)\b", r"sync_\1"),
     (r"\bhttpx\.AsyncClient\b", "httpx.Client"),
     (r"\bAsyncGenerator\[", "Generator["),
     (r"\bimport AsyncGenerator, Mapping", "import Generator, Mapping"),

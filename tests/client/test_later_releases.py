@@ -50,7 +50,7 @@ def test_new_fields_of_an_answer_and_of_its_parts_are_left_out() -> None:
             }
         ],
     }
-    history = operations.fetch_history("s", None).parse_answer(httpx.Response(200, json=page))
+    history = operations.fetch_history("s").parse_answer(httpx.Response(200, json=page))
     (turn,) = history.turns
     assert (turn.reply, history.sequence) == ("Hello.", 7)
     assert {"mood", "summaries"}.isdisjoint(history.model_dump() | turn.model_dump())

@@ -74,7 +74,7 @@ def list_operations() -> list[ClientOperation[Any]]:
         )
         for maker in makers
         if maker is not operations.wait_for_turn
-    ] + [operations.wait_for_turn(operations.submit_turn("s", "Hello", None, None, None), 1.0)]
+    ] + [operations.wait_for_turn(operations.submit_turn("s", "Hello"), 1.0)]
 
 
 def create_argument(parameter: inspect.Parameter) -> object:
@@ -142,9 +142,9 @@ def test_prompt_categories_match_those_of_the_service() -> None:
     assert list(get_args(OverrideCategory)) == category["schema"]["enum"]
 
 
-def load_generator() -> ModuleType:
-    file = ROOT / "docs/generate/sync_client.py"
-    spec = importlib.util.spec_from_file_location("sync_client_generator", file)
+def load_generator(name: str) -> ModuleType:
+    file = ROOT / f"docs/generate/{name}.py"
+    spec = importlib.util.spec_from_file_location(f"{name}_generator", file)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -153,7 +153,7 @@ def load_generator() -> ModuleType:
 
 
 def test_blocking_client_is_generated_from_the_asynchronous_one() -> None:
-    generator = load_generator()
+    generator = load_generator("sync_client")
     for name in generator.DOCSTRINGS:
         assert generator.build_sync_module(name) == generator.get_target(name).read_text()
 
@@ -198,3 +198,9 @@ def test_retry_after_header_sets_the_delay_within_limits() -> None:
 
     assert (ask("2"), ask("30"), ask("soon")) == (2.0, MAX_DELAY, 0.2)
     assert ask("86400") is None, "a quota that is used up is nothing to wait for"
+
+
+def test_session_clients_have_a_method_for_each_operation_on_a_session() -> None:
+    generator = load_generator("session_requests")
+    assert generator.build_requests() == generator.TARGET.read_text()
+    assert "async def record_feedback" in generator.build_requests()

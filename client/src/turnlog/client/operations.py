@@ -1,7 +1,8 @@
 """The requests of a client as values, and the rule when one is sent again.
 
 Both clients build their requests here. A command carries an idempotency key from the start, so
-sending it again after a lost answer has one effect.
+sending it again after a lost answer has one effect. What is on a session, its first parameter, is a
+method of both session clients too, with the same parameters and docstring: `make docs` writes them.
 """
 
 from __future__ import annotations
@@ -163,11 +164,12 @@ def list_sessions(
 def submit_turn(
     session: str,
     text: str | None = None,
+    *,
     inputs: Mapping[str, Any] | None = None,
     meta: Mapping[str, Any] | None = None,
     user: str | None = None,
 ) -> ClientOperation[SubmittedTurn]:
-    """Submit a turn."""
+    """Submit a turn and return at once; it is on the log then."""
     body = {"text": text, "inputs": inputs, "meta": meta, "user": user}
     return build_command(format_path(api_paths.TURNS, session=session), body, SubmittedTurn)
 
@@ -208,30 +210,32 @@ def cancel_turn(session: str, turn: int | None = None) -> ClientOperation[Comman
 
 
 def decide_approval(
-    session: str, turn: int, approval: int, decision: ApprovalDecision, reason: str
+    session: str, turn: int, approval: int, decision: ApprovalDecision, *, reason: str = ""
 ) -> ClientOperation[CommandResult]:
-    """Approve or refuse a tool that waits for it."""
+    """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
     path = format_path(api_paths.APPROVAL, session=session, turn=turn, approval=approval)
     return build_command(path, {"decision": decision, "reason": reason}, CommandResult)
 
 
 def record_feedback(
-    session: str, turn: int, vote: FeedbackVote, comment: str | None
+    session: str, turn: int, vote: FeedbackVote, *, comment: str | None = None
 ) -> ClientOperation[CommandResult]:
-    """Judge the reply of a turn."""
+    """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
     path = format_path(api_paths.FEEDBACK, session=session, turn=turn)
     return build_command(path, {"vote": vote, "comment": comment}, CommandResult)
 
 
-def close_session(session: str, reason: str | None) -> ClientOperation[CommandResult]:
-    """Close a session."""
+def close_session(session: str, reason: str | None = None) -> ClientOperation[CommandResult]:
+    """Close the session: it accepts no more turns."""
     return build_command(
         format_path(api_paths.CLOSE, session=session), {"reason": reason}, CommandResult
     )
 
 
-def enter_phase(session: str, to: str, carry: str | None) -> ClientOperation[CommandResult]:
-    """Move a session to a phase."""
+def enter_phase(
+    session: str, to: str, *, carry: str | None = None
+) -> ClientOperation[CommandResult]:
+    """Move to a phase; `carry` is what that phase is told of this one."""
     body = {"to": to, "carry": carry}
     return build_command(format_path(api_paths.PHASE, session=session), body, CommandResult)
 
@@ -243,70 +247,81 @@ def record_choice(session: str, choice: str) -> ClientOperation[CommandResult]:
 
 
 def switch_profile(
-    session: str, profile: str | None, model: str | None
+    session: str, profile: str | None = None, *, model: str | None = None
 ) -> ClientOperation[CommandResult]:
-    """Switch a session to another profile or model."""
+    """Switch to another profile or model, from the next turn on."""
     body = {"profile": profile, "model": model}
     return build_command(format_path(api_paths.PROFILE, session=session), body, CommandResult)
 
 
 def request_schemas(session: str) -> ClientOperation[CommandResult]:
-    """Describe all tools in full again."""
+    """Describe the tools in full again, from the next call on, for one turn."""
     return build_command(format_path(api_paths.TOOL_SCHEMAS, session=session), {}, CommandResult)
 
 
 def purge_memory(session: str) -> ClientOperation[CommandResult]:
-    """Exclude all turns so far from later windows."""
+    """Exclude all turns so far from later windows; the record keeps them."""
     return build_command(format_path(api_paths.PURGE, session=session), {}, CommandResult)
 
 
 def undo_summary(session: str, sequence: int) -> ClientOperation[CommandResult]:
-    """Undo the summary of an event."""
+    """Undo the summary of an event: windows include the original turns again."""
     path = format_path(api_paths.UNDO_SUMMARY, session=session, sequence=sequence)
     return build_command(path, {}, CommandResult)
 
 
-def exclude_turn(session: str, turn: int, *, excluded: bool) -> ClientOperation[CommandResult]:
-    """Exclude a turn from later windows, or include it again."""
+def exclude_turn(session: str, turn: int) -> ClientOperation[CommandResult]:
+    """Exclude a turn from all later windows; the record keeps it."""
     path = format_path(api_paths.EXCLUSION, session=session, turn=turn)
-    return build_command(path, None, CommandResult, "PUT" if excluded else "DELETE")
+    return build_command(path, None, CommandResult, "PUT")
+
+
+def restore_turn(session: str, turn: int) -> ClientOperation[CommandResult]:
+    """Include an excluded turn again."""
+    path = format_path(api_paths.EXCLUSION, session=session, turn=turn)
+    return build_command(path, None, CommandResult, "DELETE")
 
 
 def preview_exclusion(session: str, turn: int) -> ClientOperation[ExclusionPreviewView]:
-    """Fetch what excluding a turn would undo."""
+    """Return which summaries `exclude_turn` would undo, and what they cost."""
     return build_read(
         format_path(api_paths.EXCLUSION, session=session, turn=turn), ExclusionPreviewView
     )
 
 
 def redact_reply(
-    session: str, turn: int, reason: str, replacement: str | None
+    session: str, turn: int, reason: str, *, replacement: str | None = None
 ) -> ClientOperation[CommandResult]:
-    """Redact the reply of a turn."""
+    """Redact the reply of a turn, for all readers but an audit."""
     body = {"turn": turn, "reason": reason, "replacement": replacement}
     return build_command(format_path(api_paths.REDACTIONS, session=session), body, CommandResult)
 
 
-def fork_session(session: str, at: int, fork: str | None) -> ClientOperation[ForkedSession]:
+def fork_session(
+    session: str, at: int, *, fork: str | None = None
+) -> ClientOperation[ForkedSession]:
     """Fork a session at a sequence."""
     body = {"at": at, "session": fork}
     return build_command(format_path(api_paths.FORK, session=session), body, ForkedSession)
 
 
-def fetch_state(session: str, at: int | None = None) -> ClientOperation[SessionView]:
-    """Fetch the state of a session, now or at a sequence."""
+def fetch_state(session: str, *, at: int | None = None) -> ClientOperation[SessionView]:
+    """Return the state of the session, now or at a sequence."""
     return build_read(format_path(api_paths.SESSION, session=session), SessionView, {"at": at})
 
 
 def fetch_history(
-    session: str, at: int | None = None, phase: str | None = None
+    session: str, *, at: int | None = None, phase: str | None = None
 ) -> ClientOperation[HistoryView]:
-    """Fetch the turns of a session, now or at a sequence, or those of a phase."""
+    """Return the turns of the session, now or at a sequence, or those of a phase."""
     path = format_path(api_paths.HISTORY, session=session)
     return build_read(path, HistoryView, {"at": at, "phase": phase})
 
 
 def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolResultView]:
-    """Fetch a tool use with its whole result."""
+    """Return a tool use with its arguments and its whole result.
+
+    An event `tool-returned` names both, as `call` and `id`.
+    """
     path = format_path(api_paths.TOOL_RESULT, session=session, call=call, id=id)
     return build_read(path, ToolResultView)

@@ -19,7 +19,7 @@ from turnlog.client.sse_events import (
     parse_turn_event,
 )
 from turnlog.client.sync_connection import ServiceConnection
-from turnlog.contract.call_payloads import ToolResultView
+from turnlog.client.sync_session_requests import SessionRequests
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryKindWord,
@@ -30,7 +30,6 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
-from turnlog.contract.memory_payloads import ExclusionPreviewView
 from turnlog.contract.override_payloads import (
     OverrideCategory,
     OverridePage,
@@ -38,16 +37,12 @@ from turnlog.contract.override_payloads import (
     OverrideTextView,
 )
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView
-from turnlog.contract.session_payloads import SessionPage, SessionView
+from turnlog.contract.session_payloads import SessionPage
 from turnlog.contract.turn_payloads import (
-    CommandResult,
-    HistoryView,
     SettledTurnView,
-    SubmittedTurn,
     UndecidedTurnView,
 )
 from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
-from turnlog.contract.value_names import ApprovalDecision, FeedbackVote
 
 
 class TurnlogClient(ServiceConnection):
@@ -288,12 +283,10 @@ class TurnlogClient(ServiceConnection):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionClient:
+class SessionClient(SessionRequests):
     """One session of a service."""
 
     turnlog: TurnlogClient
-    session: str
-    """The session id."""
 
     def run_turn(
         self,
@@ -324,21 +317,6 @@ class SessionClient:
                 raise ApprovalNeeded(unsettled.turn, unsettled.approvals)
             if time.monotonic() >= ends:
                 raise TurnUnsettled(unsettled.turn)
-
-    def submit_turn(
-        self,
-        text: str | None = None,
-        *,
-        inputs: Mapping[str, Any] | None = None,
-        meta: Mapping[str, Any] | None = None,
-        user: str | None = None,
-    ) -> SubmittedTurn:
-        """Submit a turn and return at once; it is on the log then."""
-        return self.turnlog.send(
-            operations.submit_turn(
-                session=self.session, text=text, inputs=inputs, meta=meta, user=user
-            )
-        )
 
     def stream_turn(
         self,
@@ -374,83 +352,7 @@ class SessionClient:
             for message in messages:
                 yield parse_session_event(message)
 
-    def fetch_state(self, *, at: int | None = None) -> SessionView:
-        """Return the state of the session, now or at a sequence."""
-        return self.turnlog.send(operations.fetch_state(self.session, at))
-
-    def fetch_history(self, *, at: int | None = None) -> HistoryView:
-        """Return the turns of the session, now or at a sequence."""
-        return self.turnlog.send(operations.fetch_history(self.session, at))
-
-    def fetch_tool_result(self, call: str, id: str) -> ToolResultView:
-        """Return a tool use with its arguments and its whole result.
-
-        An event `tool-returned` names both, as `call` and `id`.
-        """
-        return self.turnlog.send(operations.fetch_tool_result(self.session, call, id))
-
-    def cancel_turn(self, turn: int | None = None) -> CommandResult:
-        """Cancel the open turn, or a queued one."""
-        return self.turnlog.send(operations.cancel_turn(self.session, turn))
-
-    def decide_approval(
-        self,
-        turn: int,
-        approval: int,
-        decision: ApprovalDecision,
-        *,
-        reason: str = "",
-    ) -> CommandResult:
-        """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
-        return self.turnlog.send(
-            operations.decide_approval(
-                session=self.session, turn=turn, approval=approval, decision=decision, reason=reason
-            )
-        )
-
-    def record_feedback(
-        self, turn: int, vote: FeedbackVote, *, comment: str | None = None
-    ) -> CommandResult:
-        """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
-        return self.turnlog.send(operations.record_feedback(self.session, turn, vote, comment))
-
-    def close_session(self, reason: str | None = None) -> CommandResult:
-        """Close the session: it accepts no more turns."""
-        return self.turnlog.send(operations.close_session(self.session, reason))
-
-    def enter_phase(self, to: str, *, carry: str | None = None) -> CommandResult:
-        """Move to a phase; `carry` is what that phase is told of this one."""
-        return self.turnlog.send(operations.enter_phase(self.session, to, carry))
-
-    def record_choice(self, choice: str) -> CommandResult:
-        """Make a choice that the current phase offers."""
-        return self.turnlog.send(operations.record_choice(self.session, choice))
-
-    def switch_profile(
-        self, profile: str | None = None, *, model: str | None = None
-    ) -> CommandResult:
-        """Switch to another profile or model, from the next turn on."""
-        return self.turnlog.send(operations.switch_profile(self.session, profile, model))
-
-    def exclude_turn(self, turn: int) -> CommandResult:
-        """Exclude a turn from all later windows; the record keeps it."""
-        return self.turnlog.send(operations.exclude_turn(self.session, turn, excluded=True))
-
-    def preview_exclusion(self, turn: int) -> ExclusionPreviewView:
-        """Return which summaries `exclude_turn` would undo, and what they cost."""
-        return self.turnlog.send(operations.preview_exclusion(self.session, turn))
-
-    def restore_turn(self, turn: int) -> CommandResult:
-        """Include an excluded turn again."""
-        return self.turnlog.send(operations.exclude_turn(self.session, turn, excluded=False))
-
-    def redact_reply(
-        self, turn: int, reason: str, *, replacement: str | None = None
-    ) -> CommandResult:
-        """Redact the reply of a turn, for all readers but an audit."""
-        return self.turnlog.send(operations.redact_reply(self.session, turn, reason, replacement))
-
     def fork_session(self, at: int, *, fork: str | None = None) -> SessionClient:
         """Return the client of a new session that continues from a sequence of this one."""
-        forked = self.turnlog.send(operations.fork_session(self.session, at, fork))
+        forked = self.turnlog.send(operations.fork_session(self.session, at, fork=fork))
         return SessionClient(self.turnlog, forked.session)

@@ -114,6 +114,9 @@ Content = Annotated[
 ]
 
 
+RECORDED_TEXTS: Final = (PlainText, SealedText, ErasedText)
+"""The classes of a `Content`."""
+
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

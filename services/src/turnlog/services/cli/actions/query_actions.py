@@ -38,8 +38,8 @@ async def print_session(
 ) -> None:
     """Print a session with its turns, its calls and its forks; JSON merges the four answers."""
     facts, history, calls = (
-        await service.send(operations.fetch_state(session, at)),
-        await service.send(operations.fetch_history(session, at)),
+        await service.send(operations.fetch_state(session, at=at)),
+        await service.send(operations.fetch_history(session, at=at)),
         _drop_later_calls(await service.send(list_calls(session)), at),
     )
     forks = await service.send(

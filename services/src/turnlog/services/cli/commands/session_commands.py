@@ -136,7 +136,8 @@ def show_history(
     from turnlog.client import operations
     from turnlog.services.cli.views.session_view import render_conversation
 
-    show_answer(target, operations.fetch_history(session, at, phase), render_conversation, output)
+    operation = operations.fetch_history(session, at=at, phase=phase)
+    show_answer(target, operation, render_conversation, output)
 
 
 def show_window(

@@ -43,7 +43,7 @@ def switch_profile(
     """Switch a session to another profile or model, from its next turn on."""
     from turnlog.client import operations
 
-    operation = operations.switch_profile(session, profile, model)
+    operation = operations.switch_profile(session, profile, model=model)
     confirm_command(target, operation, f"{session} goes on as asked", output)
 
 
@@ -126,7 +126,7 @@ def exclude_turn(
     from turnlog.services.cli.actions.memory_actions import render_exclusion_preview
 
     if not dry_run:
-        operation = operations.exclude_turn(session, turn, excluded=True)
+        operation = operations.exclude_turn(session, turn)
         confirm_command(target, operation, f"no later window shows turn {turn}", output)
         return
     show_answer(
@@ -147,7 +147,7 @@ def restore_turn(
     """Include an excluded turn in later windows again."""
     from turnlog.client import operations
 
-    operation = operations.exclude_turn(session, turn, excluded=False)
+    operation = operations.restore_turn(session, turn)
     confirm_command(target, operation, f"windows show turn {turn} again", output)
 
 
@@ -169,7 +169,7 @@ def record_feedback(
     from turnlog.client import operations
 
     words = {"up": "voted up", "down": "voted down", "none": "without a vote"}
-    operation = operations.record_feedback(session, turn, vote, comment)
+    operation = operations.record_feedback(session, turn, vote, comment=comment)
     confirm_command(target, operation, f"turn {turn} is {words[vote]}", output)
 
 
@@ -196,7 +196,7 @@ def redact_reply(
     """
     from turnlog.client import operations
 
-    operation = operations.redact_reply(session, turn, reason, replacement)
+    operation = operations.redact_reply(session, turn, reason, replacement=replacement)
     confirm_command(target, operation, f"the reply of turn {turn} is redacted", output)
 
 
@@ -244,7 +244,7 @@ def fork_session(
         origin = f"  continues from {session} at sequence {at:,}"
         return Text(made.session, "bold").append(origin, MUTED)
 
-    run_command(target, operations.fork_session(session, at, into), render, output)
+    run_command(target, operations.fork_session(session, at, fork=into), render, output)
 
 
 STEERING_COMMANDS: Final = (

@@ -119,7 +119,7 @@ async def _play_turn(
     await stage.print_typed_line(
         "you", USER_COLOUR, text if len(text) < len(LONG_SPEECH) * 2 else f"{LONG_SPEECH}(...)"
     )
-    turn = await stage.service.send(operations.submit_turn(session, text, inputs))
+    turn = await stage.service.send(operations.submit_turn(session, text, inputs=inputs))
     await stage.show_reply(SessionConversation(stage.service, session), turn)
 
 

@@ -98,7 +98,7 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await stage.begin_scene("Going to work", "phase by phase; only what is said goes along")
     for phase, carried in PHASE_MOVES.items():
         await stage.print_typed_line(phase, FAMILY_COLOURS["phase"], carried)
-        await stage.service.send(operations.enter_phase(session, phase, carried))
+        await stage.service.send(operations.enter_phase(session, phase, carry=carried))
     stage.console.print()
     await stage.play_turn(conversation, QUESTION)
     stage.console.print()

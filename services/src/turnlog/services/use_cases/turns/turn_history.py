@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Final
 
 from turnlog.contract.session_payloads import UnreadableMessage
 from turnlog.contract.turn_payloads import (
@@ -15,7 +16,7 @@ from turnlog.contract.turn_payloads import (
     TurnToolUse,
     TurnView,
 )
-from turnlog.events.content import get_plain_text, parse_structured_text
+from turnlog.events.content import RECORDED_TEXTS, get_plain_text, parse_structured_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.projections.session_views.phase_visits import filter_visits, list_phase_visits
@@ -95,31 +96,25 @@ class TurnHistory:
 
 
 def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | None) -> TurnView:
+    """Return a turn as it is published: with each of its fields that has the name of one there."""
     activity = withhold_texts(activity, turn.kept) if turn.redacted else activity
-    return TurnView(
-        turn=turn.turn,
-        status=turn.status,
-        text=get_plain_text(turn.text),
-        role=turn.role,
-        reply=get_plain_text(turn.reply),
-        finish=turn.finish,
-        call=turn.call,
-        excluded=turn.excluded,
-        redacted=turn.redacted,
-        purged=turn.purged,
-        reason=turn.reason,
-        detail=turn.detail,
-        sequence=turn.sequence,
-        submitted_at=turn.submitted_at,
-        settled_at=turn.settled_at,
-        remembered=turn.remembered,
-        fallback=turn.fallback.code if turn.fallback else None,
-        output=parse_structured_text(turn.reply) if turn.structured else None,
-        phase=phase,
-        display=_create_display_view(turn),
-        steps=tuple(map(TurnPlanStep.model_validate, activity.steps)),
-        tools=tuple(map(TurnToolUse.model_validate, activity.uses)),
-    )
+    values = {name: _publish_value(getattr(turn, name)) for name in _SHARED_FIELDS}
+    values |= {
+        "fallback": turn.fallback.code if turn.fallback else None,
+        "output": parse_structured_text(turn.reply) if turn.structured else None,
+        "phase": phase,
+        "display": _create_display_view(turn),
+        "steps": tuple(map(TurnPlanStep.model_validate, activity.steps)),
+        "tools": tuple(map(TurnToolUse.model_validate, activity.uses)),
+    }
+    return TurnView.model_validate(values)
+
+
+_SHARED_FIELDS: Final = TurnView.model_fields.keys() & {each.name for each in fields(HistoryTurn)}
+
+
+def _publish_value(value: object) -> object:
+    return get_plain_text(value) if isinstance(value, RECORDED_TEXTS) else value
 
 
 def _create_display_view(turn: HistoryTurn) -> DisplayView | None:

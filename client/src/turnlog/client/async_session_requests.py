@@ -1,0 +1,142 @@
+"""The requests of a session client, written from `operations` by `make docs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from turnlog.client import operations
+from turnlog.client.async_connection import AsyncServiceConnection
+from turnlog.contract.call_payloads import ToolResultView
+from turnlog.contract.memory_payloads import ExclusionPreviewView
+from turnlog.contract.session_payloads import SessionView
+from turnlog.contract.turn_payloads import (
+    CommandResult,
+    HistoryView,
+    SubmittedTurn,
+)
+from turnlog.contract.value_names import ApprovalDecision, FeedbackVote
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncSessionRequests:
+    """Sends the requests on one session that are an operation each."""
+
+    turnlog: AsyncServiceConnection
+    session: str
+    """The session id."""
+
+    async def submit_turn(
+        self,
+        text: str | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        user: str | None = None,
+    ) -> SubmittedTurn:
+        """Submit a turn and return at once; it is on the log then."""
+        operation = operations.submit_turn(
+            session=self.session, text=text, inputs=inputs, meta=meta, user=user
+        )
+        return await self.turnlog.send(operation)
+
+    async def cancel_turn(self, turn: int | None = None) -> CommandResult:
+        """Cancel the open turn, or a queued one."""
+        operation = operations.cancel_turn(self.session, turn)
+        return await self.turnlog.send(operation)
+
+    async def decide_approval(
+        self, turn: int, approval: int, decision: ApprovalDecision, *, reason: str = ""
+    ) -> CommandResult:
+        """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
+        operation = operations.decide_approval(
+            session=self.session, turn=turn, approval=approval, decision=decision, reason=reason
+        )
+        return await self.turnlog.send(operation)
+
+    async def record_feedback(
+        self, turn: int, vote: FeedbackVote, *, comment: str | None = None
+    ) -> CommandResult:
+        """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
+        operation = operations.record_feedback(self.session, turn, vote, comment=comment)
+        return await self.turnlog.send(operation)
+
+    async def close_session(self, reason: str | None = None) -> CommandResult:
+        """Close the session: it accepts no more turns."""
+        operation = operations.close_session(self.session, reason)
+        return await self.turnlog.send(operation)
+
+    async def enter_phase(self, to: str, *, carry: str | None = None) -> CommandResult:
+        """Move to a phase; `carry` is what that phase is told of this one."""
+        operation = operations.enter_phase(self.session, to, carry=carry)
+        return await self.turnlog.send(operation)
+
+    async def record_choice(self, choice: str) -> CommandResult:
+        """Make a choice that the current phase offers."""
+        operation = operations.record_choice(self.session, choice)
+        return await self.turnlog.send(operation)
+
+    async def switch_profile(
+        self, profile: str | None = None, *, model: str | None = None
+    ) -> CommandResult:
+        """Switch to another profile or model, from the next turn on."""
+        operation = operations.switch_profile(self.session, profile, model=model)
+        return await self.turnlog.send(operation)
+
+    async def request_schemas(self) -> CommandResult:
+        """Describe the tools in full again, from the next call on, for one turn."""
+        operation = operations.request_schemas(self.session)
+        return await self.turnlog.send(operation)
+
+    async def purge_memory(self) -> CommandResult:
+        """Exclude all turns so far from later windows; the record keeps them."""
+        operation = operations.purge_memory(self.session)
+        return await self.turnlog.send(operation)
+
+    async def undo_summary(self, sequence: int) -> CommandResult:
+        """Undo the summary of an event: windows include the original turns again."""
+        operation = operations.undo_summary(self.session, sequence)
+        return await self.turnlog.send(operation)
+
+    async def exclude_turn(self, turn: int) -> CommandResult:
+        """Exclude a turn from all later windows; the record keeps it."""
+        operation = operations.exclude_turn(self.session, turn)
+        return await self.turnlog.send(operation)
+
+    async def restore_turn(self, turn: int) -> CommandResult:
+        """Include an excluded turn again."""
+        operation = operations.restore_turn(self.session, turn)
+        return await self.turnlog.send(operation)
+
+    async def preview_exclusion(self, turn: int) -> ExclusionPreviewView:
+        """Return which summaries `exclude_turn` would undo, and what they cost."""
+        operation = operations.preview_exclusion(self.session, turn)
+        return await self.turnlog.send(operation)
+
+    async def redact_reply(
+        self, turn: int, reason: str, *, replacement: str | None = None
+    ) -> CommandResult:
+        """Redact the reply of a turn, for all readers but an audit."""
+        operation = operations.redact_reply(self.session, turn, reason, replacement=replacement)
+        return await self.turnlog.send(operation)
+
+    async def fetch_state(self, *, at: int | None = None) -> SessionView:
+        """Return the state of the session, now or at a sequence."""
+        operation = operations.fetch_state(self.session, at=at)
+        return await self.turnlog.send(operation)
+
+    async def fetch_history(
+        self, *, at: int | None = None, phase: str | None = None
+    ) -> HistoryView:
+        """Return the turns of the session, now or at a sequence, or those of a phase."""
+        operation = operations.fetch_history(self.session, at=at, phase=phase)
+        return await self.turnlog.send(operation)
+
+    async def fetch_tool_result(self, call: str, id: str) -> ToolResultView:
+        """Return a tool use with its arguments and its whole result.
+
+        An event `tool-returned` names both, as `call` and `id`.
+        """
+        operation = operations.fetch_tool_result(self.session, call, id)
+        return await self.turnlog.send(operation)
