@@ -120,7 +120,8 @@ async def test_u27_unrepairable_reply_is_requested_again_before_the_turn_fails(
         'mood: `type` is "string"',
         'it: `required` is ["mood"]',
     ]
-    assert len(await platform.load_events(session, ContextAssembled)) == 2
+    prompts = await platform.load_events(session, ContextAssembled)
+    assert [each.supersedes for each in prompts] == [None, "1.1", None, "2.1"]
 
 
 async def test_u27_without_repair_only_a_valid_reply_is_accepted(platform: AgentService) -> None:

@@ -12,17 +12,23 @@ from pydantic import JsonValue
 
 from turnlog.projections.structured_output.json_repair import (
     InvalidAnswer,
-    JsonSchema,
     ValidatedAnswer,
     find_json,
     validate_answer,
 )
+from turnlog.projections.structured_output.lenient_json import (
+    CUT_END,
+    SINGLE_QUOTES,
+    TRAILING_COMMA,
+)
+from turnlog.projections.structured_output.schema_repair import JsonSchema
 from turnlog.projections.structured_output.schema_validation import find_schema_fault
 from turnlog.projections.tools.parsed_plan import PLAN_SCHEMA
 
 ORDER: JsonSchema = {
     "type": "object",
     "required": ["items"],
+    "$defs": {"state": {"enum": ["NEW", "USED"]}},
     "properties": {
         "items": {
             "type": "array",
@@ -33,6 +39,7 @@ ORDER: JsonSchema = {
                     "name": {"type": "string"},
                     "count": {"type": "integer"},
                     "note": {"type": "string"},
+                    "state": {"anyOf": [{"$ref": "#/$defs/state"}, {"type": "null"}]},
                 },
                 "additionalProperties": False,
             },
@@ -86,6 +93,42 @@ MENDED: dict[str, tuple[str, JsonValue, tuple[str, ...]]] = {
         {"items": [{"name": "hammer"}]},
         ("items.0.note: nothing, left out",),
     ),
+    "a text for a number": (
+        '{"items": [{"name": "hammer", "count": " 7.0"}]}',
+        {"items": [{"name": "hammer", "count": 7}]},
+        ("items.0.count: a text for a number",),
+    ),
+    "another case of a word": (
+        '{"items": [{"name": "hammer", "state": "used "}]}',
+        {"items": [{"name": "hammer", "state": "USED"}]},
+        ("items.0.state: a word of the enumeration in another case",),
+    ),
+    "trailing commas": (
+        '{"items": [{"name": "hammer",},],}',
+        {"items": [{"name": "hammer"}]},
+        (TRAILING_COMMA,),
+    ),
+    "single quotes": (
+        "{'items': [{'name': 'a \"hammer\" that isn\\'t'}]}",
+        {"items": [{"name": 'a "hammer" that isn\'t'}]},
+        (SINGLE_QUOTES,),
+    ),
+    "a cut end": (
+        '{"items": [{"name": "hammer"}, {"name": "saw", "count": 12',
+        {"items": [{"name": "hammer"}, {"name": "saw"}]},
+        (CUT_END,),
+    ),
+    "all of it in prose": (
+        "Here it is:\n```json\n{'items': [{'name': 'hammer', 'count': '7',}, 'na",
+        {"items": [{"name": "hammer", "count": 7}]},
+        (
+            "taken out of a block of code",
+            SINGLE_QUOTES,
+            TRAILING_COMMA,
+            CUT_END,
+            "items.0.count: a text for a number",
+        ),
+    ),
     "a line break in a text": (
         '{"items": [{"name": "ham\nmer"}]}',
         {"items": [{"name": "ham\nmer"}]},
@@ -107,6 +150,9 @@ THOUGHT_OF: dict[str, str] = {
 BEYOND: dict[str, tuple[str, str]] = {
     "no JSON": ("I would rather not.", "there is no JSON in it"),
     "cut short": ('{"items": [{"name": "ham', "there is no JSON in it"),
+    "cut before anything is complete": ('{"items": [', "there is no JSON in it"),
+    "an apostrophe in single quotes": ("{'items': [{'name': 'a carpenter's'}]}", "there is no"),
+    "no JSON in brackets": ("{items: [hammer]}", "there is no JSON in it"),
     "nothing that must be said": ("{}", "it: `required`"),
     "a word that is not allowed": (
         '{"items": [{"name": "hammer", "secret": 1}]}',
@@ -124,7 +170,7 @@ BEYOND: dict[str, tuple[str, str]] = {
     "thoughts alone": (f"<think>Perhaps {HAMMER}", "there is no JSON in it"),
     "a part of what is cut short": (
         f'{{"order": {HAMMER}, "items": [{HAMMER}, {{"na',
-        "there is no JSON in it",
+        "items.0: `required`",
     ),
     "depth without end": ("[" * 100_000, "there is no JSON in it"),
 }

@@ -76,7 +76,8 @@ class ContextAssembled(EventModel):
     manifest: Manifest
     """What the prompt includes and what was left out."""
     supersedes: str | None = None
-    """The call that this one replaces because its sources had changed."""
+    """The call that this one replaces because its sources had changed, or its answer was rejected.
+    """
     profile: str | None = None
     """The session's profile; None in old logs, whose sessions never switched profile."""
     body_digest: Digest | None = None
@@ -89,7 +90,7 @@ AttemptResult = Literal["answered", "failed", "cancelled", "lost", "unasked"]
 
 
 class AttemptEnded(ReplyTextEvent):
-    """An attempt ended; always accepted, never part of a window.
+    """An attempt ended; always accepted, and part of no window but that of the next attempt.
 
     The end of an attempt that answered is part of the event that records its answer,
     `call-completed` or `turn-completed`. In logs of earlier releases it is an event like this one.
@@ -100,7 +101,7 @@ class AttemptEnded(ReplyTextEvent):
     sentence: ClassVar[str] = "call {call} · {outcome}[ ({fault.code})]" + build_figures_sentence(
         ""
     )
-    reply_texts: ClassVar[tuple[str, ...]] = ("partial",)
+    reply_texts: ClassVar[tuple[str, ...]] = ("partial", "rejected", "correction")
 
     turn: int
     """The turn number."""
@@ -126,6 +127,10 @@ class AttemptEnded(ReplyTextEvent):
     """The provider's id of the finished answer; None if it gave none."""
     ratings: tuple[SafetyRating, ...] = ()
     """The provider's ratings of an answer that its filter cut; empty if it gave none."""
+    rejected: Content | None = None
+    """The whole answer where it did not have the required form."""
+    correction: str = ""
+    """What the next attempt is told about the rejected answer; empty if it is told nothing."""
 
 
 class CallCompleted(EventModel):

@@ -10,9 +10,11 @@ earlier rules, for calls recorded by them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
+from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import BudgetSpec
@@ -24,7 +26,11 @@ from turnlog.projections.blueprint.schema.call_specs import (
     SystemMessageSlot,
     UserMessageSlot,
 )
-from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, PinnedLayer
+from turnlog.projections.blueprint.schema.layer_specs import (
+    HISTORY_COMPONENT,
+    REJECTED_LAYER,
+    PinnedLayer,
+)
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
@@ -49,6 +55,7 @@ from turnlog.projections.prompt.history.history_window import (
 )
 from turnlog.projections.prompt.planned_output import PlannedOutput, plan_output
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot, PromptPlan
+from turnlog.projections.prompt.rejected_answer import plan_rejected_answer
 from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
 from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer
@@ -97,6 +104,8 @@ class UnfilledPrompt:
     call: PromptCall
     slots: tuple[_UnfilledMessage | SelectedTurns, ...]
     rounds: tuple[DeferredPart[PlannedMessage], ...]
+    rejected: DeferredPart[tuple[PlannedMessage, ...]] | None
+    """The messages about the rejected answer of the attempt before."""
     tools: DeferredPart[tuple[OfferedTool, ...]]
 
     @property
@@ -114,6 +123,7 @@ class UnfilledPrompt:
             yield from slot.list_refs() if isinstance(slot, SelectedTurns) else slot.keys
         for message in self.rounds:
             yield from message.keys
+        yield from self.rejected.keys if self.rejected else ()
         yield from self.tools.keys
 
 
@@ -127,6 +137,7 @@ def plan_prompt(material: SessionMaterial, state: SessionState, call: PromptCall
         call=call,
         slots=tuple(_plan_slot(sources, slot) for slot in slots),
         rounds=plan_tool_rounds(material, state, call.kind),
+        rejected=plan_rejected_answer(material, state, call.kind),
         tools=plan_offered_tools(material, state, call.kind),
     )
 
@@ -149,6 +160,8 @@ class PlannedPrompt:
     earlier_call: EarlierCall | None
     """The previous call of the kind, which the manifest is compared with."""
     plan: PromptPlan
+    rejected: PromptPlan
+    """What follows the plan where it has room: the rejected answer of the attempt before."""
     tools: tuple[OfferedTool, ...]
     output: PlannedOutput | None
     beside: tuple[PromptPart, ...]
@@ -192,6 +205,7 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
         unfilled=unfilled,
         earlier_call=texts.earlier_call,
         plan=plan,
+        rejected=unfilled.rejected.fill(texts, REJECTED_LAYER) if unfilled.rejected else (),
         tools=tools,
         output=output,
         beside=beside,
@@ -209,7 +223,14 @@ def assemble(unfilled: UnfilledPrompt, texts: PromptTexts) -> AssembledPrompt:
 
 
 def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
-    """Fit a prompt to its budget and render it; raises `Refused` if it cannot fit."""
+    """Fit a prompt to its budget and render it; raises `Refused` if it cannot fit.
+
+    A rejected answer that has no room beside everything else is left out.
+    """
+    if planned.rejected:
+        longer = replace(planned, plan=(*planned.plan, *planned.rejected), rejected=())
+        with suppress(Refused):
+            return fit_prompt(longer)
     unfilled, call = planned.unfilled, planned.unfilled.call
     counting, fitting, output = planned.counting, planned.fitting, planned.output
     plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())

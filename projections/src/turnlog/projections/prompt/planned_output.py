@@ -23,12 +23,12 @@ from turnlog.projections.blueprint.schema.layer_specs import OUTPUT_COMPONENT, O
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PromptPlan
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
-from turnlog.projections.structured_output.json_repair import JsonSchema
 from turnlog.projections.structured_output.output_requests import (
     RESPONSE_FORMAT,
     OutputRequest,
     has_output_to_request,
 )
+from turnlog.projections.structured_output.schema_repair import JsonSchema
 from turnlog.projections.structured_output.strict_schemas import is_strict_schema
 from turnlog.projections.tools.parsed_plan import PLAN_OUTPUT_SCHEMA
 

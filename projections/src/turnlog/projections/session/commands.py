@@ -420,6 +420,15 @@ class ResolveTurn:
     meta: JsonObject = field(default_factory=dict[str, JsonValue])
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerRejection:
+    """An answer without the required form, and what the next attempt is told about it."""
+
+    text: str
+    correction: str = ""
+    """Empty if the next attempt is told nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallBack:
     """Answer the turn without a model."""
@@ -433,6 +442,8 @@ class FallBack:
     fault: AttemptFault | None = None
     """The model's fault; None where no model was called."""
     partial: str = ""
+    rejection: AnswerRejection | None = None
+    """The model's answer, where it did not have the required form."""
     references: ReferencesSpec | None = None
 
 
@@ -508,6 +519,8 @@ class EndAttempt:
     then: Literal["retry", "fail", "release"]
     fault: AttemptFault | None = None
     partial: str = ""
+    rejection: AnswerRejection | None = None
+    """The answer, where it did not have the required form."""
 
 
 AttemptCommand = (

@@ -213,9 +213,9 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
         case ContextAssembled() as event:
             return apply_context_assembled(state, recorded, event)
         case AttemptEnded() as event:
-            return apply_attempt_ended(state, event)
+            return apply_attempt_ended(state, recorded, event)
         case CallCompleted() as event:
-            ended = state if event.spent is None else apply_attempt_ended(state, event)
+            ended = state if event.spent is None else apply_attempt_ended(state, recorded, event)
             return apply_turn_progress(ended, recorded, event)
         case TurnCompleted() as event:
             reply, work = (

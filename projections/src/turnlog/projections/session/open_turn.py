@@ -151,6 +151,14 @@ class AnsweredCall:
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedAnswer:
+    """An answer that did not have the required form, and what the model is told about it."""
+
+    text: TextRef
+    correction: TextRef
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedStep:
     """One step of the plan of a turn."""
 
@@ -251,6 +259,8 @@ class OpenTurn:
     call: CurrentCall = FIRST_CALL
     answers: tuple[AnsweredCall, ...] = ()
     """The answers after which the turn continued, oldest first."""
+    rejected: RejectedAnswer | None = None
+    """The latest rejected answer of its current call, where the model is told about it."""
     tools: tuple[ToolUse, ...] = ()
     """Tool calls requested so far."""
     plan: TurnPlan | None = None

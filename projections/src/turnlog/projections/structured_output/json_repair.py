@@ -4,9 +4,10 @@ Around the JSON may be thoughts, prose, a code block and control characters. Mod
 answer last, so the last JSON is the likeliest answer. How much of it may be repaired depends on how
 certain that is.
 
-Models give one value where a list is required, a bare word for an object, or a number for a text. A
-valid answer is never changed, repairing is idempotent, and every repair is listed. An answer that
-could be repaired only by guessing is invalid: the model is asked again instead.
+Models give one value where a list is required, a bare word for an object, a number for a text or a
+text for a number, or write a word of an enumeration in another case. A valid answer is never
+changed, repairing is idempotent, and every repair is listed. An answer that could be repaired only
+by guessing is invalid: the model is asked again instead.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal, assert_never
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
@@ -26,6 +27,12 @@ from turnlog.projections.blueprint.bounded_json import (
     InvalidJson,
     parse_embedded_json,
     parse_json,
+)
+from turnlog.projections.structured_output.lenient_json import scan_lenient_json
+from turnlog.projections.structured_output.schema_repair import (
+    JsonSchema,
+    SchemaRepair,
+    format_answer_path,
 )
 from turnlog.projections.structured_output.schema_validation import find_violation
 
@@ -91,14 +98,23 @@ def parse_strict_json(text: str) -> JsonValue:
 
 def find_json(text: str) -> list[JsonCandidate]:
     """Return the candidates of a text, the likeliest first; raise `InvalidAnswer` without any."""
+    pieces = [*_iterate_candidates(text)]
+    if not pieces:
+        raise InvalidAnswer("there is no JSON in it")
+    return pieces
+
+
+def _iterate_candidates(text: str) -> Iterator[JsonCandidate]:
+    """Yield what is JSON, the likeliest first, and then what nearly is."""
     repairs: list[str] = []
     for taken_out, dirt in _REMOVED_PATTERNS.items():
         text, times = dirt.subn("", text)
         repairs += [taken_out] if times else []
     pieces = _parse_whole_text(text.strip()) or deque(_iterate_embedded_json(text), _MAX_CANDIDATES)
-    if not pieces:
-        raise InvalidAnswer("there is no JSON in it")
-    return [replace(each, repairs=(*repairs, *each.repairs)) for each in reversed(pieces)]
+    for each in reversed(pieces):
+        yield replace(each, repairs=(*repairs, *each.repairs))
+    for each in reversed(deque(_iterate_nearly_json(text), _MAX_CANDIDATES)):
+        yield replace(each, repairs=(*repairs, *each.repairs))
 
 
 def _parse_whole_text(text: str) -> list[JsonCandidate]:
@@ -133,9 +149,31 @@ def _iterate_embedded_json(text: str) -> Iterator[JsonCandidate]:
             yield JsonCandidate(value, (how,), "within" if sure else "none")
 
 
-JsonSchema = dict[str, JsonValue]
-
-AnswerPath = tuple[str | int, ...]
+def _iterate_nearly_json(text: str) -> Iterator[JsonCandidate]:
+    """Yield the values whose notation was repaired."""
+    at = 0
+    for _ in range(_MAX_STARTS):
+        begins = _JSON_START.search(text, at)
+        if begins is None:
+            return
+        start = begins.end() - 1
+        scan = scan_lenient_json(text, start)
+        at = max(scan.end, start + 1)
+        if scan.json is None or not scan.repairs:
+            continue
+        try:
+            value = parse_json(scan.json, decoder=_LENIENT_DECODER)
+        except InvalidJson:
+            continue
+        block = begins[1] and (_CODE_BLOCK_END.match(text, at) or _BLANK_REST.match(text, at))
+        is_end, is_start = _BLANK_REST.match(text, at), not text[: begins.start()].strip()
+        around = () if is_start and is_end and not block else (_FROM_PROSE_NOTE,)
+        scope: RepairScope = "all" if is_start and is_end else "within" if is_end else "none"
+        yield JsonCandidate(
+            value,
+            ((_FROM_BLOCK_NOTE,) if block else around) + scan.repairs,
+            "within" if block and scope == "none" else scope,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +200,19 @@ def validate_answer(text: str, schema: JsonSchema, *, repair: bool = True) -> Va
 
 def _repair_answer(text: str, schema: JsonSchema) -> ValidatedAnswer:
     faults: list[InvalidAnswer] = []
-    for piece in find_json(text):
+    for piece in _iterate_candidates(text):
         try:
             return _repair_candidate(piece, schema)
         except InvalidAnswer as fault:
             faults.append(fault)
-    raise faults[0]
+    raise faults[0] if faults else InvalidAnswer("there is no JSON in it")
 
 
 def _repair_candidate(candidate: JsonCandidate, schema: JsonSchema) -> ValidatedAnswer:
     repairs, value = [*candidate.repairs], candidate.value
     if candidate.repair_scope != "none":
-        value = _SchemaRepair(repairs, is_whole_text=candidate.repair_scope == "all").convert_value(
+        is_whole_text = candidate.repair_scope == "all"
+        value = SchemaRepair(repairs, schema, is_whole_text=is_whole_text).convert_value(
             value, schema, ()
         )
     text = replace_unstorable(json.dumps(value, ensure_ascii=False))
@@ -186,113 +225,3 @@ def _check_schema(value: JsonValue, schema: JsonSchema) -> None:
     fault = find_violation(value, schema)
     if fault is not None:
         raise InvalidAnswer(f"{format_answer_path(fault.path)}: {fault.rule}")
-
-
-def format_answer_path(path: Sequence[str | int]) -> str:
-    """Format a path in an answer: `steps.0.goal`."""
-    return ".".join(str(step)[:64] for step in path) or "it"
-
-
-@dataclass(frozen=True, slots=True)
-class _SchemaRepair:
-    repairs: list[str]
-    is_whole_text: bool
-    """Whether the whole value may be converted too, such as one item to a list of one."""
-
-    def convert_value(self, value: JsonValue, schema: JsonValue, path: AnswerPath) -> JsonValue:
-        if not isinstance(schema, dict):
-            return value
-        if path or self.is_whole_text:
-            value = self._convert_type(value, schema, path)
-        if isinstance(value, dict):
-            return self._convert_members(value, schema, path)
-        if isinstance(value, list):
-            items = schema.get("items")
-            return [self.convert_value(item, items, (*path, at)) for at, item in enumerate(value)]
-        return value
-
-    def _convert_members(
-        self, value: dict[str, JsonValue], schema: JsonSchema, path: AnswerPath
-    ) -> JsonValue:
-        properties, required = _get_mapping(schema.get("properties")), _list_required_names(schema)
-        kept: dict[str, JsonValue] = {}
-        for name, item in value.items():
-            member_schema = properties.get(name)
-            if (
-                item is None
-                and name not in required
-                and not _is_of_type(item, _list_types(member_schema))
-            ):
-                self._add_repair((*path, name), "nothing, left out")
-            else:
-                kept[name] = self.convert_value(item, member_schema, (*path, name))
-        return kept
-
-    def _convert_type(self, value: JsonValue, schema: JsonSchema, path: AnswerPath) -> JsonValue:
-        types = _list_types(schema)
-        if _is_of_type(value, types):
-            return value
-        for type_name in types:
-            match type_name, value:
-                case "string", int() | float() if not isinstance(value, bool):
-                    self._add_repair(path, "a number for a text")
-                    return json.dumps(value)
-                case "array", str() | int() | float() | dict():
-                    self._add_repair(path, "one for a list")
-                    return [value]
-                case "object", str() | int() | float() | list() if (
-                    name := _find_single_required_name(schema)
-                ):
-                    self._add_repair(path, f"what `{name[:64]}` should say, alone")
-                    return {name: value}
-                case _:
-                    pass
-        return value
-
-    def _add_repair(self, path: AnswerPath, what: str) -> None:
-        self.repairs.append(f"{format_answer_path(path)}: {what}")
-
-
-def _find_single_required_name(schema: JsonSchema) -> str | None:
-    """Return the only required property of an object; None if there are more or none."""
-    required = _list_required_names(schema)
-    return required[0] if len(required) == 1 else None
-
-
-def _list_required_names(schema: JsonSchema) -> tuple[str, ...]:
-    named = schema.get("required")
-    return tuple(str(each) for each in named) if isinstance(named, list) else ()
-
-
-def _get_mapping(value: JsonValue) -> Mapping[str, JsonValue]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list_types(schema: JsonValue) -> tuple[str, ...]:
-    """Return the types that a schema allows; empty if it does not restrict the type."""
-    named = schema.get("type") if isinstance(schema, dict) else None
-    return tuple(map(str, named)) if isinstance(named, list) else (str(named),) if named else ()
-
-
-def _is_of_type(value: JsonValue, types: Sequence[str]) -> bool:
-    return not types or not {*types}.isdisjoint(_list_value_types(value))
-
-
-def _list_value_types(value: JsonValue) -> tuple[str, ...]:
-    match value:
-        case None:
-            return ("null",)
-        case bool():
-            return ("boolean",)
-        case int():
-            return ("integer", "number")
-        case float():
-            return ("number", "integer") if value.is_integer() else ("number",)
-        case str():
-            return ("string",)
-        case list():
-            return ("array",)
-        case dict():
-            return ("object",)
-        case _ as never:
-            assert_never(never)

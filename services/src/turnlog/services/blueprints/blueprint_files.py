@@ -53,7 +53,7 @@ from turnlog.projections.blueprint.validation.layer_checks import (
     check_override_files,
     is_outside_folder,
 )
-from turnlog.projections.structured_output.json_repair import JsonSchema
+from turnlog.projections.structured_output.schema_repair import JsonSchema
 from turnlog.projections.structured_output.schema_validation import find_schema_fault
 from turnlog.services.blueprints.folder_files import FolderFiles
 from turnlog.services.blueprints.path_choices import find_wrong_choice

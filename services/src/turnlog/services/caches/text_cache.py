@@ -35,6 +35,8 @@ _TEXT_FIELDS: Final = (
     "work",
     "arguments",
     "outcomes",
+    "rejected",
+    "correction",
 )
 """Event fields that prompts refer to."""
 

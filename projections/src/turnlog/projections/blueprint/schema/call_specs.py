@@ -54,6 +54,10 @@ def _check_output_form(written: object) -> object:
     raise PydanticCustomError("output_form", what)
 
 
+RepairPolicy = Literal["tell", "repeat", "off"] | bool
+"""What becomes of an invalid answer."""
+
+
 class OutputSpec(StrictModel):
     """The JSON form that an answer must have.
 
@@ -65,8 +69,21 @@ class OutputSpec(StrictModel):
         str | dict[str, JsonValue], BeforeValidator(_check_output_form), Field(alias="schema")
     ]
     """`plan`, a file beside the blueprint such as `plan.json`, or an inline JSON Schema."""
-    repair: bool = True
-    """True if common faults are repaired; otherwise an invalid answer is requested again."""
+    repair: RepairPolicy = "tell"
+    """What becomes of an invalid answer. `tell` repairs common faults, and if none of the repairs
+    helps, asks again with the answer and what is wrong with it; `repeat` repairs, and asks again
+    with the same prompt; `off` repairs nothing. True is `tell`, and false is `off`.
+    """
+
+    @property
+    def repairs_faults(self) -> bool:
+        """Whether common faults are repaired."""
+        return self.repair not in {"off", False}
+
+    @property
+    def tells_faults(self) -> bool:
+        """Whether the next attempt is told what was wrong."""
+        return self.repair in {"tell", True}
 
 
 ALLOWED_MODEL_PARAMETERS: Final = frozenset(

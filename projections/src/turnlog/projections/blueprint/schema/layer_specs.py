@@ -58,6 +58,13 @@ OUTPUT_LAYER: Final = "output_schema"
 """The built-in layer with the schema of the answer, of a call that has `output`."""
 
 
+REJECTED_LAYER: Final = "rejected_answer"
+"""The built-in layer with the answer of the attempt before, which did not have that form."""
+
+CORRECTION_LAYER: Final = "correction"
+"""The built-in layer that says what was wrong with it."""
+
+
 ROUNDS_LAYERS: Final = frozenset({TOOL_CALLS_LAYER, TOOL_RESULTS_LAYER})
 """The layers of tool rounds."""
 

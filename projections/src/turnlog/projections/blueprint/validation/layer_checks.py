@@ -11,9 +11,11 @@ from turnlog.projections.blueprint.schema.call_specs import (
     ProfileSpec,
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
+    CORRECTION_LAYER,
     INPUT_LAYER,
     NOW_SLOTS,
     OUTPUT_LAYER,
+    REJECTED_LAYER,
     TOOL_CALLS_LAYER,
     TOOL_RESULTS_LAYER,
     AttributeLayer,
@@ -200,6 +202,8 @@ BUILT_IN_LAYERS: Final = (
     INPUT_LAYER,
     "history",
     OUTPUT_LAYER,
+    REJECTED_LAYER,
+    CORRECTION_LAYER,
     TOOL_CALLS_LAYER,
     TOOL_RESULTS_LAYER,
 )

@@ -43,6 +43,7 @@ from turnlog.projections.session.open_turn import (
     OpenTurn,
     PlannedStep,
     PromptedCall,
+    RejectedAnswer,
     RetrievedEntry,
     RunningAttempt,
     TurnPlan,
@@ -285,17 +286,32 @@ def _update_note(note: RedactionNote | None, event: ContextAssembled) -> Redacti
     return replace(note, told=event.turn) if carried else note
 
 
-def apply_attempt_ended(state: SessionState, event: AttemptEnded | CallCompleted) -> SessionState:
+def apply_attempt_ended(
+    state: SessionState, recorded: RecordedEvent, event: AttemptEnded | CallCompleted
+) -> SessionState:
     opened = state.open
     if opened is None or opened.turn != event.turn:
         return state
     match opened.lease:
         case RunningAttempt() as lease if lease.attempt == event.attempt:
-            return replace(state, open=replace(opened, lease=EndedAttempt(lease)))
+            rejected = _find_rejected_answer(recorded, event) or opened.rejected
+            ended = replace(opened, lease=EndedAttempt(lease), rejected=rejected)
+            return replace(state, open=ended)
         case UnclaimedTurn() | RunningAttempt() | EndedAttempt():
             return state
         case _ as never:
             assert_never(never)
+
+
+def _find_rejected_answer(
+    recorded: RecordedEvent, event: AttemptEnded | CallCompleted
+) -> RejectedAnswer | None:
+    if not isinstance(event, AttemptEnded) or not event.correction or event.rejected is None:
+        return None
+    return RejectedAnswer(
+        build_text_ref(recorded, "rejected", event.rejected),
+        build_literal_text_ref(recorded, "correction", event.correction),
+    )
 
 
 def apply_reply_redacted(
@@ -340,6 +356,7 @@ def advance_open_turn(
                 call=UnpromptedCall(opened.call.next_number, attempt),
                 plan=_count_acted_step(opened),
                 answers=(*opened.answers, answer),
+                rejected=None,
             )
         case PlanMade():
             return replace(opened, plan=TurnPlan((), opened.plan.acted if opened.plan else None))

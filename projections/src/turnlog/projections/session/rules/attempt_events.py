@@ -21,7 +21,7 @@ from turnlog.events.model.call_events import (
 from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.session.commands import AttemptRef
+from turnlog.projections.session.commands import AnswerRejection, AttemptRef
 from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.state import SessionState
 
@@ -118,6 +118,7 @@ def build_attempt_ended(
     spent: AttemptUsage,
     fault: AttemptFault | None = None,
     partial: str = "",
+    rejection: AnswerRejection | None = None,
 ) -> AttemptEnded:
     """Return the event that ends an attempt, with what it cost."""
     return AttemptEnded(
@@ -132,4 +133,6 @@ def build_attempt_ended(
         partial=PlainText(text=partial) if partial else None,
         response_id=spent.response_id,
         ratings=spent.ratings,
+        rejected=PlainText(text=rejection.text) if rejection else None,
+        correction=rejection.correction if rejection else "",
     )

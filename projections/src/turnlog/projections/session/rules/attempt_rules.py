@@ -253,6 +253,7 @@ def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
         spent=command.spent,
         fault=command.fault,
         partial=command.partial,
+        rejection=command.rejection,
     )
     opened = find_claimed_turn(state, command.attempt)
     if opened is None:
@@ -409,6 +410,7 @@ def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
         spent=command.spent,
         fault=command.fault,
         partial=command.partial,
+        rejection=command.rejection,
     )
     if find_claimed_turn(state, command.attempt) is None:
         return (ended,)

@@ -19,6 +19,7 @@ from turnlog.projections.blueprint.schema.lookups.resolver_specs import Referenc
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, PhaseGraph
 from turnlog.projections.session.commands import (
     AnswerCall,
+    AnswerRejection,
     AttemptRef,
     CompleteTurn,
     EndAttempt,
@@ -99,6 +100,8 @@ class AttemptFailed:
     """Whether the published text is recorded."""
     is_from_call: bool = False
     """Whether the call itself failed; then a summary is given up and its turn continues."""
+    rejection: AnswerRejection | None = None
+    """The answer, where it did not have the required form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +272,7 @@ def _build_failure_command(
             then="retry",
             fault=fault,
             partial=partial,
+            rejection=failed.rejection,
         )
     if failed.allows_fallback and report.fallback is not None:
         model_fault = None if fault.code == "model_off" else fault
@@ -278,6 +282,7 @@ def _build_failure_command(
             code=fault.code,
             detail=fault.detail,
             fault=model_fault,
+            rejection=failed.rejection,
         )
     return EndAttempt(
         attempt=report.attempt,
@@ -286,11 +291,17 @@ def _build_failure_command(
         then="fail",
         fault=fault,
         partial=partial,
+        rejection=failed.rejection,
     )
 
 
 def _build_fallback(
-    report: AttemptReport, text: str, code: str, detail: str, fault: AttemptFault | None = None
+    report: AttemptReport,
+    text: str,
+    code: str,
+    detail: str,
+    fault: AttemptFault | None = None,
+    rejection: AnswerRejection | None = None,
 ) -> FallBack:
     """Build the command for a reply without a model; without a fault, no model was called."""
     return FallBack(
@@ -301,5 +312,6 @@ def _build_fallback(
         detail=detail,
         fault=fault,
         partial=report.shown_text,
+        rejection=rejection,
         references=report.references,
     )

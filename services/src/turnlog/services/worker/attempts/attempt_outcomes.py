@@ -27,7 +27,7 @@ from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
-from turnlog.projections.session.commands import AttemptRef, CompleteTurn
+from turnlog.projections.session.commands import AnswerRejection, AttemptRef, CompleteTurn
 from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.rules.attempt_events import UNKNOWN_USAGE
 from turnlog.projections.session.rules.outcome_commands import (
@@ -48,13 +48,13 @@ from turnlog.projections.session.rules.retry_rules import compute_retry_delay
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.structured_output.json_repair import (
     InvalidAnswer,
-    JsonSchema,
     validate_answer,
 )
 from turnlog.projections.structured_output.output_requests import (
     RESPONSE_FORMAT,
     find_output_request,
 )
+from turnlog.projections.structured_output.schema_repair import JsonSchema
 from turnlog.projections.tools.parsed_plan import (
     PLAN_SCHEMA,
     ParsedPlan,
@@ -257,7 +257,7 @@ class OutcomeRecorder:
             answer = await run_text_work(parse, len(active.text))
         except InvalidAnswer as fault:
             _log.error("answer-malformed", why=str(fault), **describe_attempt(active))
-            return self._find_failure_outcome(active, ModelFailure("malformed", str(fault)))
+            return await self._reject_answer(active, fault)
         if answer.plan:
             plan = await self._expand_loops(active, answer.plan)
             if room := active.progress.setup.tool_room:
@@ -283,6 +283,17 @@ class OutcomeRecorder:
             return self._find_failure_outcome(active, failure)
         faults = await find_argument_faults(answer.tools, active.request.tools)
         return replace(answer, argument_faults=faults)
+
+    async def _reject_answer(self, active: ActiveAttempt, fault: InvalidAnswer) -> AttemptOutcome:
+        """Fail with an answer that has not the required form, unless a rule withholds its text."""
+        try:
+            violation = await active.progress.guard.check_json(active.text)
+        except SafetyCheckFailure as failure:
+            return self._find_failure_outcome(active, failure)
+        if violation is not None:
+            return await self._store_refused_answer(active, violation)
+        failed = self._find_failure_outcome(active, ModelFailure("malformed", str(fault)))
+        return replace(failed, rejection=build_rejection(active, fault))
 
     async def _expand_loops(self, active: ActiveAttempt, plan: ParsedPlan) -> ParsedPlan:
         """Replace each looping step of a plan by one for each row of the result it loops over."""
@@ -395,12 +406,12 @@ _PLAN_OUTPUT = OutputSpec.model_validate({"schema": "plan"})
 def parse_answer(active: ActiveAttempt, end: FinishedAnswer) -> AttemptAnswer:
     """Parse an answer; raises `InvalidAnswer` if it does not have the required format."""
     text, tools = active.text, list_tool_requests(end)
-    spec = active.output_spec or (_PLAN_OUTPUT if active.stage == "plan" else None)
+    spec = _find_output_spec(active)
     answer = AttemptAnswer(text=text, finish=end.finish_reason, tools=tools)
     is_free = active.stage == "summarise" or (active.stage == "loop" and answer.continues_turn)
     if spec is None or is_free:
         return answer
-    found = validate_answer(text, get_answer_schema(spec), repair=spec.repair)
+    found = validate_answer(text, get_answer_schema(spec), repair=spec.repairs_faults)
     if active.stage != "plan":
         return AttemptAnswer(
             text=found.text,
@@ -415,6 +426,26 @@ def parse_answer(active: ActiveAttempt, end: FinishedAnswer) -> AttemptAnswer:
     return AttemptAnswer(
         text=found.text, finish=end.finish_reason, tools=tools, plan=planned, repairs=repairs
     )
+
+
+def _find_output_spec(active: ActiveAttempt) -> OutputSpec | None:
+    return active.output_spec or (_PLAN_OUTPUT if active.stage == "plan" else None)
+
+
+def build_rejection(active: ActiveAttempt, fault: InvalidAnswer) -> AnswerRejection | None:
+    """Return a rejected answer and what the model is told about it; None if it is empty."""
+    spec = _find_output_spec(active)
+    if not active.text:
+        return None
+    is_told = spec is not None and spec.tells_faults
+    return AnswerRejection(active.text, f"{CORRECTION}\n{fault}" if is_told else "")
+
+
+CORRECTION: Final = (
+    "This answer was not used, since it has not the required form. Answer once more, with the "
+    "JSON alone. What is wrong with it:"
+)
+"""What a model is told about a rejected answer, before the rule that the answer breaks."""
 
 
 def _get_max_steps(active: ActiveAttempt) -> int:
