@@ -9,6 +9,9 @@ from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlue
 
 GOOD = """blueprint: guide
 version: 1
+inputs:
+  topics: {type: list}
+  urgent: {type: bool}
 layers:
   documents: {retrieval: knowledge}
   short: {text: "Adapt it.", when: {confident: knowledge}}
@@ -24,12 +27,25 @@ profiles:
 @pytest.mark.parametrize(
     ("before", "after", "fault"),
     [
-        ("{retrieval: knowledge}", "{retrieval: knowlege}", "4: layers.documents.retrieval"),
-        ("confident: knowledge", "confident: cases", "5: layers.short.when.confident"),
-        ("max_docs: 5", "tokens: 9000", "11: profiles.reader.retrieval.knowledge.tokens"),
-        ("max_docs: 3,", "max_docs: 3, k: 3,", "9: retrieval.knowledge"),
-        ("[documents, short]", "[short]", "7: calls.answer"),
-        ("program: knowledge", "program: knowlege", "11: profiles.reader.program"),
+        ("{retrieval: knowledge}", "{retrieval: knowlege}", "7: layers.documents.retrieval"),
+        ("confident: knowledge", "confident: cases", "8: layers.short.when.confident"),
+        ("max_docs: 5", "tokens: 9000", "14: profiles.reader.retrieval.knowledge.tokens"),
+        ("max_docs: 3,", "max_docs: 3, k: 3,", "12: retrieval.knowledge"),
+        ("[documents, short]", "[short]", "10: calls.answer"),
+        ("max_docs: 3,", "queries: {input: topic},", "12: retrieval.knowledge.queries.input"),
+        ("max_docs: 3,", "queries: {input: urgent},", "12: retrieval.knowledge.queries.input"),
+        (
+            "max_docs: 3,",
+            "queries: {pattern: x, input: topics},",
+            "12: retrieval.knowledge.queries.input",
+        ),
+        (
+            "max_docs: 3,",
+            "queries: {pattern: '(?=@)'},",
+            "12: retrieval.knowledge.queries.pattern",
+        ),
+        ("max_docs: 3,", "queries: {},", "12: retrieval.knowledge.queries"),
+        ("program: knowledge", "program: knowlege", "14: profiles.reader.program"),
     ],
 )
 def test_retrieval_fault_is_reported_with_its_line(before: str, after: str, fault: str) -> None:

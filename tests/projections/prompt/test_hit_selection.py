@@ -13,6 +13,7 @@ from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
 )
 from turnlog.projections.blueprint.token_counters import CharacterCounter
 from turnlog.projections.knowledge.default_reranker import score_hits
+from turnlog.projections.knowledge.query_fusion import join_query_hits
 from turnlog.projections.knowledge.search_port import KnowledgeHit
 from turnlog.projections.prompt.sources.hit_selection import select_hits
 
@@ -21,8 +22,7 @@ COUNTER = CharacterCounter(1)
 
 def list_outcomes(limits: RetrievalLimits, *hits: KnowledgeHit) -> list[tuple[str, str]]:
     """Return the entries with what became of them, ranked by their joined score."""
-    scores = [hit.fused_score for hit in hits]
-    candidates = select_hits(hits, scores, limits, COUNTER)
+    candidates = select_hits(join_query_hits([hits]), limits, COUNTER)
     return [(each.entry, each.outcome) for each in candidates]
 
 
@@ -37,7 +37,7 @@ def test_selection_stops_at_the_first_hit_that_does_not_fit_even_if_a_later_one_
     hits = [build_found(str(n), "x" * size, 1 - n / 10) for n, size in enumerate((10, 90, 10))]
     limits = RetrievalLimits(k=3, tokens=60)
     assert list_outcomes(limits, *hits) == [("0", "taken"), ("1", "tokens"), ("2", "tokens")]
-    candidates = select_hits(hits, [1.0, 0.9, 0.8], limits, COUNTER)
+    candidates = select_hits(join_query_hits([hits]), limits, COUNTER)
     assert candidates[0].tokens == len("[1] 0\n" + "x" * 10 + "\n\n")
 
 

@@ -58,6 +58,7 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import (
     FeedbackGiven,
     KnowledgeRetrieved,
+    QueryRank,
     RetrievalCandidate,
     RetrievalLimits,
 )
@@ -490,6 +491,32 @@ def _build_resolution_samples() -> dict[str, KnownEvent]:
             embedder="hashing-1",
             knowledge_position=8,
             votes_position=120,
+        ),
+        "knowledge-retrieved-by-queries": KnowledgeRetrieved(
+            turn=3,
+            call="3.1",
+            retrieval="guidelines",
+            query=SAMPLE_TEXT,
+            collections=("knowledge",),
+            limits=RetrievalLimits(k=3),
+            candidates=(
+                RetrievalCandidate(
+                    collection="knowledge",
+                    entry="g-1",
+                    revision=2,
+                    kind="document",
+                    digest=compute_digest("guideline"),
+                    characters=9,
+                    fused=0.0164,
+                    score=0.0164,
+                    confidence=0.8,
+                    outcome="taken",
+                    found_by=(QueryRank(query=2, rank=1, confidence=0.8),),
+                ),
+            ),
+            origin="pattern",
+            more_queries=(SAMPLE_TEXT,),
+            unsearched=1,
         ),
         "knowledge-retrieved-nothing": KnowledgeRetrieved(
             turn=3,

@@ -20,6 +20,23 @@ NothingFoundPolicy = Literal["answer", "refuse", "reply"]
 """What a turn does when nothing was taken: ask the model anyway, fail, or reply without a model."""
 
 
+QueryOrigin = Literal["text", "input", "pattern"]
+"""What the queries are: the text of the turn, the items of an input, or the pieces that a pattern
+divides a text into.
+"""
+
+
+class QueryRank(EventModel):
+    """That one query of several found an entry."""
+
+    query: int
+    """The number of the query, from 1."""
+    rank: int
+    """The place of the entry among what this query found, from 1."""
+    confidence: float
+    """Similarity of this query and the entry, from 0 to 1."""
+
+
 class RetrievalCandidate(EventModel):
     """An entry that the index found, with the figures by which it was taken or left out."""
 
@@ -48,13 +65,17 @@ class RetrievalCandidate(EventModel):
     vector: float | None = None
     """The score of its vector; None if it was not among the nearest."""
     fused: float
-    """Both scores joined by the index."""
+    """Both scores joined by the index; with several queries that of its best rank."""
     score: float
     """The score it is ranked by: the reranker's, or else the joined one."""
     confidence: float
-    """Similarity of query and entry, from 0 to 1; the least score is compared with it."""
+    """Similarity of query and entry, from 0 to 1; the least score is compared with it. Of several
+    queries it is the nearest one's.
+    """
     outcome: CandidateOutcome
     """What became of it."""
+    found_by: tuple[QueryRank, ...] = ()
+    """The queries that found it, where there were several; the one nearest to it comes first."""
 
 
 class RetrievalLimits(EventModel):
@@ -93,7 +114,7 @@ class KnowledgeRetrieved(EventModel):
     retrieval: str
     """The blueprint's name of the retrieval."""
     query: Content
-    """What was sought: the text of the turn, and nothing of the prompt."""
+    """What was sought, and nothing of the prompt; of several queries the first."""
     collections: tuple[str, ...]
     """The collections that were searched."""
     limits: RetrievalLimits
@@ -114,6 +135,17 @@ class KnowledgeRetrieved(EventModel):
     """What the turn does, since nothing was taken; None if something was."""
     unavailable: str | None = None
     """Why there was no search, as a code; the turn went on without it. None if there was one."""
+    origin: QueryOrigin = "text"
+    """What the queries are."""
+    more_queries: tuple[Content, ...] = ()
+    """The queries after the first, whose results are joined with its own."""
+    unsearched: int = 0
+    """The number of queries beyond the limit, which were not searched for."""
+
+    @property
+    def queries(self) -> tuple[Content, ...]:
+        """Everything that was sought, in order."""
+        return (self.query, *self.more_queries)
 
     @property
     def taken(self) -> tuple[RetrievalCandidate, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
+from turnlog.projections.blueprint.linear_patterns import find_pattern_fault
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
 from turnlog.projections.blueprint.schema.layer_specs import (
@@ -17,6 +18,8 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import ASK_SESSION_KEY
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
+    PatternQueries,
+    QueriesSpec,
     RetrievalSettings,
     RetrievalSpec,
 )
@@ -97,10 +100,28 @@ def check_retrievals(blueprint: Blueprint) -> BlueprintFindings:
             )
             yield BlueprintFinding(("retrieval", name), what, fix)
         yield from _check_locked_settings(blueprint, name, spec)
+        if spec.queries is not None:
+            yield from _check_queries(blueprint, ("retrieval", name, "queries"), spec.queries)
     for name, profile in blueprint.profiles.items():
         yield from _check_retrieval_conditions(blueprint, name, profile)
         if profile.program == "knowledge":
             yield from _check_knowledge_program(blueprint, name, profile)
+
+
+def _check_queries(
+    blueprint: Blueprint, path: DocumentPath, queries: QueriesSpec
+) -> BlueprintFindings:
+    is_pattern = isinstance(queries, PatternQueries)
+    if isinstance(queries, PatternQueries) and (fault := find_pattern_fault(queries.pattern)):
+        yield BlueprintFinding((*path, "pattern"), fault.reason, fault.fix)
+    if queries.input is None:
+        return
+    yield from check_known_name((*path, "input"), "input", queries.input, blueprint.inputs)
+    spec = blueprint.inputs.get(queries.input)
+    allowed = ("text",) if is_pattern else ("list", "text")
+    if spec is not None and spec.type not in allowed:
+        what = f"`{queries.input}` is of type {spec.type}, which gives no queries"
+        yield BlueprintFinding((*path, "input"), what, f"make it one of: {', '.join(allowed)}")
 
 
 def _list_retrieval_layers(blueprint: Blueprint) -> dict[Name, RetrievalLayer]:

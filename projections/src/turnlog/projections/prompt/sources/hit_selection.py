@@ -8,7 +8,6 @@ Nothing after that one is taken, even if it is shorter: no worse entry replaces 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
 
 from turnlog.events.model.retrieval_events import (
     CandidateOutcome,
@@ -17,11 +16,9 @@ from turnlog.events.model.retrieval_events import (
 )
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import ResolvedRetrieval
 from turnlog.projections.blueprint.token_counters import TokenCounter
+from turnlog.projections.knowledge.query_fusion import SCORE_DIGITS, FusedHit
 from turnlog.projections.knowledge.search_port import KnowledgeHit
 from turnlog.projections.prompt.sources.retrieved_layers import format_entry_heading
-
-_SCORE_DIGITS: Final = 4
-"""Decimals of recorded scores; what is decided by a score is decided by the recorded one."""
 
 
 def build_limits(settings: ResolvedRetrieval, counting: TokenCounter) -> RetrievalLimits:
@@ -38,24 +35,17 @@ def build_limits(settings: ResolvedRetrieval, counting: TokenCounter) -> Retriev
 
 
 def select_hits(
-    hits: Sequence[KnowledgeHit],
-    scores: Sequence[float],
-    limits: RetrievalLimits,
-    counting: TokenCounter,
+    hits: Sequence[FusedHit], limits: RetrievalLimits, counting: TokenCounter
 ) -> tuple[RetrievalCandidate, ...]:
     """Return every hit with its outcome, ranked by its score; equal ones stay in their order."""
-    ranked = sorted(
-        ((round(score, _SCORE_DIGITS), hit) for score, hit in zip(scores, hits, strict=True)),
-        key=lambda pair: -pair[0],
-    )
-    candidates = [_build_candidate(hit, score, limits) for score, hit in ranked]
-    texts = [hit.text for _, hit in ranked]
+    ranked = sorted(hits, key=lambda each: -round(each.score, SCORE_DIGITS))
+    candidates = [_build_candidate(each, limits) for each in ranked]
+    texts = [each.hit.text for each in ranked]
     return tuple(_take_candidates(candidates, texts, limits, counting.count_tokens))
 
 
-def _build_candidate(
-    hit: KnowledgeHit, score: float, limits: RetrievalLimits
-) -> RetrievalCandidate:
+def _build_candidate(found: FusedHit, limits: RetrievalLimits) -> RetrievalCandidate:
+    hit = found.hit
     return RetrievalCandidate(
         collection=hit.collection,
         entry=hit.entry_id,
@@ -68,20 +58,21 @@ def _build_candidate(
         feedback=hit.feedback,
         lexical=_round(hit.lexical_score),
         vector=_round(hit.vector_score),
-        fused=round(hit.fused_score, _SCORE_DIGITS),
-        score=score,
-        confidence=round(hit.confidence, _SCORE_DIGITS),
+        fused=round(hit.fused_score, SCORE_DIGITS),
+        score=round(found.score, SCORE_DIGITS),
+        confidence=round(hit.confidence, SCORE_DIGITS),
         outcome=_find_exclusion(hit, limits) or "taken",
+        found_by=found.found_by,
     )
 
 
 def _round(score: float | None) -> float | None:
-    return None if score is None else round(score, _SCORE_DIGITS)
+    return None if score is None else round(score, SCORE_DIGITS)
 
 
 def _find_exclusion(hit: KnowledgeHit, limits: RetrievalLimits) -> CandidateOutcome | None:
     """Return by which setting a hit is left out, or None."""
-    if limits.min_score is not None and round(hit.confidence, _SCORE_DIGITS) < limits.min_score:
+    if limits.min_score is not None and round(hit.confidence, SCORE_DIGITS) < limits.min_score:
         return "score"
     least = limits.min_efficiency
     if least is not None and hit.efficiency is not None and hit.efficiency < least:

@@ -2,8 +2,8 @@
 
 It is made before the first call of a turn that shows it, and once a turn. Its texts are stored
 before it is recorded, and it is recorded before the call, so an attempt that takes the turn over
-after a crash finds all of it, or searches again. The query is the text of the turn and nothing of
-the prompt.
+after a crash finds all of it, or searches again. The queries are the text of the turn, or what the
+blueprint makes of it and of the inputs, and nothing of the prompt.
 
 A search is at least as new as the latest vote of the tenant. If the program requires
 the knowledge, a search that is not possible fails the attempt, which is retried. Any other turn
@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 from asyncio import timeout
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from inspect import isawaitable
 from typing import Final
 
@@ -29,10 +30,12 @@ from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.layer_specs import RetrievalLayer
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
     FixedReply,
+    QueriesSpec,
     ResolvedRetrieval,
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
 from turnlog.projections.knowledge.default_reranker import FUSION_NAME, score_hits
+from turnlog.projections.knowledge.query_fusion import FusedHit, join_query_hits
 from turnlog.projections.knowledge.search_port import (
     IndexPositions,
     KnowledgeHit,
@@ -43,6 +46,10 @@ from turnlog.projections.knowledge.search_port import (
 from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.prompt.sources.hit_selection import build_limits, select_hits
 from turnlog.projections.prompt.sources.layer_sources import is_condition_met
+from turnlog.projections.prompt.sources.retrieval_queries import (
+    RetrievalQueries,
+    build_queries,
+)
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import RecordRetrieval
 from turnlog.projections.session.open_turn import TurnRetrieval
@@ -51,14 +58,12 @@ from turnlog.projections.session.rules.steps.retrieval_rules import find_retriev
 from turnlog.projections.session.state import SessionState
 from turnlog.services.extensions.plugins import load_reranker
 from turnlog.services.knowledge.current_search import UNKNOWN_COLLECTION
+from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.worker.turn_context import TurnContext, append_command
 
 _log = structlog.get_logger("turnlog.worker")
-
-MAX_QUERY_CHARACTERS: Final = 4_000
-"""Characters of a turn's text that are searched for; what is longer is hardly a question."""
 
 OPTIONAL_SEARCH_SECONDS: Final = 10.0
 """How long a turn waits for a search that it can do without."""
@@ -138,19 +143,23 @@ class RetrievalStep:
         settings = material.blueprint.resolve_retrieval(name, state.profile)
         is_required = material.blueprint.profiles[state.profile].program == "knowledge"
         counting = self._build_counter(state, material)
-        query = await self._read_query(state)
+        queries = await self._read_queries(state, material.blueprint.retrieval[name].queries)
+        first, *others = (PlainText(text=each) for each in queries.texts)
         retrieved = KnowledgeRetrieved(
             turn=attempt.turn,
             call=attempt.call,
             retrieval=name,
-            query=PlainText(text=query),
+            query=first,
             collections=settings.collections,
             limits=build_limits(settings, counting),
+            origin=queries.origin,
+            more_queries=tuple(others),
+            unsearched=queries.unsearched,
         )
         try:
             async with timeout(None if is_required else OPTIONAL_SEARCH_SECONDS):
-                found = await self._find_hits(state.tenant, settings, query)
-            reranker, scores = await _score_hits(settings.rerank, query, found.hits)
+                found = await self._search_queries(state.tenant, settings, queries.texts)
+            reranker, hits = await _rank_hits(settings.rerank, queries.texts, found)
         except Refused as error:
             if error.code != UNKNOWN_COLLECTION:
                 raise
@@ -165,33 +174,33 @@ class RetrievalStep:
             _log.warning("retrieval-skipped", why=why, session=state.session)
             what = error.what if isinstance(error, Unavailable) else "knowledge-index"
             return retrieved.model_copy(update={"unavailable": what})
-        candidates = select_hits(found.hits, scores, retrieved.limits, counting)
         retrieved = retrieved.model_copy(
             update={
-                "candidates": candidates,
+                "candidates": select_hits(hits, retrieved.limits, counting),
                 "reranker": reranker,
-                "index": found.index_version,
-                "embedder": found.embedder,
-                "knowledge_position": found.positions.knowledge,
-                "votes_position": found.positions.votes,
+                "index": found[0].index_version,
+                "embedder": found[0].embedder,
+                "knowledge_position": min(each.positions.knowledge for each in found),
+                "votes_position": min(each.positions.votes for each in found),
             }
         )
         if not retrieved.taken:
             return _mark_empty(retrieved, settings)
-        await self._store_texts(state.tenant, found.hits, retrieved)
+        await self._store_texts(state.tenant, [each.hit for each in hits], retrieved)
         return retrieved
 
-    async def _find_hits(
-        self, tenant: str, settings: ResolvedRetrieval, query: str
-    ) -> SearchResult:
+    async def _search_queries(
+        self, tenant: str, settings: ResolvedRetrieval, queries: Sequence[str]
+    ) -> Sequence[SearchResult]:
+        """Search for each query, one after the other, so that no turn takes a whole index."""
         votes = await self.sessions.log.find_last_position(tenant, FeedbackGiven.leaf)
         request = SearchRequest(
             tenant=tenant,
             collections=settings.collections,
-            text=query,
+            text="",
             min_positions=IndexPositions(votes=votes),
         )
-        return await self.knowledge.search(request)
+        return [await self.knowledge.search(replace(request, text=each)) for each in queries]
 
     def _build_counter(self, state: SessionState, material: SessionMaterial) -> TokenCounter:
         """Return the counter of the call that the retrieval is made for."""
@@ -200,12 +209,18 @@ class RetrievalStep:
         model = material.resolve_model(state, self.default_model)
         return build_call_counter(budget, material.vocabularies, model)
 
-    async def _read_query(self, state: SessionState) -> str:
+    async def _read_queries(
+        self, state: SessionState, spec: QueriesSpec | None
+    ) -> RetrievalQueries:
         ref = state.open.submission.text if state.open else None
-        if ref is None:
-            return ""
-        texts = await self.sessions.texts.read_texts(state.tenant, (ref,))
-        return texts[ref][:MAX_QUERY_CHARACTERS]
+        text = ""
+        if ref is not None:
+            text = (await self.sessions.texts.read_texts(state.tenant, (ref,)))[ref]
+        if spec is None:
+            return build_queries(None, text, {})
+        inputs = await self.prompt_inputs.load_turn_inputs(state)
+        size = len(text) + sum(len(each) for each in inputs.values() if isinstance(each, str))
+        return await run_text_work(partial(build_queries, spec, text, inputs), size)
 
     async def _store_texts(
         self, tenant: str, hits: Sequence[KnowledgeHit], retrieved: KnowledgeRetrieved
@@ -264,24 +279,32 @@ def _mark_empty(
     return retrieved.model_copy(update={"nothing_found": word, "unavailable": unavailable})
 
 
-async def _score_hits(
+async def _rank_hits(
     rerank: bool | str,  # noqa: FBT001 - as a blueprint writes it
-    query: str,
-    hits: Sequence[KnowledgeHit],
-) -> tuple[str | None, Sequence[float]]:
-    """Return the reranker's name, or None, and the score of each hit."""
+    queries: Sequence[str],
+    found: Sequence[SearchResult],
+) -> tuple[str | None, tuple[FusedHit, ...]]:
+    """Return the reranker's name, or None, and the hits of all queries as it ranks them."""
+    hits = [each.hits for each in found]
     if rerank is False:
-        return None, [hit.fused_score for hit in hits]
+        return None, join_query_hits(hits)
+    by_query = zip(queries, hits, strict=True)
     if rerank is True:
-        return FUSION_NAME, score_hits(query, hits)
-    rank = load_reranker(rerank)
+        scores = [score_hits(query, own) for query, own in by_query]
+        return FUSION_NAME, join_query_hits(hits, scores)
+    given = [await _call_reranker(rerank, query, own) for query, own in by_query]
+    return rerank, join_query_hits(hits, given)
+
+
+async def _call_reranker(name: str, query: str, hits: Sequence[KnowledgeHit]) -> Sequence[float]:
+    rank = load_reranker(name)
     try:
         scored = rank(query, hits)
         scores = [float(score) for score in (await scored if isawaitable(scored) else scored)]
     except Exception as error:
-        what = f"the reranker {rerank!r} raised {type(error).__name__}"
+        what = f"the reranker {name!r} raised {type(error).__name__}"
         raise Unavailable("reranker", what) from error
     if len(scores) != len(hits):
-        what = f"the reranker {rerank!r} gave {len(scores)} scores for {len(hits)} entries"
+        what = f"the reranker {name!r} gave {len(scores)} scores for {len(hits)} entries"
         raise Unavailable("reranker", what)
-    return rerank, scores
+    return scores

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, Self, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from turnlog.events.event_model import build_discriminator
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 
 MAX_TAKEN: Final = 24
@@ -48,6 +49,35 @@ NothingFound = Annotated[
     Discriminator(_tag_policy),
 ]
 """What a turn does when nothing was taken: ask the model anyway, fail, or reply without it."""
+
+
+class InputQueries(StrictModel):
+    """A query for each item of an input."""
+
+    input: Name
+    """The input: a list, or a text, which is one query."""
+
+
+class PatternQueries(StrictModel):
+    """A query for each piece of a text, such as a hunk of a diff or a section of a page."""
+
+    pattern: Annotated[str, Field(min_length=1)]
+    """A piece begins at each line that this pattern of Rust's `regex` matches, and ends before the
+    next one. What comes before the first is no query.
+    """
+    input: Name | None = None
+    """The input whose text is divided; without one it is the text of the turn."""
+
+
+QueriesSpec = Annotated[
+    Annotated[PatternQueries, Tag("(pattern)")] | Annotated[InputQueries, Tag("(input)")],
+    Discriminator(
+        build_discriminator("pattern", "input"),
+        custom_error_type="queries_kind",
+        custom_error_message="`queries` has an `input`, or a `pattern`",
+    ),
+]
+"""Where the queries of a retrieval come from; where that gives none, the text of the turn is it."""
 
 
 class SelectionSettings(StrictModel):
@@ -98,6 +128,8 @@ class RetrievalSpec(SelectionSettings):
 
     collections: CollectionNames
     """The collections that are searched."""
+    queries: QueriesSpec | None = None
+    """What is sought, if it is not the text of the turn."""
     lock: RetrievalSettings = RetrievalSettings()
     """Settings that no profile may change."""
 

@@ -30,6 +30,7 @@ function renderRetrieval(session, { sequence, data }) {
   return createElement("section", { class: "retrieved", "aria-label": `What ${data.retrieval} retrieved` },
     createElement("h2", {}, `retrieved for ${data.retrieval} `, renderFigures(figures, { class: "faint" })),
     renderSituation(data),
+    renderQueries(data),
     candidates.length ? renderCandidates(candidates) : null,
     createElement("p", { class: "faint" }, createElement("a", { href: linkToEvent(session, sequence) }, `event ${sequence}`)));
 }
@@ -38,6 +39,12 @@ function renderSituation(data) {
   if (data.unavailable) return createElement("p", { class: "wary" }, `not searched: ${data.unavailable}`);
   const policy = POLICY_TEXTS[data.nothing_found];
   return policy ? createElement("p", { class: "wary" }, policy) : null;
+}
+
+function renderQueries({ query, more_queries: others }) {
+  if (!others?.length) return null;
+  return createElement("ol", { "aria-label": "queries" }, [query, ...others].map((each) =>
+    createElement("li", { class: "faint" }, each.text ?? "withheld")));
 }
 
 function renderCandidates(candidates) {
@@ -56,9 +63,9 @@ function renderCandidate(candidate) {
     createElement("td", {}, OUTCOME_TEXTS[candidate.outcome] ?? candidate.outcome));
 }
 
-function describeCandidate({ collection, entry, revision, efficiency, feedback, tokens }) {
+function describeCandidate({ collection, entry, revision, efficiency, feedback, tokens, found_by: found }) {
   return [
-    `${collection}/${entry}`, `revision ${revision}`, efficiency === undefined ? null : `efficiency ${formatScore(efficiency)}`,
+    `${collection}/${entry}`, found?.length ? `found by query ${found.map((each) => each.query).join(", ")}` : null, `revision ${revision}`, efficiency === undefined ? null : `efficiency ${formatScore(efficiency)}`,
     feedback ? `votes ${feedback > 0 ? "+" : "−"}${formatNumber(Math.abs(feedback))}` : null, tokens ? formatCount(tokens, "token") : null,
   ].filter(Boolean).join(" · ");
 }
