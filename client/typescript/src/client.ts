@@ -43,6 +43,7 @@ export type QuotaLimits = Schemas["QuotaRequest"];
 export type QuotaAnswer = Schemas["QuotaView"];
 export type QuotaListAnswer = Schemas["QuotaPage"];
 export type UsageReportAnswer = Schemas["UsageReport"];
+export type UseListAnswer = Schemas["UsePage"];
 
 /** A turn that goes on; with the tools it waits for, where it waits for a person. */
 type UnsettledAnswer = SubmitAnswer & Partial<Pick<Schemas["UndecidedTurnView"], "approvals">>;
@@ -61,6 +62,13 @@ export interface UsageQuery {
   user?: string;
   since?: string;
   until?: string;
+}
+
+/** Which uses `listUses` returns; `replies` takes a reply to repeat what its prompt had. */
+export interface UseQuery {
+  session?: string;
+  replies?: boolean;
+  after?: string;
 }
 
 /** What a search of knowledge may have beside its text. */
@@ -304,6 +312,11 @@ export class TurnlogClient {
   /** Return what turns used, in all and by group. */
   fetchUsage(query: UsageQuery = {}): Promise<UsageReportAnswer> {
     return this.send({ method: "GET", path: "/v1/usage", query: { ...query } });
+  }
+
+  /** Return a page of the calls that had a source in their prompt: `turn:SESSION/3`. */
+  listUses(source: string, query: UseQuery = {}): Promise<UseListAnswer> {
+    return this.send({ method: "GET", path: "/v1/uses", query: { source, ...query } });
   }
 
   /** Yield the events of all sessions, past and then live, without end. */

@@ -28,6 +28,10 @@ from turnlog.projections.store.write.projection_positions import (
 PHASE = [column.name for column in SESSIONS.c if column.name != "build"].index("phase")
 
 
+CHILD_COLUMNS = 5
+"""Columns of a child's turn before those of the request."""
+
+
 @pytest.fixture
 async def log() -> MemoryLog:
     stored = MemoryLog()
@@ -83,6 +87,13 @@ async def test_readers_keep_rows_of_the_last_unreleased_revision_until_the_rebui
     # A session's phase was a row of another table; nothing else differs.
     assert [row[PHASE] for row in before.pop("sessions")] == [None, None]
     assert [row[PHASE] for row in after.pop("sessions")] == ["two", None]
+    # The index of uses came later.
+    for name in ("prompt_sources", "event_texts"):
+        assert (before.pop(name), bool(after.pop(name))) == ([], True)
+    children = [(before.pop("child_turns")), after.pop("child_turns")]
+    assert [row[:CHILD_COLUMNS] for row in children[0]] == [
+        row[:CHILD_COLUMNS] for row in children[1]
+    ]
     assert before == after
     await store.close()
 

@@ -86,6 +86,7 @@ from turnlog.contract.turn_payloads import (
     TurnView,
 )
 from turnlog.contract.usage_payloads import CostSum, SessionUsage, UsageReport, UsageView
+from turnlog.contract.use_payloads import UseHopView, UsePage, UseView
 
 __all__ = [
     "AnswerTooLarge",
@@ -164,6 +165,9 @@ __all__ = [
     "UnusableAnswer",
     "UsageReport",
     "UsageView",
+    "UseHopView",
+    "UsePage",
+    "UseView",
     "UserLimitsView",
     "UserOverrideView",
 ]

@@ -46,6 +46,7 @@ from turnlog.contract.turn_payloads import (
     UndecidedTurnView,
 )
 from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
+from turnlog.contract.use_payloads import UsePage
 
 
 class AsyncTurnlogClient(AsyncServiceConnection):
@@ -272,6 +273,24 @@ class AsyncTurnlogClient(AsyncServiceConnection):
             "until": until.isoformat() if until else None,
         }
         return await self.send(tenant_operations.fetch_usage(query))
+
+    async def list_uses(
+        self,
+        source: str,
+        *,
+        session: str | None = None,
+        replies: bool = False,
+        after: str | None = None,
+    ) -> UsePage:
+        """Return a page of the calls that had a source in their prompt, and by which way.
+
+        A source is named as `document:COLLECTION/ENTRY` or `turn:SESSION/3`. With `replies`, a
+        reply is taken to repeat what its prompt had. `after` is the `next` of the page before it.
+        """
+        operation = tenant_operations.list_uses(
+            source, session=session, replies=replies, after=after
+        )
+        return await self.send(operation)
 
     async def watch_events(
         self, *, after: str | None = None, types: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""The requests about knowledge, prompt overrides, quotas and usage, as values."""
+"""The requests about knowledge, prompt overrides, quotas, usage and uses, as values."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from turnlog.contract.override_payloads import (
 )
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView
 from turnlog.contract.usage_payloads import UsageReport
+from turnlog.contract.use_payloads import UsePage
 
 
 def put_entry(
@@ -136,3 +137,22 @@ def list_quotas() -> ClientOperation[QuotaPage]:
 def fetch_usage(query: Mapping[str, str | None]) -> ClientOperation[UsageReport]:
     """Fetch what turns used."""
     return build_read(api_paths.USAGE, UsageReport, query)
+
+
+def list_uses(
+    source: str,
+    *,
+    session: str | None,
+    replies: bool,
+    after: str | None,
+    limit: int | None = None,
+) -> ClientOperation[UsePage]:
+    """List the calls that had a source in their prompt."""
+    query = {
+        "source": source,
+        "session": session,
+        "replies": "true" if replies else None,
+        "after": after,
+        "limit": limit,
+    }
+    return build_read(api_paths.USES, UsePage, query)

@@ -56,6 +56,7 @@ WINDOW: Final = "/v1/sessions/{session}/window"
 ASSEMBLE: Final = "/v1/assemble"
 WHAT_IF: Final = "/v1/what-if"
 GROWTH: Final = "/v1/growth"
+USES: Final = "/v1/uses"
 
 # Events and their verification
 EVENTS: Final = "/v1/events"

@@ -27,6 +27,7 @@ from turnlog.services.cli.overrides import override_commands
 from turnlog.services.cli.quotas import quota_commands
 from turnlog.services.cli.segments import segment_commands
 from turnlog.services.cli.usage import usage_commands
+from turnlog.services.cli.uses import use_commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("prompt", session_commands.show_prompt),
             CommandEntry("tool", session_commands.show_tool_result),
             CommandEntry("why", audit_commands.explain_turn),
+            CommandEntry("uses", use_commands.list_uses),
             CommandEntry("diff", audit_commands.compare_calls),
             CommandEntry("tail", event_commands.tail_events),
             CommandEntry("replay", event_commands.replay_session),

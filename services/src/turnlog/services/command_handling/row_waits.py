@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.errors import Refused
+from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence
+from turnlog.services.platform.projection_lag import measure_projection_lag
 
 MIN_SEQUENCE_FIELD: Final = "min_sequence"
 
@@ -38,6 +40,16 @@ class RowWaits:
             detail = f"the read models have not reached sequence {sequence} yet"
             fix = "send the request again"
             raise Refused("behind", detail, field=MIN_SEQUENCE_FIELD, fix=fix)
+
+    async def measure_remaining_lag(self, log: EventLog, tenant: str) -> int:
+        """Return by how many events the rows lag, after giving them time to catch up."""
+        end = await log.get_last_stream_sequence(tenant)
+
+        async def look() -> int:
+            return end - await measure_projection_lag(log, self.store, tenant)
+
+        level = await wait_for_sequence(self.projection_signal, look, end, within=self.timeout)
+        return 0 if level else await measure_projection_lag(log, self.store, tenant)
 
 
 def refuse_future(sequence: int, head: int, field: str) -> None:

@@ -34,6 +34,7 @@ from turnlog.services.gateway.routes import (
     session_command_routes,
     session_routes,
     turn_routes,
+    use_routes,
     what_if_routes,
 )
 from turnlog.services.http.component_schemas import add_event_components
@@ -78,6 +79,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     override_routes.router,
     quota_routes.router,
     usage_routes.router,
+    use_routes.router,
     health_routes.router,
     static_ui.router,
 )

@@ -44,6 +44,7 @@ from turnlog.services.use_cases.record.event_reading import EventReading
 from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
 from turnlog.services.use_cases.record.record_verification import RecordVerification
 from turnlog.services.use_cases.record.session_exports import SessionExports
+from turnlog.services.use_cases.record.use_listing import UseListing
 from turnlog.services.use_cases.sessions.blueprint_moves import BlueprintMoves
 from turnlog.services.use_cases.sessions.session_forking import SessionForking
 from turnlog.services.use_cases.sessions.session_memory import SessionMemory
@@ -136,6 +137,7 @@ class UseCases:
     overrides: OverrideUseCases
     quotas: QuotaUseCases
     usage: UsageUseCases
+    uses: UseListing
     quarantine: Quarantine
     readiness: Readiness
 
@@ -197,6 +199,7 @@ class _UseCaseBuilder:
             overrides=OverrideUseCases(parts.overrides, parts.blueprint_folders, handler.texts),
             quotas=QuotaUseCases(parts.quotas),
             usage=UsageUseCases(parts.store, parts.prices),
+            uses=UseListing(handler.log, parts.library, parts.store, self.row_waits),
             quarantine=Quarantine(handler, parts.store, parts.projection_signal),
             readiness=self._build_readiness(),
         )

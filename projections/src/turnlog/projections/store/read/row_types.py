@@ -12,6 +12,7 @@ from turnlog.events.model.knowledge_events import EntryKind
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.session_views.call_times import CallDurations
 from turnlog.projections.session_views.cost_totals import NO_COST, CostTotal
+from turnlog.projections.uses.use_records import UseWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,3 +384,29 @@ class ListedEntry:
     """When that was recorded."""
     edited_by: str
     """The actor of that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedUse:
+    """A call whose prompt had a source."""
+
+    session: str
+    """The session id."""
+    turn: int
+    """The turn number."""
+    call: str
+    """The call id."""
+    kind: str
+    """The blueprint's name of this kind of call."""
+    model: str
+    """The model name as passed to litellm."""
+    at: str
+    """When its prompt was fixed, RFC 3339."""
+    sequence: int
+    """Sequence of the event that fixed its prompt."""
+    reply: bool
+    """Whether its answer is the reply of the turn."""
+    through: UseWay
+    """The texts through which the source reached it; empty where its prompt has the source."""
+    place: tuple[int, int]
+    """The place of the call in the list: position of its session, and sequence."""

@@ -240,9 +240,36 @@ CHILD_TURNS: Final = _build_row_table(
     "child_turns",
     {"child_session": Text, "child_turn": BigInteger},
     _build_number_column("turn", null=False),
+    _build_text_column("call"),
+    _build_text_column("request"),
 )
-"""One row per turn of a child session that a coordinator asked for, with the turn that asked. What
-a fork copied has none: the children belong to the turn that was copied.
+"""One row per turn of a child session that a coordinator asked for, with the turn that asked, and
+the call and the tool request by which it did. What a fork copied has none: the children belong to
+the turn that was copied.
+"""
+
+PROMPT_SOURCES: Final = _build_row_table(
+    "prompt_sources",
+    {"call": Text, "kind": Text, "name": Text, "first": BigInteger},
+    _build_number_column("last", null=False),
+    _build_text_column("digest"),
+    _build_text_column("lookup"),
+)
+"""The index of uses: one row per source that the prompt of a call includes; see `PromptSource`.
+`lookup` is kind and name of a source that belongs to no session, and null for the others.
+"""
+
+EVENT_TEXTS: Final = _build_row_table(
+    "event_texts",
+    {"sequence": BigInteger, "first": BigInteger},
+    _build_text_column("kind", null=False),
+    _build_number_column("last", null=False),
+    _build_text_column("call"),
+    _build_text_column("request"),
+    _build_text_column("label"),
+    _build_number_column("quoted"),
+)
+"""One row per text of an event that prompts can include, with what it stands for; see `EventText`.
 """
 
 TURN_VOTES: Final = _build_row_table(
@@ -270,6 +297,8 @@ ROW_TABLES: Final = (
     COMMANDS,
     RETRIEVED_ENTRIES,
     CHILD_TURNS,
+    PROMPT_SOURCES,
+    EVENT_TEXTS,
     TURN_VOTES,
     QUARANTINE,
     SESSIONS,
@@ -304,6 +333,34 @@ Index(
     RETRIEVED_ENTRIES.c.tenant,
     RETRIEVED_ENTRIES.c.collection,
     RETRIEVED_ENTRIES.c.entry,
+)
+
+# An equality with a column implies that it is not null, so both databases use these indexes.
+Index(
+    "prompt_sources_by_lookup",
+    PROMPT_SOURCES.c.build,
+    PROMPT_SOURCES.c.tenant,
+    PROMPT_SOURCES.c.lookup,
+    postgresql_where=PROMPT_SOURCES.c.lookup.is_not(None),
+    sqlite_where=PROMPT_SOURCES.c.lookup.is_not(None),
+)
+
+Index(
+    "prompt_sources_by_digest",
+    PROMPT_SOURCES.c.build,
+    PROMPT_SOURCES.c.tenant,
+    PROMPT_SOURCES.c.digest,
+    postgresql_where=PROMPT_SOURCES.c.digest.is_not(None),
+    sqlite_where=PROMPT_SOURCES.c.digest.is_not(None),
+)
+
+Index(
+    "event_texts_by_label",
+    EVENT_TEXTS.c.build,
+    EVENT_TEXTS.c.tenant,
+    EVENT_TEXTS.c.label,
+    postgresql_where=EVENT_TEXTS.c.label.is_not(None),
+    sqlite_where=EVENT_TEXTS.c.label.is_not(None),
 )
 
 

@@ -93,6 +93,7 @@ from turnlog.projections.store.write.row_changes import (
     PutRow,
     RowChange,
 )
+from turnlog.projections.store.write.use_rows import build_use_rows
 
 
 def build_attempt_row(recorded: RecordedEvent, event: AttemptStarted) -> RowChange:
@@ -203,6 +204,7 @@ def build_call_answer(recorded: RecordedEvent, event: CallCompleted) -> RowChang
 def build_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
     """Yield the changes of one event, except the session's new last event."""
     yield from _build_event_changes(recorded)
+    yield from build_use_rows(recorded)
     yield from _build_command_change(recorded)
 
 
@@ -274,7 +276,8 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
 def _build_child_turn(recorded: RecordedEvent, event: ChildRequested) -> Iterator[RowChange]:
     if recorded.envelope.copyof is None:
         key = (recorded.tenant, recorded.session, event.session, event.child_turn)
-        yield PutRow(CHILD_TURNS, key, {"turn": event.turn})
+        values: ColumnValues = {"turn": event.turn, "call": event.call, "request": event.id}
+        yield PutRow(CHILD_TURNS, key, values)
 
 
 _VOTE_VALUES: Final = {"up": 1, "none": 0, "down": -1}

@@ -29,7 +29,6 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, comp
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.session_views.cost_totals import is_guessed_price
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.read_your_writes import wait_for_sequence
 from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
 from turnlog.services.api.what_if_payloads import (
     CallRefusalView,
@@ -54,7 +53,6 @@ from turnlog.services.extensions.tokenizers import load_vocabularies
 from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable, compute_cost
 from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.platform.projection_lag import measure_projection_lag
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
 
@@ -84,7 +82,11 @@ class WhatIfEvaluation:
         """
         self.log_scan_slots.check_free()
         change = await self._create_change(request)
-        behind = 0 if request.sessions else await self._measure_projection_lag(tenant)
+        behind = (
+            0
+            if request.sessions
+            else await self.row_waits.measure_remaining_lag(self.command_handler.log, tenant)
+        )
         named = tuple(
             dict.fromkeys(request.sessions or await self._list_session_ids(tenant, change))
         )
@@ -119,17 +121,6 @@ class WhatIfEvaluation:
             default_model=self.default_model,
             choose_output_request=formats.choose_request,
         )
-
-    async def _measure_projection_lag(self, tenant: str) -> int:
-        """Return by how many events the read models lag, after giving them time to catch up."""
-        log, waits = self.command_handler.log, self.row_waits
-        end = await log.get_last_stream_sequence(tenant)
-
-        async def look() -> int:
-            return end - await measure_projection_lag(log, self.store, tenant)
-
-        level = await wait_for_sequence(waits.projection_signal, look, end, within=waits.timeout)
-        return 0 if level else await measure_projection_lag(log, self.store, tenant)
 
     async def _list_session_ids(self, tenant: str, change: WhatIfChange) -> Sequence[str]:
         query = SessionQuery(blueprint=change.blueprint.blueprint if change.blueprint else None)

@@ -1,0 +1,1 @@
+"""The command on uses of a source, and how its answer is shown."""
