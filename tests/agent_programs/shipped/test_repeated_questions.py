@@ -112,7 +112,8 @@ def measure_saving(prompt: dict[str, Any]) -> float:
     """Return the share of the condensed turns that condensing saved."""
     (part,) = [each for each in prompt["manifest"]["parts"] if each.get("rule") == "repeats"]
     assert part["treatment"] == "condensed"
-    return float(part["saved"]) / (part["saved"] + part["tokens"])
+    saved, tokens = float(part["saved"]), float(part["tokens"])
+    return saved / (saved + tokens)
 
 
 async def test_u11_three_price_queries_of_the_document_are_condensed_up_to_the_last(

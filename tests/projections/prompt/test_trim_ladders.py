@@ -112,7 +112,7 @@ def test_prompt_that_cannot_fit_is_refused_with_the_sizes_of_required_layers() -
 
 
 def test_prompt_that_its_ladder_cannot_fit_may_have_its_overflow_and_not_more() -> None:
-    own: JsonValue = [{"drop": {"layer": "world"}}]
+    own: list[JsonValue] = [{"drop": {"layer": "world"}}]
     free = replace(TALE, blueprint=replace_ladder(own, 10_000)).assemble_prompt().manifest.tokens
 
     def assemble_within(tokens: int) -> AssembledPrompt:
