@@ -10,6 +10,7 @@ from turnlog.events.model.tool_events import ToolReturned, ToolStarted
 from turnlog.events.model.turn_events import TurnCancelled
 from turnlog.projections.session.commands import CancelTurn, CloseSession
 from turnlog.projections.session.rules.steps.outcome_rules import CANCELLED_HEADING
+from turnlog.projections.session_views.session_history import build_history
 from turnlog.projections.testing import SessionScenario
 from turnlog.projections.tools.result_condensation import (
     MAX_NAMED_OUTCOMES,
@@ -47,6 +48,24 @@ def test_cancelled_turn_names_a_tool_that_ran_and_keeps_its_result(outcome: str)
     ended = cancel(session)
     assert ended.outcomes == f"{CANCELLED_HEADING}\n- look (key 1.1/t1): {outcome}"
     assert len(ended.kept_results) == 1
+
+
+def test_results_stay_in_the_order_of_requests_for_prompts_and_for_readers() -> None:
+    second = return_with("answered").model_copy(
+        update={"id": "t2", "text": PlainText(text="look {}\n  a buoy")}
+    )
+    session = CALLED_SESSION.append_events(
+        CALLED.model_copy(update={"id": "t2"}), second, return_with("answered")
+    )
+    second_returned, first_returned = (each.sequence for each in session.events[-2:])
+    ended = session.append_events(cancel(session))
+    (settled,) = ended.opened_state.turns
+    assert [ref.sequence for ref in settled.results] == [first_returned, second_returned]
+    (turn,) = build_history(ended.events)
+    assert turn.results == (
+        PlainText(text="look {}\n  a boat"),
+        PlainText(text="look {}\n  a buoy"),
+    )
 
 
 def test_tool_that_runs_when_the_turn_ends_is_named_as_lost() -> None:

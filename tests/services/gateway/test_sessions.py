@@ -17,7 +17,13 @@ async def test_opening_a_session_returns_its_digest_and_initial_state(
     assert answer.headers["ETag"] == '"1"'
     opened = answer.json()
     digest = (await stand.fetch_json("/v1/blueprints/clerk"))["digest"]
-    assert opened == {"session": "mine", "blueprint": "clerk", "digest": digest, "sequence": 1}
+    assert opened == {
+        "session": "mine",
+        "blueprint": "clerk",
+        "digest": digest,
+        "sequence": 1,
+        "warnings": [],
+    }
     session_view = await stand.fetch_json("/v1/sessions/mine")
     assert session_view["attributes"] == {"desk": "d-7", "language": "en"}
     assert (session_view["profile"], session_view["version"], session_view["closed"]) == (

@@ -245,10 +245,11 @@ def _keep_outcomes(turn: HistoryTurn, event: TurnEndEvent) -> HistoryTurn:
     """Return a turn with what the event that ends it leaves of its tools."""
     if not event.outcomes:
         return replace(turn, returned=()) if turn.returned else turn
+    returned = dict(turn.returned)
     return replace(
         turn,
         outcomes=event.outcomes,
-        results=tuple([text for sequence, text in turn.returned if sequence in event.kept_results]),
+        results=tuple([returned[each] for each in event.kept_results if each in returned]),
         shows_outcomes=has_no_model_reply(event),
         returned=(),
     )

@@ -33,10 +33,13 @@ def find_left_outcomes(
     opened = state.open
     if not event.outcomes or opened is None or opened.turn != event.turn:
         return NOTHING_LEFT
-    results = [use.result.summary for use in opened.tools if use.result]
+    results = {
+        use.result.summary.sequence: use.result.summary for use in opened.tools if use.result
+    }
     return LeftOutcomes(
         build_literal_text_ref(recorded, "outcomes", event.outcomes),
-        tuple([ref for ref in results if ref.sequence in event.kept_results]),
+        # The event's order, that of the model's requests: tools may return in another one.
+        tuple([results[each] for each in event.kept_results if each in results]),
         has_no_model_reply(event),
     )
 
