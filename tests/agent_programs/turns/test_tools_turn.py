@@ -121,12 +121,13 @@ def count_tool_tokens(call: ContextAssembled) -> int:
     return sum(part.tokens for part in call.manifest.parts if part.component == "tools_context")
 
 
-async def test_unreadable_plan_is_requested_again() -> None:
+async def test_unreadable_plan_is_requested_again_with_the_reason() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(["I would rather not."], build_plan_script(), ["Well."])
     kinds = [each.manifest.kind for each in shop.list_events(ContextAssembled)]
-    assert kinds == ["plan", "synthesise"]
+    assert kinds == ["plan", "plan", "synthesise"]
     assert [each.attempt for each in shop.list_events(AttemptStarted)] == [1, 2, 3]
+    assert "I would rather not." in shop.get_request_texts(1)[-2]
 
 
 async def test_repairs_of_a_plan_are_recorded() -> None:
