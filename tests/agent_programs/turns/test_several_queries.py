@@ -53,4 +53,10 @@ async def test_each_hunk_of_a_diff_is_searched_for_and_names_what_it_found(
     assert "About sleep." in system
     assert "About float." in system
     assert "About general." not in system
+    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.1/why")
+    queries = [part["query"] for part in why["parts"] if part.get("query")]
+    assert queries == [sought[1], sought[0]]
+    (untaken,) = why["untaken"]
+    assert (untaken["entry"], untaken["outcome"]) == ("general", "rank")
+    assert (untaken["score"], untaken["confidence"]) == (0.0161, 0.9)
     assert await platform.find_unreproducible_calls() == []

@@ -71,7 +71,7 @@ def _list_ranks(
         for rank, hit in enumerate(hits, start=1)
         if _get_name(hit) == name
     ]
-    return tuple(sorted(ranks, key=lambda each: (-each.confidence, each.query)))
+    return tuple(sorted(ranks, key=lambda each: (-each.confidence, each.rank)))
 
 
 def _collect_best_scores(

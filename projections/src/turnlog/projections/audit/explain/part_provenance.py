@@ -19,6 +19,7 @@ from turnlog.projections.audit.explain.provenance_events import (
     find_text_events,
     find_value_events,
 )
+from turnlog.projections.audit.explain.retrieval_provenance import find_part_query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,8 @@ class PartProvenance:
     """For a run of history: its turns that were left out or redacted."""
     tool: str | None = None
     """For a tool result: `shop_look, t1 of call 3.2`."""
+    query: str | None = None
+    """For a retrieved entry: the query nearest to it, where its retrieval had several."""
 
 
 def build_event_ref(recorded: RecordedEvent) -> EventRef:
@@ -105,6 +108,7 @@ def trace_part(part: PromptPart, side: CallSnapshot) -> PartProvenance:
             for each in exclusions
         ),
         tool=_describe_tool(part, side),
+        query=find_part_query(part, side),
     )
 
 

@@ -31,6 +31,10 @@ from turnlog.projections.audit.explain.part_provenance import (
     build_event_ref,
     trace_part,
 )
+from turnlog.projections.audit.explain.retrieval_provenance import (
+    UntakenEntry,
+    iterate_untaken_entries,
+)
 from turnlog.projections.audit.explain.turn_effects import (
     TurnCall,
     TurnEffect,
@@ -113,6 +117,8 @@ class TurnExplanation:
     """The turns of child sessions that the turn asked for, where its program is `coordinator`."""
     parent: ExplainedParent | None = None
     """The turn that asked for this one, in a coordinator's child session."""
+    untaken: tuple[UntakenEntry, ...] = ()
+    """What its retrievals found and did not take, with the reason."""
 
 
 def explain_turn(
@@ -164,6 +170,7 @@ def _build_explanation(turn: HistoryTurn, side: CallSnapshot) -> TurnExplanation
         consequences=tuple(iterate_effects(record, turn.turn)),
         children=list_explained_children(record, turn.turn),
         parent=find_explained_parent(side),
+        untaken=tuple(iterate_untaken_entries(side)),
     )
 
 

@@ -47,6 +47,9 @@ from turnlog.services.cli.views.theme import (
 _LIBRARY_EVENTS: Final = frozenset(map(format_event_name, LIBRARY_EVENT_TYPES))
 """Names of the segment library's events."""
 
+_SHOWN_QUERY: Final = 80
+"""Characters that are shown of a query."""
+
 _MAX_NAMED: Final = 2
 """Up to this many events are named one by one."""
 
@@ -70,6 +73,9 @@ def _list_origin_lines(origin: PartProvenance) -> Iterator[Text]:
     yield size.append_text(render_source(part.source)).append(_describe_treatment(part), MUTED)
     if origin.tool:
         yield Text("given by ", MUTED).append(format_one_line(origin.tool), "default")
+    if origin.query:
+        query = format_one_line(origin.query)[:_SHOWN_QUERY]
+        yield Text("found by ", MUTED).append(query, "default")
     if origin.by:
         yield Text(f"{_choose_verb(part.source)} ", MUTED).append_text(
             _render_source_events(origin.by)

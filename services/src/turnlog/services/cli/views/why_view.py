@@ -15,8 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.content import Content, PlainText
+from turnlog.events.model.retrieval_events import CandidateOutcome
 from turnlog.projections.audit.explain.child_turns import ExplainedChild, ExplainedParent
 from turnlog.projections.audit.explain.part_provenance import PartProvenance
+from turnlog.projections.audit.explain.retrieval_provenance import UntakenEntry
 from turnlog.projections.audit.explain.turn_effects import TurnCall
 from turnlog.projections.audit.explain.turn_explanation import (
     PhaseStanding,
@@ -54,6 +56,31 @@ def render_explained_omissions(absent: Iterable[PartProvenance]) -> Table:
         if part.source:
             reason.append(" · ", MUTED).append_text(render_source(part.source))
         table.add_row(Text(part.layer, "bold"), Text("\n").join((reason, *_render_causes(each))))
+    return table
+
+
+_OUTCOME_LABELS: Final[dict[CandidateOutcome, str]] = {
+    "taken": "taken",
+    "score": "below the least confidence",
+    "efficiency": "below the least efficiency",
+    "feedback": "more votes against it than for it",
+    "rank": "enough better ones",
+    "tokens": "no room within the token limit",
+}
+
+
+def render_untaken_entries(untaken: Iterable[UntakenEntry]) -> Table:
+    """Render what was found and not taken: each entry with the reason and its scores."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in untaken:
+        votes = f" · votes {each.feedback:+}" if each.feedback else ""
+        figures = f" · score {each.score:g}, confidence {each.confidence:g}{votes}"
+        reason = Text(_OUTCOME_LABELS[each.outcome], WARNING).append(
+            f"{figures} · event {each.sequence}", MUTED
+        )
+        table.add_row(Text(f"{each.collection}/{each.entry}", "bold"), reason)
     return table
 
 
@@ -206,4 +233,7 @@ def _render_prompt_layers(
     if absent:
         yield Text("\nleft out", MUTED)
         yield render_explained_omissions(absent)
+    if explanation.untaken:
+        yield Text("\nfound, and not taken", MUTED)
+        yield render_untaken_entries(explanation.untaken)
     yield Text()
