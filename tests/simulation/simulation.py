@@ -253,11 +253,14 @@ class Simulation:
             for _ in range(times):
                 self.loop.call_later(self.chance.random() * FAULTS_END, fault)
 
-    def _pick_role(self) -> SimulatedRole:
-        return self.chance.choice([role for role in self.roles if role.process.alive])
+    def _pick_role(self) -> SimulatedRole | None:
+        """Return a role that runs; None while all are down at once, when a fault hits none."""
+        running = [role for role in self.roles if role.process.alive]
+        return self.chance.choice(running) if running else None
 
     def _kill_role(self) -> None:
-        self._kill_process(self._pick_role().process)
+        if role := self._pick_role():
+            self._kill_process(role.process)
 
     def _kill_process(self, process: SimulatedProcess) -> None:
         process.kill_tasks()
@@ -269,12 +272,12 @@ class Simulation:
         self.gateways.append(self._start_gateway())
 
     def _stop_role(self) -> None:
-        self._pick_role().process.stop_for(
-            self.chance.random() * self.chance.choice((2, 4)) * ACK_WAIT
-        )
+        if role := self._pick_role():
+            role.process.stop_for(self.chance.random() * self.chance.choice((2, 4)) * ACK_WAIT)
 
     def _cut_connection(self) -> None:
-        self._pick_role().connection.take_down(self.chance.random() * 1.5 * ACK_WAIT)
+        if role := self._pick_role():
+            role.connection.take_down(self.chance.random() * 1.5 * ACK_WAIT)
 
     def _restart_server(self) -> None:
         self.server.restart_server(self.chance.random() * 5)
