@@ -87,7 +87,8 @@ soak: install ## attack a service at random (ARGS='--minutes 60 --seed 7')
 	$(BIN)/python -m tests.faults.soak $(ARGS)
 
 docs: install ## write the generated references again
-	@for program in $(wildcard docs/generate/*.py); do $(BIN)/python $$program || exit 1; done
+	@for program in $(basename $(notdir $(wildcard docs/generate/*.py))); do \
+		$(BIN)/python -m docs.generate.$$program || exit 1; done
 
 # --universal: one file for every platform. Neither file may name the registry it was resolved against.
 COMPILE := $(BIN)/uv pip compile --quiet --python $(BIN)/python --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from docs.generate.support.source_format import format_source
 
 from turnlog.events.registry import EVENT_TYPES
 
@@ -30,7 +30,7 @@ def build_package(text: str) -> str:
     text = re.sub(EVENT_IMPORT, "", text).replace(BLOCK_START, BLOCK_START + "".join(imports), 1)
     names = sorted({name for name in _iterate_imported_names(text) if name != "TYPE_CHECKING"})
     exports = f"__all__ = [{', '.join(map(repr, names))}]"
-    return _format_source(re.sub(EXPORTS, lambda _: exports, text))
+    return format_source(re.sub(EXPORTS, lambda _: exports, text), PACKAGE, "I,RUF022")
 
 
 def _iterate_imported_names(text: str) -> Iterator[str]:
@@ -43,20 +43,6 @@ def _iterate_imported_names(text: str) -> Iterator[str]:
     for node in block.body:
         if isinstance(node, ast.ImportFrom):
             yield from (alias.name for alias in node.names)
-
-
-def _format_source(text: str) -> str:
-    ruff = Path(sys.executable).parent / "ruff"
-    for command in ("check --select I,RUF022 --fix --quiet", "format"):
-        text = subprocess.run(
-            [ruff, *command.split(), "--stdin-filename", PACKAGE, "-"],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        ).stdout
-    return text
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ file differs from its output.
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from docs.generate.support.source_format import format_source
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "client/src/turnlog/client"
@@ -43,17 +43,7 @@ def build_requests() -> str:
     imports = [ast.unparse(node) for node in operations.body if _is_import(node)]
     methods = (_build_method(node) for node in _iterate_operations(operations))
     text = "\n\n".join((HEAD.format(imports="\n".join(imports)), *methods))
-    ruff = Path(sys.executable).parent / "ruff"
-    for command in ("check --select F401,I --fix --quiet", "format"):
-        text = subprocess.run(
-            [ruff, *command.split(), "--stdin-filename", TARGET, "-"],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        ).stdout
-    return text
+    return format_source(text, TARGET, "F401,I")
 
 
 def _is_import(node: ast.stmt) -> bool:

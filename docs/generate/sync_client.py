@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from docs.generate.support.source_format import format_source
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "client/src/turnlog/client"
@@ -49,18 +49,7 @@ def build_sync_module(name: str) -> str:
     _, _, body = text.partition('"""\n\nfrom __future__')
     for pattern, replacement in REPLACEMENTS:
         body = re.sub(pattern, replacement, body, flags=re.MULTILINE)
-    body = f'"""{DOCSTRINGS[name]}"""\n\nfrom __future__{body}'
-    ruff, target = Path(sys.executable).parent / "ruff", get_target(name)
-    for command in ("check --select I --fix --quiet", "format"):
-        body = subprocess.run(
-            [ruff, *command.split(), "--stdin-filename", target, "-"],
-            input=body,
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        ).stdout
-    return body
+    return format_source(f'"""{DOCSTRINGS[name]}"""\n\nfrom __future__{body}', get_target(name))
 
 
 if __name__ == "__main__":

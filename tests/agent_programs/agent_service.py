@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shutil import copytree
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import httpx
@@ -39,6 +41,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import KnownEvent, format_event_name
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.model.litellm_model import LitellmModel
@@ -117,6 +120,26 @@ class AgentService:
         session = await self.gateway.open_session(kind.blueprint, **form)
         self.opened_sessions.append(session)
         return session
+
+    def copy_shipped_blueprint(
+        self, shipped: str, name: str, edits: Mapping[str, str] = MappingProxyType({})
+    ) -> Path:
+        """Copy a shipped blueprint under another name, with texts of its file replaced.
+
+        Returns the folder, which is left as it is if it exists. Raises `ValueError` if the file
+        lacks a text that is to be replaced.
+        """
+        folder = self.folder / name
+        if folder.exists():
+            return folder
+        written = (Path(SHIPPED_BLUEPRINTS) / shipped / BLUEPRINT_FILE).read_text()
+        for before, after in {f"blueprint: {shipped}": f"blueprint: {name}", **edits}.items():
+            if before not in written:
+                raise ValueError(before)
+            written = written.replace(before, after)
+        copytree(Path(SHIPPED_BLUEPRINTS) / shipped, folder)
+        (folder / BLUEPRINT_FILE).write_text(written)
+        return folder
 
     async def open_shipped_session(self, blueprint: str, **form: object) -> str:
         """Open a session of a blueprint that ships, and return the session id."""

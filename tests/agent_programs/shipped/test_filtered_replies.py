@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from tests.agent_programs.agent_service import AgentService, answer_with_text, s
 from tests.support.servers.model_behaviours import ModelAnswer, RawFrames
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.call_events import AttemptEnded
-from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -52,12 +49,8 @@ async def test_u26_filtered_reply_is_recorded_logged_and_excluded_from_next_wind
 async def test_u26_blueprint_can_include_filtered_replies_in_next_window(
     platform: AgentService,
 ) -> None:
-    folder = platform.folder / "uderia-lenient"
-    copytree(Path(SHIPPED_BLUEPRINTS) / "uderia", folder)
-    written = (folder / "blueprint.yaml").read_text()
-    written = written.replace("blueprint: uderia", "blueprint: uderia-lenient")
-    written = written.replace("policies:\n", "policies:\n  filtered_replies: include\n")
-    (folder / "blueprint.yaml").write_text(written)
+    edits = {"policies:\n": "policies:\n  filtered_replies: include\n"}
+    platform.copy_shipped_blueprint("uderia", "uderia-lenient", edits)
     session = await platform.open_shipped_session(
         "uderia-lenient", attributes={}, profile="llm_only"
     )

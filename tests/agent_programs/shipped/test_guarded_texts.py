@@ -8,8 +8,6 @@ is a plain digest of it.
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from shutil import copytree
 
 import pytest
 
@@ -24,7 +22,6 @@ from turnlog.events.content import compute_digest, decode_withheld_text
 from turnlog.events.model.memory_events import SummaryFailed
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import ToolReturned
-from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,13 +39,7 @@ LOOK = ("Look at the boats.", ["harbour_look"])
 
 
 async def open_guarded_session(platform: AgentService, profile: str = "tool_enabled") -> str:
-    folder = platform.folder / GUARDED
-    if not folder.exists():
-        copytree(Path(SHIPPED_BLUEPRINTS) / "uderia", folder)
-        written = (folder / "blueprint.yaml").read_text()
-        written = written.replace("blueprint: uderia", f"blueprint: {GUARDED}")
-        written = written.replace("policies:\n", "policies:" + RULE)
-        (folder / "blueprint.yaml").write_text(written)
+    platform.copy_shipped_blueprint("uderia", GUARDED, {"policies:\n": f"policies:{RULE}"})
     return await platform.open_shipped_session(GUARDED, attributes={}, profile=profile)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from shutil import copytree
-
 import pytest
 
 from tests.agent_programs.agent_service import (
@@ -13,7 +10,6 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
-from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -65,12 +61,7 @@ async def test_instructions_of_7500_tokens_are_refused_at_session_opening(
 async def test_system_prompt_too_long_for_a_later_call_fails_turn_before_first_call(
     platform: AgentService,
 ) -> None:
-    folder = platform.folder / "uderia-wordy"
-    copytree(Path(SHIPPED_BLUEPRINTS) / "uderia", folder)
-    written = (folder / "blueprint.yaml").read_text()
-    (folder / "blueprint.yaml").write_text(
-        written.replace("blueprint: uderia", "blueprint: uderia-wordy")
-    )
+    folder = platform.copy_shipped_blueprint("uderia", "uderia-wordy")
     (folder / "error_recovery.md").write_text(count_out(995))
     session = await platform.open_shipped_session(
         "uderia-wordy", attributes={}, profile="tool_enabled"

@@ -6,8 +6,6 @@ The sessions are of the shipped `uderia`, whose plans have a form, and of copies
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from tests.agent_programs.agent_service import AgentService, answer_with_plan, a
 from turnlog.events.content import get_plain_text
 from turnlog.events.model.call_events import AttemptEnded, ContextAssembled
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -34,14 +31,8 @@ async def open_planner(platform: AgentService, repair: str = "tell", rules: str 
     if repair == "tell" and not rules:
         return await platform.open_shipped_session("uderia", attributes={}, profile="tool_enabled")
     name = f"uderia-{repair}{'-guarded' if rules else ''}"
-    folder = platform.folder / name
-    copytree(Path(SHIPPED_BLUEPRINTS) / "uderia", folder)
-    written = (folder / "blueprint.yaml").read_text()
-    written = written.replace("blueprint: uderia", f"blueprint: {name}")
-    written = written.replace("repair: tell", f"repair: {repair}")
-    (folder / "blueprint.yaml").write_text(
-        written.replace("policies:\n", "policies:" + rules + "\n")
-    )
+    edits = {"repair: tell": f"repair: {repair}", "policies:\n": f"policies:{rules}\n"}
+    platform.copy_shipped_blueprint("uderia", name, edits)
     return await platform.open_shipped_session(name, attributes={}, profile="tool_enabled")
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pytest
@@ -22,7 +20,6 @@ from tests.agent_programs.agent_service import (
 )
 from tests.support.servers.model_behaviours import ModelRefusal
 from turnlog.events.model.tool_events import ApprovalRequested, ToolCalled
-from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -34,7 +31,9 @@ RULE = r"""
       - {name: contact-details, pattern: '[a-z]+@[a-z]+\.[a-z]+'}
 """
 
-SERVERS = "{servers: {travel: {command: [travel], approve: [pay]}}}"
+SHIPPED_SERVERS = "servers: {configured: all, folder: mcp/}"
+
+SERVERS = "servers: {travel: {command: [travel], approve: [pay]}}"
 
 BOOK = answer_with_tool_calls(("travel_pay", {"what": "a berth"}))
 LOOK = answer_with_tool_calls(("travel_look", {"what": "berths"}))
@@ -43,18 +42,10 @@ LOOK = answer_with_tool_calls(("travel_look", {"what": "berths"}))
 async def open_guarded_session(platform: AgentService, shipped: str = "agent", **form: Any) -> str:  # noqa: ANN401
     """Open a session of a shipped blueprint with a rule and with a tool that needs approval."""
     name = f"{shipped}-outcomes"
-    folder = platform.folder / name
-    if not folder.exists():
-        copytree(Path(SHIPPED_BLUEPRINTS) / shipped, folder)
-        written = (folder / "blueprint.yaml").read_text()
-        written = written.replace(f"blueprint: {shipped}", f"blueprint: {name}")
-        written = written.replace("policies:\n", "policies:" + RULE)
-        if shipped == "agent":
-            start = written.index("tools:\n  servers:")
-            written = (
-                f"{written[:start]}tools: {SERVERS}\n\n{written[written.index('policies:') :]}"
-            )
-        (folder / "blueprint.yaml").write_text(written)
+    edits = {"policies:\n": f"policies:{RULE}"}
+    if shipped == "agent":
+        edits[SHIPPED_SERVERS] = SERVERS
+    platform.copy_shipped_blueprint(shipped, name, edits)
     return await platform.open_shipped_session(name, attributes={}, **form)
 
 

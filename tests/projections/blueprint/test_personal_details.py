@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.projections.blueprint.personal_details import FINDERS
+from turnlog.projections.blueprint.personal_details import (
+    find_cards,
+    find_emails,
+    find_ibans,
+    find_phones,
+)
 
 PAGE = Path("docs/personal-data.md")
+
+FINDERS = {"cards": find_cards, "ibans": find_ibans, "emails": find_emails, "phones": find_phones}
+"""The checks in the order of the page's columns."""
 
 ROW = re.compile(r"\| `([^`]+)`[^|]*\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|")
 

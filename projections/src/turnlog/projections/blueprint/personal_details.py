@@ -8,11 +8,9 @@ is in it. What is found and what is not is listed in `docs/personal-data.md`, wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
-
-PersonalDataKind = Literal["cards", "ibans", "emails", "phones"]
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +177,3 @@ def _is_phone(written: str) -> bool:
     if digits not in _PHONE_LENGTHS or _DATE.match(written):
         return False
     return not written.lstrip("(").startswith("0") or digits >= _MIN_NATIONAL_LENGTH
-
-
-FINDERS: Final[Mapping[PersonalDataKind, Callable[[str], tuple[TextSpan, ...]]]] = {
-    "cards": find_cards,
-    "ibans": find_ibans,
-    "emails": find_emails,
-    "phones": find_phones,
-}

@@ -106,7 +106,6 @@ def create_problem(
 
 FORK_FIX: Final = "fork the session at event {sequence}, the last one of it, and go on in the fork"
 
-
 OTHER_ID_FIX: Final = "use another id; `turnlog verify --all` names the message"
 
 

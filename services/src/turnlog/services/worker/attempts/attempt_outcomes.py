@@ -285,7 +285,7 @@ class OutcomeRecorder:
         return replace(answer, argument_faults=faults)
 
     async def _reject_answer(self, active: ActiveAttempt, fault: InvalidAnswer) -> AttemptOutcome:
-        """Fail with an answer that has not the required form, unless a rule withholds its text."""
+        """Fail with an answer of another form than required, unless a rule withholds it."""
         try:
             violation = await active.progress.guard.check_json(active.text)
         except SafetyCheckFailure as failure:
@@ -442,8 +442,8 @@ def build_rejection(active: ActiveAttempt, fault: InvalidAnswer) -> AnswerReject
 
 
 CORRECTION: Final = (
-    "This answer was not used, since it has not the required form. Answer once more, with the "
-    "JSON alone. What is wrong with it:"
+    "This answer was not used, because it does not have the required form. Answer again, with "
+    "the JSON alone. What is wrong with it:"
 )
 """What a model is told about a rejected answer, before the rule that the answer breaks."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import timeout
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
 from typing import Final
@@ -194,13 +194,16 @@ class RetrievalStep:
     ) -> Sequence[SearchResult]:
         """Search for each query, one after the other, so that no turn takes a whole index."""
         votes = await self.sessions.log.find_last_position(tenant, FeedbackGiven.leaf)
-        request = SearchRequest(
-            tenant=tenant,
-            collections=settings.collections,
-            text="",
-            min_positions=IndexPositions(votes=votes),
+        requests = (
+            SearchRequest(
+                tenant=tenant,
+                collections=settings.collections,
+                text=query,
+                min_positions=IndexPositions(votes=votes),
+            )
+            for query in queries
         )
-        return [await self.knowledge.search(replace(request, text=each)) for each in queries]
+        return [await self.knowledge.search(request) for request in requests]
 
     def _build_counter(self, state: SessionState, material: SessionMaterial) -> TokenCounter:
         """Return the counter of the call that the retrieval is made for."""
