@@ -7,12 +7,13 @@ import json
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import select
+from sqlalchemy import func, select, true
 
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
 from tests.services.what_if.two_versions import (
@@ -26,8 +27,17 @@ from tests.services.what_if.two_versions import (
 from tests.support.processes.service_connection import connect_service
 from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.events.store.ports import RawEvent
-from turnlog.projections.store.read.read_your_writes import wait_until_folded
-from turnlog.projections.store.schema.read_model_tables import METADATA
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.read_your_writes import (
+    wait_for_sequence,
+    wait_until_folded,
+)
+from turnlog.projections.store.schema.read_model_tables import (
+    KNOWLEDGE_INDEX,
+    METADATA,
+    PROJECTIONS,
+)
+from turnlog.projections.store.write.segment_projection import SEGMENTS_PROJECTION
 from turnlog.services.api.what_if_payloads import WhatIfRequest
 from turnlog.services.cli.what_if_comparison import print_what_if, read_blueprint_folder
 
@@ -66,6 +76,18 @@ class RecordedSessions:
         )
 
 
+async def count_prepared_libraries(store: ReadModelStore) -> int:
+    """Count the rows that the segments' and the knowledge's projectors write when they start.
+
+    A service answers before it has them, so they may appear between two measurements.
+    """
+    segments = select(func.count()).where(PROJECTIONS.c.name == SEGMENTS_PROJECTION)
+    knowledge = select(func.count()).where(KNOWLEDGE_INDEX.c.complete == true())
+    async with store.open_reader() as connection:
+        counts = [await connection.scalar(each) or 0 for each in (segments, knowledge)]
+    return sum(counts)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RecordedSessions]:
     root, backend = tmp_path_factory.mktemp("recorded"), MemoryBackend()
@@ -80,6 +102,8 @@ async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Re
     async with start_service(backend, TENANT, root, working=False) as stand:
         place = (TENANT, last.session, last.sequence)
         assert await wait_until_folded(stand.store, stand.projection_signal, *place, within=300)
+        count = partial(count_prepared_libraries, stand.store)
+        assert await wait_for_sequence(stand.projection_signal, count, 2, within=60)
         yield RecordedSessions(stand, house, first / "clerk", second / "clerk")
 
 
