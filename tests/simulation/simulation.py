@@ -86,6 +86,8 @@ class Simulation:
     """What each session is made from."""
     complaints: list[str] = field(default_factory=list[str])
     """Errors that no client was told of."""
+    all_awake_at: float = FAULTS_END
+    """Seconds after which no process is stopped: the last stop may end after the last fault."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)  # noqa: S311 - it guards nothing
@@ -273,7 +275,9 @@ class Simulation:
 
     def _stop_role(self) -> None:
         if role := self._pick_role():
-            role.process.stop_for(self.chance.random() * self.chance.choice((2, 4)) * ACK_WAIT)
+            seconds = self.chance.random() * self.chance.choice((2, 4)) * ACK_WAIT
+            self.all_awake_at = max(self.all_awake_at, self.loop.time() + seconds)
+            role.process.stop_for(seconds)
 
     def _cut_connection(self) -> None:
         if role := self._pick_role():

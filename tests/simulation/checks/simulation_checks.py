@@ -18,7 +18,6 @@ from tests.faults.checks.settling_events import find_settling_events
 from tests.faults.clients.client_history import ClientHistory
 from tests.simulation.checks import child_agreement, delivery_ownership, linearizability
 from tests.simulation.checks.checkable_tries import EFFECTIVE_COMMANDS, filter_checkable
-from tests.simulation.fault_profiles import FAULTS_END
 from tests.simulation.network.simulated_stream import SimulatedStream
 from tests.simulation.processes.simulated_loop import START_TIME
 from tests.simulation.simulation import ACK_WAIT, Simulation
@@ -53,7 +52,7 @@ def find_faults(done: Simulation) -> list[str]:
         blueprint = done.materials[session].blueprint
         deadline = timedelta(seconds=blueprint.policies.deadline_seconds)
         for what in (
-            *_find_late_turns(events, deadline),
+            *_find_late_turns(events, deadline, done.all_awake_at),
             *_check_attempts(events),
             *_check_heard_turns(session, done, events),
         ):
@@ -102,10 +101,12 @@ def _find_unequal_answers(history: ClientHistory) -> Iterator[str]:
             yield f"{each.key} was told {answers[each.key]} and {each.body}"
 
 
-def _find_late_turns(events: Sequence[RecordedEvent], deadline: timedelta) -> Iterator[str]:
-    """Turns that were settled later than somebody awake could have seen to."""
+def _find_late_turns(
+    events: Sequence[RecordedEvent], deadline: timedelta, all_awake_at: float
+) -> Iterator[str]:
+    """Turns that were settled later than a worker that is not stopped could have settled them."""
     ends = find_settling_events(events)
-    clear = START_TIME + timedelta(seconds=FAULTS_END)
+    clear = START_TIME + timedelta(seconds=all_awake_at)
     patience = timedelta(seconds=3 * ACK_WAIT + CLOCK_DIFFERENCE)
     # The time in which a turn waits for a person or for children does not count.
     begun = {
