@@ -134,7 +134,7 @@ def test_growth_shows_tokens_of_each_call_by_component_and_history_growth(
     for known in ("1.1", "3.1", "reply", "█", "■ history", "■ system_prompt", "history grows by"):
         assert known in ran.out
     for which in ((), (played.session,)):
-        grouped = turnlog("growth", *which, "--by", "blueprint", *played.here)
+        grouped = turnlog("growth", *which, "--group-by", "blueprint", *played.here)
         assert "assistant" in grouped.out
 
 
@@ -483,7 +483,7 @@ def test_usage_can_be_grouped_and_filtered(turnlog: RunCommand, played: Recorded
     path = f"{played.up.http}/v1/sessions/{played.session}"
     head = httpx.get(path, timeout=100).json()["sequence"]
     httpx.get(f"{path}/calls", params={"min_sequence": head}, timeout=100).raise_for_status()
-    turns, groups = count_turns("--by", "profile")
+    turns, groups = count_turns("--group-by", "profile")
     assert turns >= 3
     assert "chat" in groups
     assert count_turns("--since", "2001-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")[0] >= 3

@@ -173,23 +173,17 @@ def render_pins(found: PinnedTextList) -> RenderableType:
     """List pins and how to find the sessions of one."""
     if not found.pins:
         return Text("no session is open", MUTED)
-    table = create_listing()
-    table.add_column("blueprint", no_wrap=True)
-    table.add_column("pinned", overflow="fold")
-    table.add_column("digest", no_wrap=True)
-    table.add_column("sessions", justify="right")
-    table.add_column("files say", no_wrap=True)
-    for pin in found.pins:
-        number = f"{pin.sessions:,}"
-        table.add_row(
-            pin.blueprint,
-            _describe_pin(pin),
-            format_digest(pin.digest),
-            number,
-            _render_pin_state(pin),
-        )
-    hint = "whose they are: turnlog sessions --open --digest DIGEST, as -o json spells it"
-    return Group(table, Text(f"\n{hint}", MUTED))
+    lines = (line for pin in found.pins for line in _render_pin(pin))
+    hint = "whose they are: turnlog sessions --open --digest DIGEST"
+    return Group(*lines, Text(f"\n{hint}", MUTED))
+
+
+def _render_pin(pin: PinnedTextView) -> Iterator[Text]:
+    """Yield what is pinned, and on a line of its own the digest, whole, to be copied."""
+    line = Text(pin.blueprint, "bold").append("  ").append_text(_describe_pin(pin))
+    line.append(f"  {format_count(pin.sessions, 'session')}, files say ", MUTED)
+    yield line.append_text(_render_pin_state(pin))
+    yield Text(f"  {pin.digest}", MUTED, no_wrap=True)
 
 
 def _describe_pin(pin: PinnedTextView) -> Text:

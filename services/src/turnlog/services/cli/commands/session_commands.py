@@ -257,9 +257,9 @@ def show_growth(
         str | None, typer.Argument(metavar="SESSION", help="One session; all by default.")
     ] = None,
     *,
-    by: Annotated[
+    group_by: Annotated[
         Literal["all", "blueprint", "profile", "kind", "model"],
-        typer.Option("--by", help="Group calls by this."),
+        typer.Option("--group-by", help="Group calls by this."),
     ] = "all",
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")
@@ -272,11 +272,11 @@ def show_growth(
     from turnlog.contract.call_payloads import GrowthView
     from turnlog.services.cli.views.token_view import render_growth
 
-    query = {"session": session, "group_by": by, "since": since}
+    query = {"session": session, "group_by": group_by, "since": since}
     show_answer(
         target,
         build_read(api_paths.GROWTH, GrowthView, query),
-        lambda growth: render_growth(growth, by),
+        lambda growth: render_growth(growth, group_by),
         output,
         with_read_models=True,
     )

@@ -47,6 +47,40 @@ def switch_profile(
     confirm_command(target, operation, f"{session} goes on as asked", output)
 
 
+def cancel_turn(
+    session: SessionArgument,
+    turn: Annotated[
+        int | None,
+        typer.Argument(metavar="[TURN]", min=1, help="A queued turn; by default the running one."),
+    ] = None,
+    *,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Cancel the running turn, or one that waits behind it."""
+    from turnlog.client import operations
+
+    which = "the running turn" if turn is None else f"turn {turn}"
+    operation = operations.cancel_turn(session, turn)
+    confirm_command(target, operation, f"{which} is cancelled", output)
+
+
+def close_session(
+    session: SessionArgument,
+    *,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Recorded with the closing.")
+    ] = None,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Close a session: it takes no more turns, and can still be read and forked."""
+    from turnlog.client import operations
+
+    operation = operations.close_session(session, reason)
+    confirm_command(target, operation, f"{session} is closed", output)
+
+
 def repeat_debrief(
     session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
@@ -248,6 +282,8 @@ def fork_session(
 
 
 STEERING_COMMANDS: Final = (
+    CommandEntry("cancel", cancel_turn),
+    CommandEntry("close", close_session),
     CommandEntry("switch", switch_profile),
     CommandEntry("debrief", repeat_debrief),
     CommandEntry("approve", decide_approval),

@@ -11,9 +11,9 @@ from turnlog.services.cli.options import OutputOption, ReadTarget
 
 
 def show_usage(
-    by: Annotated[
+    group_by: Annotated[
         Literal["all", "user", "profile", "blueprint", "model", "day", "hour"],
-        typer.Option("--by", help="Group turns by this."),
+        typer.Option("--group-by", help="Group turns by this."),
     ] = "all",
     user: Annotated[
         str | None, typer.Option("--user", metavar="USER", help="Only turns of this user.")
@@ -32,11 +32,11 @@ def show_usage(
     from turnlog.client import tenant_operations
     from turnlog.services.cli.usage.usage_view import render_usage
 
-    query = {"group_by": by, "user": user, "since": since, "until": until}
+    query = {"group_by": group_by, "user": user, "since": since, "until": until}
     show_answer(
         target,
         tenant_operations.fetch_usage(query),
-        lambda report: render_usage(report, by),
+        lambda report: render_usage(report, group_by),
         output,
         with_read_models=True,
     )

@@ -23,10 +23,10 @@ _COLUMNS: Final = (
 )
 
 
-def render_usage(report: UsageReport, by: str) -> RenderableType:
+def render_usage(report: UsageReport, group_by: str) -> RenderableType:
     """Render the groups and the total, and which models and profiles there were."""
     table = create_listing()
-    table.add_column("" if by == "all" else by, no_wrap=True)
+    table.add_column("" if group_by == "all" else group_by, no_wrap=True)
     for title in _COLUMNS:
         table.add_column(title, justify="right", no_wrap=True)
     for usage in report.groups:

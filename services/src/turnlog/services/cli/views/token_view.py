@@ -138,17 +138,17 @@ GROWTH_BAR_WIDTH: Final = 24
 _TOKENS_SUFFIX: Final = "_tokens"
 
 
-def render_growth(growth: GrowthView, by: str) -> RenderableType:
+def render_growth(growth: GrowthView, group_by: str) -> RenderableType:
     """Render one bar per call of a session, or one bar per group of calls."""
     if not growth.groups:
         return Text("no call was made yet", MUTED)
     taken = _sum_components(growth.groups)
     colours = choose_colours(taken)
-    alone = growth.calls and by == "all"
+    alone = growth.calls and group_by == "all"
     lines = (
         _render_calls(growth.calls, colours)
         if alone
-        else _render_groups(growth.groups, by, colours)
+        else _render_groups(growth.groups, group_by, colours)
     )
     return Group(
         _render_title(growth),
@@ -203,9 +203,11 @@ def _render_savings(call: CallMetrics) -> Text:
     return Text("\n").join(lines)
 
 
-def _render_groups(groups: Sequence[GroupMetrics], by: str, colours: Mapping[str, str]) -> Table:
+def _render_groups(
+    groups: Sequence[GroupMetrics], group_by: str, colours: Mapping[str, str]
+) -> Table:
     table = create_listing()
-    table.add_column("" if by == "all" else by, no_wrap=True)
+    table.add_column("" if group_by == "all" else group_by, no_wrap=True)
     for title in ("calls", "tokens a call"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("by component", no_wrap=True)
@@ -213,7 +215,7 @@ def _render_groups(groups: Sequence[GroupMetrics], by: str, colours: Mapping[str
         table.add_column(title, justify="right", no_wrap=True)
     most = max(group.tokens // group.calls for group in groups)
     for group in groups:
-        name = "all" if by == "all" else escape_controls(group.group or "unknown")
+        name = "all" if group_by == "all" else escape_controls(group.group or "unknown")
         each = group.tokens // group.calls
         bar = _render_bar(group.components, each, most, colours)
         saved = Text(
