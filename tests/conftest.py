@@ -24,7 +24,11 @@ import structlog
 from tests.support.processes.turnlog_process import iterate_recent_outputs
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 
-pytest_plugins = ["tests.support.servers.nats_fixtures", "tests.support.servers.postgres_server"]
+pytest_plugins = [
+    "tests.faults.loop_holds",
+    "tests.support.servers.nats_fixtures",
+    "tests.support.servers.postgres_server",
+]
 
 # A deadline would make a property depend on how busy the machine is. The suite draws the same cases
 # every time; `--hypothesis-profile explore` draws others.

@@ -23,6 +23,8 @@ from turnlog.services.worker.tools.mcp_server_settings import ServerProgram
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 
+pytestmark = pytest.mark.usefixtures("loop_holds")
+
 COMMAND = (sys.executable, "-I", "-S", str(Path(tests.support.servers.hostile_mcp_server.__file__)))
 
 HOSTILE = LocalServerSpec(command=COMMAND)

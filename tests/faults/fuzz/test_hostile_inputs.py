@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -18,12 +18,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.faults.suite_extent import RUN_EVERYTHING
+from tests.faults.loop_holds import check_loop_holds
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
 from turnlog.projections.blueprint.linear_patterns import find_pattern_fault
 from turnlog.services.extensions.bounded_json_post import MAX_PIECES, post_json
 from turnlog.services.http.request_checks import MAX_PARAMETERS
-from turnlog.services.platform.telemetry.loop_probe import LONG_HOLD, run_measured_probe
 
 ROOT: Final = Path(__file__).parents[3]
 
@@ -60,29 +59,16 @@ async def run_raw_server(answer: bytes) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
 
 
-async def measure(work: Callable[[], Awaitable[object]]) -> None:
-    """Run an input on a loop with the probe."""
-    async with run_measured_probe("hostile-inputs") as probe:
-        await work()
-        await asyncio.sleep(0)
-    print(f"longest hold {probe.longest:.3f} s")
-    if RUN_EVERYTHING:
-        assert probe.longest < LONG_HOLD
-
-
 @pytest.mark.parametrize("name", ENDPOINT_ANSWERS)
 async def test_answer_of_an_endpoint_in_many_pieces_holds_no_loop(name: str) -> None:
     async with run_raw_server(ENDPOINT_ANSWERS[name]) as url:
-
-        async def send() -> None:
+        async with check_loop_holds(name):
             if name == "too many chunks":
                 with pytest.raises(httpx.RemoteProtocolError, match="too many pieces"):
                     await post_json(url, {}, 8_000_000)
                 return
             answered = await post_json(url, {}, 8_000_000)
-            assert (answered.status, answered.is_whole) == (200, True)
-
-        await measure(send)
+        assert (answered.status, answered.is_whole) == (200, True)
 
 
 async def test_other_tasks_run_between_the_pieces_of_an_answer() -> None:
@@ -121,15 +107,12 @@ async def test_query_of_a_stranger_is_refused_and_holds_no_loop(
     gateway: RunningGateway, name: str
 ) -> None:
     method, path, status = REQUESTS[name]
-
-    async def send() -> None:
+    async with check_loop_holds(name):
         answer = await gateway.http.request(method, path)
-        assert answer.status_code == status, answer.text
-        if name != "a long parameter":
-            assert answer.json()["field"] == "query"
-            assert str(MAX_PARAMETERS) in answer.json()["detail"]
-
-    await measure(send)
+    assert answer.status_code == status, answer.text
+    if name != "a long parameter":
+        assert answer.json()["field"] == "query"
+        assert str(MAX_PARAMETERS) in answer.json()["detail"]
 
 
 def test_every_test_that_the_list_of_hostile_inputs_names_exists() -> None:

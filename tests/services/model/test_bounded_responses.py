@@ -21,6 +21,8 @@ from turnlog.services.worker.model.bounded_responses import (
 )
 from turnlog.services.worker.model.model_types import LanguageModel, ModelFailure
 
+pytestmark = pytest.mark.usefixtures("loop_holds")
+
 EVENTS = "text/event-stream; charset=utf-8"
 
 LINES = "application/x-ndjson"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from turnlog.contract.payload_models import RequestModel, ResponseModel
 
@@ -36,7 +36,7 @@ class PutEntryRequest(RequestModel):
     """What it is about, in one line; a case's is the question that it answers."""
     source: str | None = None
     """The file it comes from."""
-    tags: list[str] = []
+    tags: Annotated[list[str], FailFast()] = []
     """Words to sort entries by."""
     attributes: dict[str, str] = {}
     """Further properties."""
@@ -71,7 +71,7 @@ class SearchKnowledgeRequest(RequestModel):
     """The collections to search; all of the tenant's when none is named."""
     limit: Annotated[int, Field(ge=1, le=MAX_SEARCH_HITS)] = 10
     """The maximum number of hits."""
-    kinds: list[EntryKindWord] = []
+    kinds: Annotated[list[EntryKindWord], FailFast()] = []
     """Only entries of these kinds."""
     min_efficiency: Annotated[float, Field(ge=0, le=1)] | None = None
     """Only cases of at least this efficiency; documents are not concerned."""
