@@ -80,7 +80,7 @@ def test_input_option_is_parsed_by_its_declared_type(
         refused = turnlog(*preview, "--input", "count=few")
         told = " ".join(refused.err.split())
         assert "inputs.count" in told
-        assert '"few" is not a whole number from 1 to 9' in told
+        assert "it is not a whole number from 1 to 9" in told
 
 
 def test_sessions_can_be_searched_by_message_text(

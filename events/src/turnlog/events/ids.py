@@ -23,7 +23,7 @@ def validate_id(value: str, field: str) -> str:
     if _ID_REGEX.fullmatch(value) is None:
         raise Refused(
             "bad-id",
-            f"{value[:80]!r} is not an id",
+            "it is not an id",
             field=field,
             fix="use 1 to 64 of the characters A-Z a-z 0-9 _ -",
         )

@@ -84,14 +84,14 @@ OPENINGS = {
         {"district": "old-town", "size": "smal"},
         "value-not-allowed",
         "attributes.size",
-        '"smal" is not one of: small, large',
+        "it is not one of: small, large",
         "send small",
     ),
     "a value of another form, under its other name": (
         {"district": "old-town", "orderNumber": "LT-12x"},
         "value-not-allowed",
         "attributes.orderNumber",
-        '"LT-12x" is not text, at most 4096 characters, all of it matching `[A-Z]{2}-[0-9]+`',
+        "it is not text, at most 4096 characters, all of it matching `[A-Z]{2}-[0-9]+`",
         "send text",
     ),
     "a cartridge that does not exist": (

@@ -118,7 +118,7 @@ class CursorCodec:
         scope, *parts = cursor.split(".")
         numbers = [number for part in parts if (number := parse_cursor_number(part)) is not None]
         if scope != self.scope or not len(numbers) == len(parts) == count:
-            raise build_cursor_refusal("bad-cursor", cursor, "is not a cursor of this stream")
+            raise build_cursor_refusal("bad-cursor", "it is not a cursor of this stream")
         return numbers
 
 
@@ -128,11 +128,11 @@ def build_cursor_codec(identity: LogIdentity, tenant: str, session: str | None) 
     return CursorCodec(sha256(named.encode()).hexdigest()[:8])
 
 
-def build_cursor_refusal(code: str, cursor: str, detail: str) -> Refused:
+def build_cursor_refusal(code: str, detail: str) -> Refused:
     """Return the error for a refused cursor."""
     return Refused(
         code,
-        f"{cursor[:80]!r} {detail}",
+        detail,
         field="after",
         fix="use a cursor from this stream, or none to start at the beginning",
     )
@@ -352,7 +352,7 @@ async def _open_tenant_stream(
     cursors = build_cursor_codec(LogIdentity(stream, facts.created), tenant, None)
     start = cursors.parse_tenant_cursor(after)
     if after is not None and start.stream_sequence > facts.last_sequence:
-        raise build_cursor_refusal("future-cursor", after, "is ahead of the log")
+        raise build_cursor_refusal("future-cursor", "it is ahead of the log")
     return start, _stream_tenant(on.log, tenant, start), cursors
 
 
@@ -378,7 +378,7 @@ async def _open_session_stream(
     head = await on.log.read_last_event(tenant, session, leader=True)
     upto = head.sequence if head else 0
     if after is not None and start.sequence > upto:
-        raise build_cursor_refusal("future-cursor", after, "is ahead of the session")
+        raise build_cursor_refusal("future-cursor", "it is ahead of the session")
     items = stream_session(
         log=on.log,
         tokens=on.tokens,

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.events.storable_text import is_storable
+from turnlog.projections.blueprint.sent_names import format_sent_name
 
 JsonObject = dict[str, JsonValue]
 
@@ -73,6 +74,7 @@ def _check_json_value(value: JsonValue, field: str, depth: int) -> None:
                 _check_json_value(item, f"{field}.{place}", depth + 1)
         case dict():
             for key, item in value.items():
-                _check_json_value(item, f"{field}.{check_text(key, field)[:80]}", depth + 1)
+                step = format_sent_name(check_text(key, field))
+                _check_json_value(item, f"{field}.{step}", depth + 1)
         case _:
             pass

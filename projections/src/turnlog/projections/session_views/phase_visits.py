@@ -15,6 +15,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import ProfileSwitched
 from turnlog.events.model.turn_events import TurnQueued, TurnReleased, TurnSubmitted, find_turn_end
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ def filter_visits(visits: Sequence[VisitedPhase], phase: str) -> tuple[VisitedPh
     found = tuple(visit for visit in visits if visit.phase == phase)
     if not found:
         entered = ", ".join(dict.fromkeys(visit.phase for visit in visits))
-        detail = f"the session was never in a phase {phase[:80]!r}"
+        detail = f"the session was never in a phase {quote_sent_name(phase)}"
         fix = f"one of: {entered}" if entered else "leave it out: the session has no phases"
         raise Refused("unknown-stay", detail, field="phase", fix=fix)
     return found

@@ -21,6 +21,7 @@ from turnlog.projections.blueprint.loading.memory_policy_source import LoadedMem
 from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     FaultyBlueprint,
@@ -79,7 +80,10 @@ class BlueprintFolders:
 
     def _create_unknown_refusal(self, name: str) -> Refused:
         names = self.list_names()
-        detail, fix = f"there is no blueprint {name[:80]!r}", suggest_word(name[:80], names)
+        detail, fix = (
+            f"there is no blueprint {quote_sent_name(name)}",
+            suggest_word(name[:80], names),
+        )
         return Refused("unknown-blueprint", detail, field="blueprint", fix=fix)
 
     def load_offered_blueprint(self, name: str) -> Blueprint:

@@ -13,6 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.template_slots import (
     fill_slots,
     find_slots,
@@ -37,7 +38,7 @@ class WrongChoice:
     """The values that name a file, under the attributes before it in the path."""
 
     def __str__(self) -> str:
-        value = repr(self.value[:80]) if self.value else "not given"
+        value = quote_sent_name(self.value) if self.value else "not given"
         known = f"there are: {format_words(self.known)}" if self.known else "no value names a file"
         return f"the attribute {self.attribute} is {value}; {known}"
 

@@ -21,6 +21,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnlog.events.errors import Refused, TooLarge
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.services.http.problem_details import create_error_response
 from turnlog.services.http.request_checks import check_query_size
 from turnlog.services.http.strict_json import check_strict_json
@@ -100,12 +101,12 @@ async def _read_body(receive: Receive, max_bytes: int) -> bytes:
 def _check_body_headers(headers: Headers) -> None:
     encoding = headers.get("content-encoding", "identity")
     if encoding != "identity":
-        detail = f"the gateway does not accept a body encoded as {encoding[:80]!r}"
+        detail = f"the gateway does not accept a body encoded as {quote_sent_name(encoding)}"
         fix = "send it as it is, without Content-Encoding"
         raise Refused("unsupported-encoding", detail, field="Content-Encoding", fix=fix)
     media = headers.get("content-type", "none").partition(";")[0].strip().lower()
     if media != "application/json":
-        detail = f"the gateway does not accept a body of type {media[:80]!r}"
+        detail = f"the gateway does not accept a body of type {quote_sent_name(media)}"
         fix = "send JSON with Content-Type: application/json"
         raise Refused("unsupported-media", detail, field="Content-Type", fix=fix)
 

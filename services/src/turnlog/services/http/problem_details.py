@@ -2,7 +2,7 @@
 
 Every response that is not a success has this form, whether a domain rule, payload validation, a
 limit or routing raised the error. It has a code for programs, the field at fault and a fix. It
-repeats nothing of the request except names, and contains no traceback.
+repeats nothing of the request except what looks like a name, and contains no traceback.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from turnlog.events.errors import (
     Unavailable,
     UnreadableEnd,
 )
+from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 from turnlog.projections.quotas.quota_decisions import QuotaExceeded
 from turnlog.services.api.published_errors.error_catalogue import get_error_code
@@ -204,7 +205,7 @@ def _suggest_fix(error: Mapping[str, Any], field: str) -> str:
 
 
 def _format_location(loc: Sequence[str | int]) -> str:
-    return ".".join(str(step)[:80] for step in loc[1:]) or str(loc[0])
+    return ".".join(format_sent_name(str(step)) for step in loc[1:]) or str(loc[0])
 
 
 def create_error_response(error: Exception, *, closing: bool = False) -> Response:

@@ -22,6 +22,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, JsonValue
 from pydantic_core import PydanticCustomError
 
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 
@@ -70,7 +71,7 @@ def _iterate_parameter_names(dependant: Dependant) -> Iterator[str]:
 
 
 def _create_refusal(name: str, detail: str, fix: str) -> Refused:
-    return Refused("invalid", detail, field=name[:80], fix=fix)
+    return Refused("invalid", detail, field=format_sent_name(name), fix=fix)
 
 
 async def check_body(request: Request) -> None:
@@ -85,7 +86,7 @@ async def check_body(request: Request) -> None:
     sent: JsonValue = json.loads(await request.body() or b"{}")
     field = next(iter(sent), None) if isinstance(sent, dict) else "body"
     if field is not None:
-        raise Refused("invalid", "this route takes no body", field=field[:80], fix="leave it out")
+        raise _create_refusal(field, "this route takes no body", "leave it out")
 
 
 _RFC3339_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}"

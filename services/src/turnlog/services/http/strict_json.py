@@ -13,8 +13,8 @@ from collections import Counter
 from typing import Any, Final, cast
 
 from turnlog.events.errors import Refused
-from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
 
 MAX_DIGITS: Final = 32
@@ -58,7 +58,7 @@ def check_strict_json(body: bytes) -> None:
 
 def _create_refusal(error: InvalidJson) -> Refused:
     if error.reason == "too-deep":
-        path = ".".join(replace_unstorable(str(step)[:80]) for step in error.path)
+        path = ".".join(format_sent_name(str(step)) for step in error.path)
         field = path or _WHOLE_BODY
         return Refused(error.reason, str(error), field=field, fix="send it as text")
     if error.reason == "too-many":
@@ -90,7 +90,7 @@ def _is_portable_number(value: float) -> bool:
 
 def _check_object(value: _JsonObject, path: str) -> None:
     for key, item in value.items():
-        field = _join_path(path, check_text(key, path or _WHOLE_BODY)[:80])
+        field = _join_path(path, format_sent_name(check_text(key, path or _WHOLE_BODY)))
         if key == value.repeated_key:
             raise Refused("duplicate-key", "the key is repeated", field=field, fix="send it once")
         _check_value(item, field)

@@ -10,6 +10,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.registry import KnownEvent
+from turnlog.projections.blueprint.sent_names import is_repeatable_name, quote_sent_name
 
 
 def iterate_calls(
@@ -25,8 +26,13 @@ def find_call(events: Sequence[RecordedEvent], call: str) -> tuple[RecordedEvent
     """Return the event that fixed the prompt of a call; refuse a call that was never made."""
     found = [pair for pair in iterate_calls(events) if pair[1].call == call]
     if not found:
-        fix = f"write {call}.1 for the first call of turn {call}" if call.isdecimal() else ""
-        raise Refused("unknown-call", f"there is no call {call[:80]!r}", field="call", fix=fix)
+        fix = (
+            f"write {call}.1 for the first call of turn {call}"
+            if call.isdecimal() and is_repeatable_name(call)
+            else ""
+        )
+        detail = f"there is no call {quote_sent_name(call)}"
+        raise Refused("unknown-call", detail, field="call", fix=fix)
     return found[-1]
 
 

@@ -23,6 +23,7 @@ from turnlog.projections.blueprint.schema.strict_model import (
     LOCALE_PATTERN,
     MAX_KEY_CHARACTERS,
 )
+from turnlog.projections.blueprint.sent_names import format_sent_name, quote_sent_name
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_json, cut_text
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     find_near_word,
@@ -57,11 +58,12 @@ def check_values(
     own_names = {other: name for name, spec in specs.items() for other in (name, *spec.also)}
     sent_names: dict[str, str] = {}
     for sent, value in values.items():
-        at = f"{field}.{sent[:80]}"
+        at = f"{field}.{format_sent_name(sent)}"
         name = own_names.get(sent)
         if name is None:
             fix = suggest_word(sent[:80], specs)
-            raise Refused("unknown-value", f"there is no {sent[:80]!r}", field=at, fix=fix)
+            detail = f"there is no {quote_sent_name(sent)}"
+            raise Refused("unknown-value", detail, field=at, fix=fix)
         if name in sent_names:
             detail = f"{name} is given already, as {sent_names[name]}"
             raise Refused("given-twice", detail, field=at, fix="leave out one of the two")
@@ -110,17 +112,15 @@ def _check_list_items(spec: ValueSpec, value: JsonValue, field: str) -> JsonValu
 def _require_object(item: JsonValue, field: str) -> CheckedValues:
     if isinstance(item, dict):
         return item
-    detail = f"{json.dumps(item)[:80]} is not an object"
-    raise Refused("wrong-type", detail, field=field, fix="send an object")
+    raise Refused("wrong-type", "it is not an object", field=field, fix="send an object")
 
 
 def _create_refusal(spec: ValueSpec, value: JsonValue, field: str) -> Refused:
-    """Return the refusal of a value: what it is, what is allowed, and the nearest listed value."""
+    """Return the refusal of a value, which may be secret: what is allowed, or the nearest of it."""
     expected = describe_allowed_values(spec)
-    detail = f"{cut_text(json.dumps(value, ensure_ascii=False), 80)} is not {expected}"
     code = "value-not-allowed" if _is_value_of_type(spec, value) else "wrong-type"
     near = find_near_word(str(value), map(str, spec.enum or ()))
-    return Refused(code, detail, field=field, fix=f"send {near or expected}")
+    return Refused(code, f"it is not {expected}", field=field, fix=f"send {near or expected}")
 
 
 def describe_allowed_values(spec: ValueSpec) -> str:
@@ -285,8 +285,9 @@ def check_session_key(blueprint: Blueprint, key: Mapping[str, str]) -> dict[str,
     for name in key:
         if name not in names:
             fix = suggest_word(name[:80], names)
-            field = f"key.{name[:80]}"
-            raise Refused("unknown-value", f"there is no {name[:80]!r}", field=field, fix=fix)
+            field = f"key.{format_sent_name(name)}"
+            detail = f"there is no {quote_sent_name(name)}"
+            raise Refused("unknown-value", detail, field=field, fix=fix)
     return {name: _check_key_value(name, key.get(name, "")) for name in names}
 
 

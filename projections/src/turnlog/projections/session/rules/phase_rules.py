@@ -27,6 +27,7 @@ from turnlog.events.registry import KnownEvent
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, PhaseGraph
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.session.commands import (
     CompleteTurn,
@@ -121,7 +122,7 @@ def record_choice(state: SessionState, command: RecordChoice) -> NewEvents:
         offered = ", ".join(phase.choices) if phase else ""
         raise Refused(
             "choice-not-offered",
-            f"phase {state.phase} has no choice {command.choice!r}",
+            f"phase {state.phase} has no choice {quote_sent_name(command.choice)}",
             field="choice",
             fix=f"choose one of: {offered}" if offered else "this phase offers no choices",
         )
@@ -141,7 +142,7 @@ def send_signal(state: SessionState, command: SendSignal) -> NewEvents:
     if command.signal not in offered:
         raise Refused(
             "signal-not-offered",
-            f"phase {state.phase} does not offer {command.signal!r} now",
+            f"phase {state.phase} does not offer {quote_sent_name(command.signal)} now",
             field="signal",
             fix=f"send one of: {', '.join(offered)}"
             if offered
@@ -261,9 +262,8 @@ def enter_named_phase(state: SessionState, command: EnterPhase) -> NewEvents:
         )
     if phase not in graph.phases:
         known = ", ".join(graph.phases)
-        raise Refused(
-            "unknown-phase", f"there is no phase {phase[:80]!r}", field="to", fix=f"one of: {known}"
-        )
+        detail = f"there is no phase {quote_sent_name(phase)}"
+        raise Refused("unknown-phase", detail, field="to", fix=f"one of: {known}")
     if phase == state.phase and command.carry is None:
         return ()
     require_no_open_turn(state)
@@ -292,11 +292,11 @@ def switch_profile(state: SessionState, command: SwitchProfile) -> NewEvents:
     """Switch to the profile and model a caller requests; nothing where they are in use already."""
     require_open_session(state)
     if command.profile not in command.profiles:
-        detail = f"there is no profile {command.profile[:80]!r}"
+        detail = f"there is no profile {quote_sent_name(command.profile)}"
         fix = suggest_word(command.profile[:80], command.profiles)
         raise Refused("unknown-profile", detail, field="profile", fix=fix)
     if command.model is not None and command.model not in command.allowed_models:
-        detail = f"the blueprint does not allow model {command.model!r}"
+        detail = f"the blueprint does not allow model {quote_sent_name(command.model)}"
         listed = ", ".join(command.allowed_models)
         fix = f"use one of: {listed}; the blueprint adds others by `models: {{allow: [...]}}`"
         raise Refused("model-not-allowed", detail, field="model", fix=fix)

@@ -20,6 +20,7 @@ from turnlog.contract.session_payloads import ForkedSession, OpenedSession, Sess
 from turnlog.contract.session_requests import ForkSessionRequest, OpenSessionRequest
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE, SessionQuery
@@ -189,12 +190,13 @@ def _parse_attribute_filters(parameters: Mapping[str, str]) -> dict[str, str]:
         found = ATTRIBUTE_PARAMETER.fullmatch(parameter)
         if found is None:
             near = suggest_word(parameter[:80], (*SessionFilter.model_fields, _ATTRIBUTE_SPELLING))
-            raise Refused("invalid", "no such parameter", field=parameter[:80], fix=near)
+            field = format_sent_name(parameter)
+            raise Refused("invalid", "no such parameter", field=field, fix=near)
         name = check_text(found["dotted"] or found["bracketed"], "query")
         if name in attributes:
             detail = "the attribute is given twice"
-            raise Refused("invalid", detail, field=parameter[:80], fix="send it once")
-        attributes[name] = check_text(value, parameter[:80])
+            raise Refused("invalid", detail, field=format_sent_name(parameter), fix="send it once")
+        attributes[name] = check_text(value, format_sent_name(parameter))
     return attributes
 
 

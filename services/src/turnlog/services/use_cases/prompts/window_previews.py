@@ -18,6 +18,7 @@ from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.store.memory_log import MemoryBlobStore
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
@@ -193,7 +194,8 @@ class WindowPreviews:
         kind = kind or material.find_call_kind(state)
         if kind not in blueprint.calls:
             fix = suggest_word(kind[:80], blueprint.calls)
-            raise Refused("unknown-kind", f"there is no call {kind[:80]!r}", field="call", fix=fix)
+            detail = f"there is no call {quote_sent_name(kind)}"
+            raise Refused("unknown-kind", detail, field="call", fix=fix)
         resolved = model or material.resolve_model(state, self.opening_commands.default_model)
         return PromptCall(
             kind=kind, model=resolved, at=format_rfc3339(self.time_travel.command_handler.clock())

@@ -27,6 +27,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, StreamHole
 from turnlog.events.registry import EVENT_NAMES, format_event_name
 from turnlog.events.store.ports import EventLog, RawEvent
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
@@ -63,7 +64,7 @@ def parse_event_names(types: str | None) -> frozenset[str] | None:
         return None
     names = frozenset(name.strip() for name in types.split(","))
     for name in names - set(EVENT_NAMES):
-        detail = f"there is no event {name[:80]!r}"
+        detail = f"there is no event {quote_sent_name(name)}"
         fix = suggest_word(name[:80], EVENT_NAMES)
         raise Refused("unknown-type", detail, field="types", fix=fix)
     return names

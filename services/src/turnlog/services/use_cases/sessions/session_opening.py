@@ -17,6 +17,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.ids import validate_id
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.blueprint.validation.input_values import (
     check_session_key,
@@ -112,7 +113,8 @@ def _log_warnings(blueprint: Blueprint, name: str, warnings: tuple[str, ...]) ->
 def _require_known_profile(blueprint: Blueprint, name: str | None) -> None:
     if name is not None and name not in blueprint.profiles:
         fix = suggest_word(name, blueprint.profiles)
-        raise Refused("unknown-profile", f"there is no {name!r}", field="profile", fix=fix)
+        detail = f"there is no {quote_sent_name(name)}"
+        raise Refused("unknown-profile", detail, field="profile", fix=fix)
 
 
 @dataclass(frozen=True, slots=True)

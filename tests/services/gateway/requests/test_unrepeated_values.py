@@ -1,0 +1,146 @@
+"""What a person typed is in no refusal, no log line and no event, wherever it was in a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from tests.services.gateway.gateway_service import RunningGateway
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+GAME_MASTER: Final[Mapping[str, object]] = {
+    "entry_point": "ep.one",
+    "world": "w.one",
+    "ruleset": "r.one",
+}
+
+CARD: Final = "4111111111111111"
+
+SECRETS: Final = (CARD, "4111 1111 1111 1111", "DE89370400440532013000", "ada@ships.example")
+
+
+def build_turns(secret: str) -> dict[str, dict[str, object]]:
+    """Return turns that are refused, by the place of the secret in them."""
+    wrong: dict[str, object] = {"text": "Hi", "inputs": {"first_turn": 3}}
+    return {
+        "a text beside a fault": wrong | {"text": secret},
+        "a text that is a number": {"text": int(CARD)},
+        "a list for a text": {"text": [secret]},
+        "a text that cannot be stored": {"text": f"{secret}\0"},
+        "an unknown field": {"text": "Hi", secret: 1},
+        "the value of an unknown field": {"text": "Hi", "txet": secret},
+        "a role": {"text": "Hi", "role": secret},
+        "a user": {"text": "Hi", "user": f"{secret}\n"},
+        "an unknown input": {"text": "Hi", "inputs": {secret: 1}},
+        "the value of an unknown input": {"text": "Hi", "inputs": {"raven": secret}},
+        "an input of another type": {"text": "Hi", "inputs": {"first_turn": secret}},
+        "a number that is not allowed": {"text": "Hi", "inputs": {"tokenBudget": int(CARD)}},
+        "an item that is no object": {"text": "Hi", "inputs": {"npcs": [secret]}},
+        "a key of an item": {"text": "Hi", "inputs": {"npcs": [{secret: 1}]}},
+        "a value of an item": {"text": "Hi", "inputs": {"npcs": [{"npc": "n", "tier": secret}]}},
+        "a text for inputs": {"text": "Hi", "inputs": secret},
+        "a text for references": {"text": "Hi", "references": secret},
+        "references beside a fault": wrong | {"references": {"ticker": secret, "list": [secret]}},
+        "a key of references beside a fault": wrong | {"references": {secret: {secret: "a\0"}}},
+        "a path to what cannot be stored": {"text": "Hi", "meta": {secret: {"a": "\0"}}},
+        "meta beside a fault": wrong | {"meta": {"note": secret, "card": int(CARD)}},
+        "a path to a number": {"text": "Hi", "meta": {secret: [2**60]}},
+        "a system turn with inputs": {"text": "Hi", "role": "system", "inputs": {secret: secret}},
+    }
+
+
+def require_unrepeated(secret: str, place: str, answer: httpx.Response) -> None:
+    assert answer.status_code in {400, 404, 406, 413, 415, 422}, (place, answer.text)
+    assert answer.json()["fix"], place
+    said = f"{answer.text}{answer.headers}"
+    for written in {secret, quote(secret), CARD}:
+        assert written not in said, (place, said)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+async def test_refused_turn_is_repeated_in_no_answer_log_line_or_event(
+    bare: RunningGateway, secret: str
+) -> None:
+    session = await bare.open_session("game-master", attributes=GAME_MASTER)
+    before = await bare.count_stored_events()
+    with capture_logs() as lines:
+        for place, turn in build_turns(secret).items():
+            answer = await bare.http.post(f"/v1/sessions/{session}/turns", json=turn)
+            require_unrepeated(secret, place, answer)
+        for place, (path, headers) in build_odd_requests(secret, session).items():
+            answer = await bare.http.post(path, json={"text": "Hi"}, headers=headers)
+            require_unrepeated(secret, place, answer)
+        doubled = f'{{"text": "Hi", "meta": {{"{secret}": 1, "{secret}": 2}}}}'.encode()
+        answer = await bare.http.post(
+            f"/v1/sessions/{session}/turns",
+            content=doubled,
+            headers={"Content-Type": "application/json"},
+        )
+        require_unrepeated(secret, "a repeated key", answer)
+    assert secret not in str(lines)
+    assert CARD not in str(lines)
+    assert await bare.count_stored_events() == before
+
+
+def build_odd_requests(secret: str, session: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return path and headers of requests that are refused, by the place of the secret in them."""
+    turns = f"/v1/sessions/{session}/turns"
+    streamed = {"Accept": "text/event-stream", "Last-Event-ID": secret}
+    return {
+        "a parameter": (f"{turns}?{quote(secret)}=1", {}),
+        "the value of a parameter": (f"{turns}?wait={quote(secret)}x", {}),
+        "a session": (f"/v1/sessions/{quote(secret)}/turns", {}),
+        "a path": (f"{turns}/{quote(secret)}", {}),
+        "a cursor": (turns, streamed),
+        "a media type": (turns, {"Content-Type": f"application/{secret}"}),
+        "an encoding": (turns, {"Content-Encoding": secret}),
+        "what is accepted": (turns, {"Accept": secret}),
+        "a key": (turns, {"Idempotency-Key": secret.ljust(201, "x")}),
+    }
+
+
+def build_steering_requests(secret: str, session: str) -> dict[str, dict[str, object]]:
+    """Return bodies that are refused, by the path below which each is posted."""
+    at = f"/v1/sessions/{session}"
+    return {
+        f"{at}/profile": {"profile": secret},
+        f"{at}/cancel": {"turn": secret},
+        f"{at}/close": {secret: "done"},
+        f"{at}/feedback": {"vote": secret},
+        "/v1/sessions": {"blueprint": secret},
+        "/v1/ask": {
+            "question": secret,
+            "client_id": "c",
+            "conversation_id": "c",
+            "nickname": "Ada",
+            secret: secret,
+        },
+    }
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+async def test_refused_request_beside_a_turn_is_not_repeated_either(
+    bare: RunningGateway, secret: str
+) -> None:
+    session = await bare.open_session("game-master", attributes=GAME_MASTER)
+    openings: list[dict[str, object]] = [
+        {"attributes": {**GAME_MASTER, "locale": secret}},
+        {"attributes": {**GAME_MASTER, secret: "x"}},
+        {"attributes": dict(GAME_MASTER), "profile": secret},
+        {"attributes": dict(GAME_MASTER), "key": {secret: "x"}},
+        {"attributes": dict(GAME_MASTER), "session": f"{secret} "},
+    ]
+    with capture_logs() as lines:
+        for opening in openings:
+            body = {"blueprint": "game-master", **opening}
+            answer = await bare.http.post("/v1/sessions", json=body)
+            require_unrepeated(secret, str(opening), answer)
+        for path, body in build_steering_requests(secret, session).items():
+            require_unrepeated(secret, path, await bare.http.post(path, json=body))
+    assert secret not in str(lines)
