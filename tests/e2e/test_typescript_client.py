@@ -177,6 +177,8 @@ async def test_client_manages_knowledge_quotas_and_usage(
         1,
         [[["requests_per_day", 1]], True],
         1,
+        [True],
+        [["1.1", True, 0]],
         [1, ["typescript/ann"]],
         ["quota-exceeded", "input_tokens"],
     ]

@@ -93,7 +93,7 @@ async function share(): Promise<void> {
   print(found.hits.map((hit) => hit.id));
   print([(await turnlog.removeEntry(collection, "harbour")).removed, (await turnlog.removeCollection(collection)).removed]);
   await turnlog.setQuota(user, { requests_per_day: 1000 });
-  const opened = await turnlog.openSession("assistant");
+  const opened = await turnlog.openSession("assistant", { attributes: { language: "Lithuanian" } });
   print((await opened.runTurn("Hello", { user })).status);
   print((await opened.recordFeedback(1, "up", { comment: "Good." })).turn);
   const { uses, allowed } = await turnlog.fetchQuota(user);
@@ -101,6 +101,10 @@ async function share(): Promise<void> {
   print((await turnlog.listQuotas()).quotas.filter((each) => each.user === user).length);
   const { sequence } = await opened.fetchState();
   await turnlog.send({ method: "GET", path: `/v1/sessions/${opened.session}/calls`, query: { min_sequence: sequence } });
+  const listed = await turnlog.listSessions({ user, failed: false, "attribute.language": "Lithuanian" });
+  print(listed.sessions.map((each) => each.session === opened.session));
+  const used = await turnlog.listUses(`turn:${opened.session}/1`, { session: opened.session });
+  print(used.uses.map((use) => [use.call, use.reply, use.through.length]));
   const { total, groups } = await turnlog.fetchUsage({ user, group_by: "user" });
   print([total.completed, groups.map((each) => each.group)]);
   await turnlog.setQuota(user, { input_tokens: 0 });

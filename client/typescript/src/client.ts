@@ -56,13 +56,14 @@ export interface TurnOptions {
   user?: string;
 }
 
+/** Which sessions `listSessions` returns: those that meet all conditions; times are RFC 3339. */
+export type SessionFilters = Omit<
+  NonNullable<paths["/v1/sessions"]["get"]["parameters"]["query"]>,
+  "attribute"
+> & { [attribute: `attribute.${string}`]: string };
+
 /** Which turns `fetchUsage` counts, and by what; times are RFC 3339. */
-export interface UsageQuery {
-  group_by?: "all" | "user" | "profile" | "blueprint" | "model" | "day" | "hour";
-  user?: string;
-  since?: string;
-  until?: string;
-}
+export type UsageQuery = NonNullable<paths["/v1/usage"]["get"]["parameters"]["query"]>;
 
 /** Which uses `listUses` returns; `replies` takes a reply to repeat what its prompt had. */
 export interface UseQuery {
@@ -96,7 +97,7 @@ export interface Operation {
   method: string;
   path: string;
   body?: Record<string, unknown>;
-  query?: Record<string, string | number | boolean | undefined>;
+  query?: Record<string, string | number | boolean | null | undefined>;
   key?: string;
 }
 
@@ -190,17 +191,8 @@ export class TurnlogClient {
   }
 
   /** Return a page of sessions, newest first; `before` is the `next` of the page before it. */
-  listSessions(
-    filter: {
-      q?: string;
-      blueprint?: string;
-      profile?: string;
-      phase?: string;
-      failed?: boolean;
-      before?: string;
-    } = {},
-  ): Promise<SessionListAnswer> {
-    return this.send({ method: "GET", path: "/v1/sessions", query: filter });
+  listSessions(filters: SessionFilters = {}): Promise<SessionListAnswer> {
+    return this.send({ method: "GET", path: "/v1/sessions", query: { ...filters } });
   }
 
   /** Add an entry of knowledge, or change it so that it is as given. */
@@ -337,7 +329,7 @@ export class TurnlogClient {
     const { method, path, body, query = {}, key } = operation;
     const address = new URL(path, this.url);
     for (const [name, value] of Object.entries(query)) {
-      if (value !== undefined) address.searchParams.set(name, String(value));
+      if (value != null) address.searchParams.set(name, String(value));
     }
     const headers = {
       ...this.headers,

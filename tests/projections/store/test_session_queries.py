@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -18,7 +18,7 @@ from turnlog.events.content import PlainText
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import ProfileSwitched
-from turnlog.events.model.turn_events import TurnFailed
+from turnlog.events.model.turn_events import TurnFailed, TurnSubmitted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
@@ -149,6 +149,32 @@ async def test_since_finds_sessions_with_events_from_that_time(
     assert await list_sessions(
         store, log, SessionQuery(since=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))
     ) == ["busy"]
+
+
+async def test_until_finds_sessions_that_were_opened_before_that_time(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    session = StoredSession(log=log, session="busy")
+    await session.append_events(build_opened())
+    await session.append_events(build_submitted(1, "later"))
+    opened_at = datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC)
+    just_after = opened_at + timedelta(microseconds=1)
+    assert await list_sessions(store, log, SessionQuery(until=opened_at)) == []
+    assert await list_sessions(store, log, SessionQuery(until=just_after)) == ["busy"]
+
+
+async def test_user_finds_sessions_with_a_turn_of_that_user(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    for session, users in (("both", ("ann", "bob")), ("one", ("ann",)), ("none", (None,))):
+        turns = (
+            TurnSubmitted(turn=turn, text=PlainText(text="Hi"), user=user)
+            for turn, user in enumerate(users, 1)
+        )
+        await StoredSession(log=log, session=session).append_events(build_opened(), *turns)
+    assert await list_sessions(store, log, SessionQuery(user="ann")) == ["one", "both"]
+    assert await list_sessions(store, log, SessionQuery(user="bob")) == ["both"]
+    assert await list_sessions(store, log, SessionQuery(user="eve")) == []
 
 
 async def test_sessions_can_be_filtered_by_redaction(store: ReadModelStore, log: MemoryLog) -> None:

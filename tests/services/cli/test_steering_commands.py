@@ -1,4 +1,4 @@
-"""Commands that end a turn or a session, and those that say what sessions are pinned to."""
+"""Commands that end a turn or a session."""
 
 from __future__ import annotations
 
@@ -75,13 +75,3 @@ def test_close_ends_a_session_and_records_the_reason(
     refused = client.post(f"/v1/sessions/{session}/turns", json={"text": "One more?"})
     assert refused.json()["code"] == "session-closed"
     assert turnlog("close", "unknown", *here).code == 3
-
-
-def test_pinned_digest_finds_its_sessions(
-    turnlog: RunCommand, up: BlockingTurnlogUp, client: httpx.Client
-) -> None:
-    session, here = open_session(client), ("--data-dir", up.data_dir)
-    pinned = turnlog("blueprint", "pinned", "assistant", *here).out
-    digest = next(line.strip() for line in pinned.splitlines() if "sha256:" in line)
-    found = turnlog("sessions", "--open", "--digest", digest, "-o", "json", *here).json
-    assert session in [each["session"] for each in found["sessions"]]

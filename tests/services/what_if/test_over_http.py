@@ -148,7 +148,8 @@ async def test_report_lists_the_worst_session_first_and_the_excess_over_budget(
 ) -> None:
     form = WhatIfRequest(sessions=["s-0", "s-6", "s-3", "nobody"], budget=12)
     page = tmp_path / "report.html"
-    await print_what_if(connect_service(recorded.stand.http), form, "json", page)
+    service = connect_service(recorded.stand.http)
+    await print_what_if(service=service, form=form, query={}, output="json", html=page)
     printed = capsys.readouterr().out  # The gateway of this process may log requests before it.
     results = json.loads(printed[printed.index("{") :])
     assert [each["session"] for each in results["sessions"]] == ["s-6", "s-3", "s-0"]
@@ -171,7 +172,8 @@ async def test_table_output_shows_truncations_and_the_limits_of_the_figures(
     recorded: RecordedSessions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     form = WhatIfRequest(sessions=["s-7"], budget=60)
-    await print_what_if(connect_service(recorded.stand.http), form, "table", None)
+    service = connect_service(recorded.stand.http)
+    await print_what_if(service=service, form=form, query={}, output="table", html=None)
     output = capsys.readouterr().out
     assert "what if a budget of 60 tokens" in output
     assert "drop_oldest_pairs" in output

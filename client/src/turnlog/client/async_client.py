@@ -10,12 +10,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from turnlog.client import operations, tenant_operations
 from turnlog.client.async_connection import AsyncServiceConnection
 from turnlog.client.async_session_requests import AsyncSessionRequests
 from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled
+from turnlog.client.session_filters import SessionFilters
 from turnlog.client.sse_events import (
     EndEvent,
     SessionEvent,
@@ -74,26 +75,10 @@ class AsyncTurnlogClient(AsyncServiceConnection):
         return AsyncSessionClient(self, session)
 
     async def list_sessions(
-        self,
-        *,
-        text: str | None = None,
-        blueprint: str | None = None,
-        profile: str | None = None,
-        phase: str | None = None,
-        failed: bool | None = None,
-        attributes: Mapping[str, str] | None = None,
-        before: str | None = None,
+        self, *, before: str | None = None, **filters: Unpack[SessionFilters]
     ) -> SessionPage:
         """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
-        filters = {
-            "q": text,
-            "blueprint": blueprint,
-            "profile": profile,
-            "phase": phase,
-            "failed": failed,
-            "before": before,
-        }
-        return await self.send(operations.list_sessions(filters, attributes or {}))
+        return await self.send(operations.list_sessions(filters, before))
 
     async def put_entry(
         self, collection: str, entry: str, form: PutEntryRequest
@@ -269,8 +254,8 @@ class AsyncTurnlogClient(AsyncServiceConnection):
         query = {
             "group_by": group_by,
             "user": user,
-            "since": since.isoformat() if since else None,
-            "until": until.isoformat() if until else None,
+            "since": since,
+            "until": until,
         }
         return await self.send(tenant_operations.fetch_usage(query))
 

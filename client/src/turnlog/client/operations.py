@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -17,6 +18,7 @@ import httpx
 from pydantic import Field, TypeAdapter, ValidationError
 
 from turnlog.client.request_errors import create_form_error
+from turnlog.client.session_filters import SessionFilters
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import ToolResultView
@@ -108,7 +110,7 @@ def build_command(
         path=path,
         answer=answer,
         body=fields,
-        query=_format_query(query),
+        query=format_query(query),
         headers=headers,
     )
 
@@ -117,11 +119,16 @@ def build_read(
     path: str, answer: type[AnswerT], query: Mapping[str, object] = {}
 ) -> ClientOperation[AnswerT]:
     """Return a read; parameters that are None are left out."""
-    return ClientOperation(method="GET", path=path, answer=answer, query=_format_query(query))
+    return ClientOperation(method="GET", path=path, answer=answer, query=format_query(query))
 
 
-def _format_query(query: Mapping[str, object]) -> dict[str, str]:
-    return {name: str(value) for name, value in query.items() if value is not None}
+def format_query(query: Mapping[str, object]) -> dict[str, str]:
+    """Return query parameters as they are sent; those that are None are left out."""
+    return {name: _format_value(value) for name, value in query.items() if value is not None}
+
+
+def _format_value(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def format_events_path(session: str | None, types: Sequence[str]) -> str:
@@ -153,11 +160,15 @@ def open_session(
     return build_command(api_paths.SESSIONS, body, OpenedSession)
 
 
-def list_sessions(
-    filters: Mapping[str, str | bool | None], attributes: Mapping[str, str]
-) -> ClientOperation[SessionPage]:
+def list_sessions(filters: SessionFilters, before: str | None) -> ClientOperation[SessionPage]:
     """List sessions, newest first."""
-    query = {**filters, **{f"attribute.{name}": value for name, value in attributes.items()}}
+    attributes = filters.get("attributes") or {}
+    query: dict[str, object] = {
+        **{name: value for name, value in filters.items() if name not in {"text", "attributes"}},
+        **{f"attribute.{name}": value for name, value in attributes.items()},
+        "q": filters.get("text"),
+        "before": before,
+    }
     return build_read(api_paths.SESSIONS, SessionPage, query)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from turnlog.client import operations, tenant_operations
 from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled
+from turnlog.client.session_filters import SessionFilters
 from turnlog.client.sse_events import (
     EndEvent,
     SessionEvent,
@@ -71,26 +72,10 @@ class TurnlogClient(ServiceConnection):
         return SessionClient(self, session)
 
     def list_sessions(
-        self,
-        *,
-        text: str | None = None,
-        blueprint: str | None = None,
-        profile: str | None = None,
-        phase: str | None = None,
-        failed: bool | None = None,
-        attributes: Mapping[str, str] | None = None,
-        before: str | None = None,
+        self, *, before: str | None = None, **filters: Unpack[SessionFilters]
     ) -> SessionPage:
         """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
-        filters = {
-            "q": text,
-            "blueprint": blueprint,
-            "profile": profile,
-            "phase": phase,
-            "failed": failed,
-            "before": before,
-        }
-        return self.send(operations.list_sessions(filters, attributes or {}))
+        return self.send(operations.list_sessions(filters, before))
 
     def put_entry(
         self, collection: str, entry: str, form: PutEntryRequest
@@ -264,8 +249,8 @@ class TurnlogClient(ServiceConnection):
         query = {
             "group_by": group_by,
             "user": user,
-            "since": since.isoformat() if since else None,
-            "until": until.isoformat() if until else None,
+            "since": since,
+            "until": until,
         }
         return self.send(tenant_operations.fetch_usage(query))
 

@@ -134,7 +134,7 @@ def list_quotas() -> ClientOperation[QuotaPage]:
     return build_read(api_paths.QUOTAS, QuotaPage)
 
 
-def fetch_usage(query: Mapping[str, str | None]) -> ClientOperation[UsageReport]:
+def fetch_usage(query: Mapping[str, object]) -> ClientOperation[UsageReport]:
     """Fetch what turns used."""
     return build_read(api_paths.USAGE, UsageReport, query)
 

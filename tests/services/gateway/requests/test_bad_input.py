@@ -10,8 +10,8 @@ import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.projections.blueprint.bounded_json import MAX_JSON_NESTING
-from turnlog.services.gateway.routes.session_routes import MAX_ATTRIBUTE_FILTERS
 from turnlog.services.http.problem_details import MAX_FAULTS
+from turnlog.services.http.session_filter import MAX_ATTRIBUTE_FILTERS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -37,7 +37,9 @@ class WhatIfRequest(RequestModel):
     """Evaluates a hypothetical change; nothing is written and no model is called."""
 
     sessions: Annotated[list[str], Field(min_length=1, max_length=10_000)] | None = None
-    """The sessions to evaluate; by default all, or all of the given blueprint."""
+    """The sessions to evaluate; by default those that the query parameters select. Where these
+    name no blueprint, only those of the given one.
+    """
     blueprint: BlueprintFolder | None = None
     """Another blueprint with its files."""
     budget: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None

@@ -5,7 +5,7 @@ They show the totals, then the sessions with the worst first, or the calls of a 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.resources import files
@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.client import ClientOperation
+from turnlog.client.operations import format_query
 from turnlog.contract import api_paths
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration
@@ -57,11 +58,20 @@ from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING, create_l
 _WHAT_IF_LINE: Final[TypeAdapter[WhatIfLine]] = TypeAdapter(WhatIfLine)
 
 
-async def stream_what_if(service: ServiceClient, form: WhatIfRequest) -> AsyncGenerator[WhatIfLine]:
-    """Stream the lines of a report; raises `Unavailable` if the service breaks off."""
-    body = form.model_dump(mode="json", exclude_none=True)
+async def stream_what_if(
+    service: ServiceClient, form: WhatIfRequest, query: Mapping[str, object]
+) -> AsyncGenerator[WhatIfLine]:
+    """Stream the lines of a report on the sessions of the form, or on those of a query.
+
+    Raises `Unavailable` if the service breaks off.
+    """
     operation = ClientOperation(
-        "POST", api_paths.WHAT_IF, object, body=body, timeout=LONG_TIMEOUT_SECONDS
+        method="POST",
+        path=api_paths.WHAT_IF,
+        answer=object,
+        body=form.model_dump(mode="json", exclude_none=True),
+        query=format_query(query),
+        timeout=LONG_TIMEOUT_SECONDS,
     )
     async with aclosing(service.stream_lines(operation)) as lines:
         async for line in lines:
@@ -106,10 +116,14 @@ class WhatIfResults:
 
 
 async def print_what_if(
-    service: ServiceClient, form: WhatIfRequest, output: OutputFormat, html: Path | None
+    service: ServiceClient,
+    form: WhatIfRequest,
+    query: Mapping[str, object],
+    output: OutputFormat,
+    html: Path | None,
 ) -> None:
     """Fetch the report on a change and print it; also write it as HTML if `html` is given."""
-    results = await _collect_results(service, form)
+    results = await _collect_results(service, form, query)
     if html is not None:
         _write_html(results, html)
     if output == "json":
@@ -127,12 +141,14 @@ def _write_html(results: WhatIfResults, html: Path) -> None:
     create_error_console().print(f"the report is in {html}")
 
 
-async def _collect_results(service: ServiceClient, form: WhatIfRequest) -> WhatIfResults:
+async def _collect_results(
+    service: ServiceClient, form: WhatIfRequest, query: Mapping[str, object]
+) -> WhatIfResults:
     begun, ended = None, None
     sessions, failed = list[WhatIfSession](), list[WhatIfFailedSession]()
     with create_progress_bar() as bar:
         task = bar.add_task("supposing", total=None)
-        async with aclosing(stream_what_if(service, form)) as lines:
+        async with aclosing(stream_what_if(service, form, query)) as lines:
             async for line in lines:
                 match line:
                     case WhatIfStart():

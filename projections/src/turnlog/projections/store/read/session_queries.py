@@ -99,6 +99,10 @@ class SessionQuery:
     """Attributes given at opening with exactly this value, or with one of this JSON form."""
     since: datetime | None = None
     """It has an event at or after this time."""
+    until: datetime | None = None
+    """It was opened before this time."""
+    user: str | None = None
+    """Who asked for one of its turns."""
     redacted: bool | None = None
     """Whether one of its replies was redacted."""
     origin: str | None = None
@@ -136,6 +140,18 @@ async def list_sessions(
     last = rows[limit - 1]["opened_position"] if len(rows) > limit else None
     usage = await _sum_usage(connection, tenant, [row["session"] for row in rows[:limit]])
     return SessionRowPage(tuple(_build_session_row(row, usage) for row in rows[:limit]), last)
+
+
+async def list_session_ids(
+    connection: AsyncConnection, tenant: str, query: SessionQuery
+) -> tuple[str, ...]:
+    """Return the ids of all sessions sought, newest first."""
+    found = (
+        select(_SESSION_COLUMNS.session)
+        .where(match_tenant(SESSIONS, tenant), *_build_conditions(query))
+        .order_by(_SESSION_COLUMNS.opened_position.desc())
+    )
+    return tuple((await connection.execute(found)).scalars())
 
 
 async def find_session(
@@ -180,6 +196,10 @@ def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
         conditions.append(_SESSION_COLUMNS.blueprint == replace_nul(query.blueprint))
     if query.since is not None:
         conditions.append(_SESSION_COLUMNS.last_at >= format_rfc3339(query.since))
+    if query.until is not None:
+        conditions.append(_SESSION_COLUMNS.opened_at < format_rfc3339(query.until))
+    if query.user is not None:
+        conditions.append(_has_turn(TURNS.c.asked_by == query.user))
     if query.origin is not None:
         conditions.append(_SESSION_COLUMNS.origin_session == replace_nul(query.origin))
     if query.redacted is not None:
@@ -193,16 +213,18 @@ def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
     if query.phase is not None:
         conditions.append(_SESSION_COLUMNS.phase == replace_nul(query.phase))
     if query.failed is not None:
-        conditions.append(_HAS_FAILED_TURN if query.failed else ~_HAS_FAILED_TURN)
+        has_failed = _has_turn(TURNS.c.status == "failed")
+        conditions.append(has_failed if query.failed else ~has_failed)
     return conditions
 
 
-_HAS_FAILED_TURN: Final = exists().where(
-    TURNS.c.build == _SESSION_COLUMNS.build,
-    TURNS.c.tenant == _SESSION_COLUMNS.tenant,
-    TURNS.c.session == _SESSION_COLUMNS.session,
-    TURNS.c.status == "failed",
-)
+def _has_turn(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    return exists().where(
+        TURNS.c.build == _SESSION_COLUMNS.build,
+        TURNS.c.tenant == _SESSION_COLUMNS.tenant,
+        TURNS.c.session == _SESSION_COLUMNS.session,
+        condition,
+    )
 
 
 def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:

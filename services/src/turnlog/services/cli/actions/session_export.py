@@ -33,7 +33,9 @@ from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 from turnlog.services.bundle.bundle_zip import iterate_bundle_files, pack_bundle
 from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
 from turnlog.services.cli.client.service_client import ServiceClient
+from turnlog.services.cli.client.session_selection import list_selected_sessions
 from turnlog.services.cli.console import create_error_console
+from turnlog.services.cli.session_options import SessionFilterOptions
 from turnlog.services.cli.views.text_format import escape_controls, format_count, format_one_line
 
 
@@ -152,6 +154,14 @@ def print_warnings(warnings: Iterable[str]) -> None:
     """Print warnings on standard error."""
     for fault in warnings:
         create_error_console().print(fault)
+
+
+async def list_exported_sessions(
+    service: ServiceClient, filters: SessionFilterOptions
+) -> list[str]:
+    """Return the ids of the sessions that options select, the oldest first."""
+    found = await list_selected_sessions(service, filters)
+    return [each.session for each in reversed(found)]
 
 
 FILE_SUFFIXES: Final = {"ndjson": "ndjson", "parquet": "parquet", "chat": "md"}

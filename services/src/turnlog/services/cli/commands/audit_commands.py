@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,6 +15,10 @@ from turnlog.services.cli.options import (
     SessionArgument,
     StoredOption,
 )
+from turnlog.services.cli.session_options import SessionConditionOptions, SessionFilterOptions
+
+if TYPE_CHECKING:
+    from turnlog.services.cli.client.service_client import ServiceClient
 
 
 def explain_turn(
@@ -191,8 +195,12 @@ def create_checkpoint(
 
 
 def export_sessions(
-    sessions: Annotated[list[str], typer.Argument(metavar="SESSION...", help="The sessions.")],
+    sessions: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SESSION...]", help="The sessions, or options that select them."),
+    ] = None,
     *,
+    filters: SessionFilterOptions,
     bundle: Annotated[
         Path | None,
         typer.Option(
@@ -228,28 +236,34 @@ def export_sessions(
     in the events. A reply that was redacted later is in a bundle, and in events with `--stored`;
     the command prints how many are.
     """
-    from turnlog.services.cli.actions.session_export import ExportForm, export_bundle, export_files
+    from turnlog.services.cli.actions import session_export
 
-    if bundle is None:
-        if checkpoint is not None:
-            raise typer.BadParameter("it goes into a bundle", param_hint="--checkpoint")
-        run_with_service(
-            target, lambda service: export_files(service, sessions, ExportForm(format, stored), to)
-        )
-    else:
-        run_with_service(
-            target, lambda service: export_bundle(service, sessions, bundle, checkpoint)
-        )
+    if checkpoint is not None and bundle is None:
+        raise typer.BadParameter("it goes into a bundle", param_hint="--checkpoint")
+    if bool(sessions) != filters.is_empty:
+        raise typer.BadParameter("name sessions, or select them by options", param_hint="SESSION")
+
+    async def export(service: ServiceClient) -> None:
+        named = sessions or await session_export.list_exported_sessions(service, filters)
+        if bundle is None:
+            form = session_export.ExportForm(format, stored)
+            await session_export.export_files(service, named, form, to)
+        else:
+            await session_export.export_bundle(service, named, bundle, checkpoint)
+
+    run_with_service(target, export, with_read_models=not sessions)
 
 
 def compare_what_if(
     sessions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SESSION...]", help="The sessions; by default all, or those of the blueprint."
+            metavar="[SESSION...]",
+            help="The sessions; by default all that the options select, or those of the blueprint.",
         ),
     ] = None,
     *,
+    filters: SessionConditionOptions,
     blueprint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of another version of the blueprint.")
     ] = None,
@@ -272,8 +286,10 @@ def compare_what_if(
     No model is called and nothing is written. The prompts are exact; the replies are not predicted.
     """
     from turnlog.services.api.what_if_payloads import WhatIfRequest
+    from turnlog.services.cli.client.session_selection import build_session_query
     from turnlog.services.cli.what_if_comparison import print_what_if, read_blueprint_folder
 
+    query = build_session_query(filters)
     form = WhatIfRequest(
         sessions=sessions or None,
         blueprint=read_blueprint_folder(blueprint) if blueprint else None,
@@ -282,6 +298,8 @@ def compare_what_if(
     )
     run_with_service(
         target,
-        lambda service: print_what_if(service, form, output, html),
+        lambda service: print_what_if(
+            service=service, form=form, query=query, output=output, html=html
+        ),
         with_read_models=not sessions,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -17,55 +17,11 @@ from turnlog.services.cli.options import (
     ReadTarget,
     SessionArgument,
 )
+from turnlog.services.cli.session_options import SessionListOptions
 
 if TYPE_CHECKING:
     from turnlog.services.api.prompt_payloads import AssembledPromptView, WindowView
     from turnlog.services.cli.client.service_client import ServiceClient
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionListOptions:
-    """Filters of `turnlog sessions`."""
-
-    q: Annotated[
-        str | None,
-        typer.Option("-q", "--query", metavar="TEXT", help="Words in the id or in the first turn."),
-    ] = None
-    blueprint: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only sessions of this blueprint.")
-    ] = None
-    profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only sessions with this profile now.")
-    ] = None
-    phase: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only sessions that are in this phase.")
-    ] = None
-    failed: Annotated[
-        bool | None, typer.Option("--failed", help="Only sessions with a turn that failed.")
-    ] = None
-    redacted: Annotated[
-        bool | None, typer.Option("--redacted", help="Only sessions with a redacted reply.")
-    ] = None
-    origin: Annotated[
-        str | None, typer.Option(metavar="SESSION", help="Only forks of this session.")
-    ] = None
-    digest: Annotated[
-        str | None,
-        typer.Option(
-            "--digest",
-            metavar="DIGEST",
-            help="Only sessions pinned to the blueprint with this digest.",
-        ),
-    ] = None
-    open: Annotated[
-        bool | None, typer.Option("--open", help="Only sessions that are not closed.")
-    ] = None
-    limit: Annotated[
-        int, typer.Option(metavar="NUMBER", min=1, max=500, help="Maximum number of sessions.")
-    ] = 50
-    before: Annotated[
-        int | None, typer.Option(metavar="PLACE", help="Next page, as named by the previous one.")
-    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +54,12 @@ def list_sessions(
     """List sessions, newest first."""
     from turnlog.client.operations import build_read
     from turnlog.contract.session_payloads import SessionPage
+    from turnlog.services.cli.client.session_selection import build_session_query
     from turnlog.services.cli.views.session_view import render_sessions
 
     show_answer(
         target,
-        build_read(api_paths.SESSIONS, SessionPage, asdict(filters)),
+        build_read(api_paths.SESSIONS, SessionPage, build_session_query(filters)),
         render_sessions,
         output,
         with_read_models=True,

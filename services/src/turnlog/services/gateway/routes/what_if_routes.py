@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from turnlog.contract import api_paths
@@ -16,6 +16,7 @@ from turnlog.services.api.what_if_payloads import WHAT_IF_LINES, WhatIfLine, Wha
 from turnlog.services.http.component_schemas import describe_lines
 from turnlog.services.http.headers import NDJSON_MEDIA_TYPE, encode_lines
 from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.http.session_filter import ATTRIBUTE_FILTER, SessionFilter
 from turnlog.services.use_cases.prompts.what_if_evaluation import WhatIfEvaluation
 
 router = APIRouter()
@@ -33,15 +34,18 @@ async def get_what_if(request: Request) -> WhatIfEvaluation:
     response_class=Response,
     responses={200: {"content": {NDJSON_MEDIA_TYPE: describe_lines("line", *WHAT_IF_LINES)}}},
     summary="Evaluate another blueprint, budget or model",
+    openapi_extra={"parameters": [ATTRIBUTE_FILTER]},
 )
 async def run_what_if(
     tenant: RequestTenant,
     what_if: Annotated[WhatIfEvaluation, Depends(get_what_if)],
     form: WhatIfRequest,
+    query: Annotated[SessionFilter, Query()],
 ) -> StreamingResponse:
     """Assemble recorded calls again under a change.
 
-    Stream one line per session, then the totals.
+    Stream one line per session, then the totals. The sessions are those that the request names, or
+    all that the query parameters select.
     """
-    lines = await what_if.evaluate_change(tenant, form)
+    lines = await what_if.evaluate_change(tenant, form, query.create_query())
     return StreamingResponse(encode_lines(lines), media_type=NDJSON_MEDIA_TYPE)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Final, TypedDict
+from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.attempt_figures import TokenUsage
@@ -29,7 +29,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, comp
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.session_views.cost_totals import is_guessed_price
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
+from turnlog.projections.store.read.session_queries import SessionQuery, list_session_ids
 from turnlog.services.api.what_if_payloads import (
     CallRefusalView,
     LayerSizeView,
@@ -56,8 +56,6 @@ from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
 
-_SESSION_PAGE_SIZE: Final = 500
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfEvaluation:
@@ -74,12 +72,16 @@ class WhatIfEvaluation:
     """The model of profiles that say `default`."""
 
     async def evaluate_change(
-        self, tenant: str, request: WhatIfRequest
+        self, tenant: str, request: WhatIfRequest, query: SessionQuery
     ) -> AsyncGenerator[WhatIfLine]:
         """Assemble recorded calls again under a change.
 
-        The lines are one for each session, between a first one and the totals.
+        The lines are one for each session, between a first one and the totals. The sessions are
+        those that the request names or, where it names none, those of the query.
         """
+        if request.sessions and query != SessionQuery():
+            detail, fix = "the request names sessions and selects others", "leave one of both out"
+            raise Refused("invalid", detail, field="sessions", fix=fix)
         self.log_scan_slots.check_free()
         change = await self._create_change(request)
         behind = (
@@ -88,7 +90,7 @@ class WhatIfEvaluation:
             else await self.row_waits.measure_remaining_lag(self.command_handler.log, tenant)
         )
         named = tuple(
-            dict.fromkeys(request.sessions or await self._list_session_ids(tenant, change))
+            dict.fromkeys(request.sessions or await self._list_session_ids(tenant, query, change))
         )
         begun = _create_start_line(request, change, len(named), behind)
         return self.log_scan_slots.stream_in_slot(self._iterate_lines(tenant, begun, change, named))
@@ -122,19 +124,13 @@ class WhatIfEvaluation:
             choose_output_request=formats.choose_request,
         )
 
-    async def _list_session_ids(self, tenant: str, change: WhatIfChange) -> Sequence[str]:
-        query = SessionQuery(blueprint=change.blueprint.blueprint if change.blueprint else None)
-        named: list[str] = []
-        before: int | None = None
-        while True:
-            async with self.store.open_reader() as connection:
-                page = await list_sessions(
-                    connection, tenant, query, limit=_SESSION_PAGE_SIZE, before=before
-                )
-            named += [row.session for row in page.sessions]
-            before = page.before
-            if before is None:
-                return named
+    async def _list_session_ids(
+        self, tenant: str, query: SessionQuery, change: WhatIfChange
+    ) -> Sequence[str]:
+        if query.blueprint is None and change.blueprint is not None:
+            query = replace(query, blueprint=change.blueprint.blueprint)
+        async with self.store.open_reader() as connection:
+            return await list_session_ids(connection, tenant, query)
 
     async def _iterate_lines(
         self, tenant: str, start: WhatIfStart, change: WhatIfChange, session_ids: Sequence[str]

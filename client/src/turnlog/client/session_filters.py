@@ -1,0 +1,38 @@
+"""Which sessions a list contains: the conditions that both clients take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TypedDict
+
+
+class SessionFilters(TypedDict, total=False):
+    """Conditions that the listed sessions meet; those that are None or left out are not applied."""
+
+    text: str | None
+    """Words in the id or in the first turn."""
+    blueprint: str | None
+    """The name of the blueprint."""
+    attributes: Mapping[str, str] | None
+    """Values of attributes by name."""
+    profile: str | None
+    """The current profile."""
+    phase: str | None
+    """The current phase."""
+    user: str | None
+    """Who asked for one of the turns."""
+    since: datetime | None
+    """There is an event at or after this time, which needs a zone."""
+    until: datetime | None
+    """It was opened before this time, which needs a zone."""
+    failed: bool | None
+    """Whether a turn failed."""
+    redacted: bool | None
+    """Whether a reply was redacted."""
+    origin: str | None
+    """The session it was forked or spawned from."""
+    digest: str | None
+    """The digest of a text it is pinned to."""
+    open: bool | None
+    """Whether it is not closed."""

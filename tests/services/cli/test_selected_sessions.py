@@ -1,0 +1,163 @@
+"""Commands for many sessions, which the same options select for each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import httpx
+import pytest
+
+from tests.services.cli.conftest import RunCommand
+from tests.support.processes.blocking_turnlog_up import BlockingTurnlogUp, run_blocking_turnlog_up
+from turnlog.client.session_filters import SessionFilters
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.cli.session_options import SessionFilterOptions
+from turnlog.services.cli.what_if_comparison import read_blueprint_folder
+from turnlog.services.http.session_filter import SessionFilter
+
+SCRIPT = """
+replies:
+  - {match: break, pace: 0, text: "", fail: bad_request}
+  - {pace: 0, text: "Yes."}
+"""
+
+
+@dataclass(frozen=True)
+class Office:
+    """A service with three sessions in the order of their opening."""
+
+    up: BlockingTurnlogUp
+    blueprints: Path
+    lithuanian: str
+    """Of the user ann."""
+    german: str
+    """Of the user bob, with a failed turn."""
+    uderia: str
+    """Of another blueprint, closed."""
+
+    @property
+    def here(self) -> tuple[str, str]:
+        return "--data-dir", str(self.up.data_dir)
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    folder = tmp_path_factory.mktemp("office")
+    blueprints = folder / "blueprints"
+    shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", blueprints / "assistant")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "office.yaml").write_text(SCRIPT)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TURNLOG_SCRIPTS", str(folder / "scripts"))
+        options = ("--blueprints", str(blueprints), "--model", "scripted/office")
+        with (
+            run_blocking_turnlog_up(folder / "data", *options) as up,
+            httpx.Client(base_url=up.http, timeout=100) as client,
+        ):
+            lithuanian = record_session(client, "Lithuanian", ("Hello!", "ann"))
+            german = record_session(client, "German", ("Please break.", "bob"))
+            uderia = open_session(client, {"blueprint": "uderia"})
+            closed = client.post(f"/v1/sessions/{uderia}/close").raise_for_status().json()
+            seen = f"{uderia}:{closed['sequence']}"
+            client.get("/v1/sessions", params={"min_sequence": seen}).raise_for_status()
+            yield Office(up, blueprints, lithuanian, german, uderia)
+
+
+def open_session(client: httpx.Client, body: dict[str, Any]) -> str:
+    return str(client.post("/v1/sessions", json=body).raise_for_status().json()["session"])
+
+
+def record_session(client: httpx.Client, language: str, turn: tuple[str, str]) -> str:
+    body = {"blueprint": "assistant", "attributes": {"language": language}}
+    session = open_session(client, body)
+    text, user = turn
+    path = f"/v1/sessions/{session}/turns?wait=60"
+    client.post(path, json={"text": text, "user": user}).raise_for_status()
+    return session
+
+
+def list_selected(turnlog: RunCommand, office: Office, *options: str) -> list[str]:
+    page = turnlog("sessions", *options, "-o", "json", *office.here).json
+    return [each["session"] for each in page["sessions"]]
+
+
+def find_row(turnlog: RunCommand, office: Office, session: str) -> dict[str, Any]:
+    page = turnlog("sessions", "-q", session, "-o", "json", *office.here).json
+    row: dict[str, Any]
+    (row,) = page["sessions"]
+    return row
+
+
+def test_sessions_are_selected_by_user_time_and_attribute(
+    turnlog: RunCommand, office: Office
+) -> None:
+    def select(*options: str) -> list[str]:
+        return list_selected(turnlog, office, *options)
+
+    german = find_row(turnlog, office, office.german)
+    assert select("--user", "ann") == [office.lithuanian]
+    assert select("--until", german["opened_at"]) == [office.lithuanian]
+    assert select("--since", german["last_at"]) == [office.uderia, office.german]
+    assert select("-a", "language=German") == [office.german]
+    assert select("-a", "language=German", "--user", "ann") == []
+    assert turnlog("sessions", "-a", "language", *office.here).code == 2
+
+
+def test_what_if_is_evaluated_over_selected_sessions(turnlog: RunCommand, office: Office) -> None:
+    def evaluate(*options: str) -> list[str]:
+        ran = turnlog("what-if", "--budget", "9000", *options, "-o", "json", *office.here)
+        return sorted(each["session"] for each in ran.json["sessions"])
+
+    assert evaluate("-a", "language=German") == [office.german]
+    assert evaluate("--user", "ann", "--profile", "chat") == [office.lithuanian]
+    until = find_row(turnlog, office, office.german)["opened_at"]
+    assert evaluate("--since", "2001-01-01T00:00:00Z", "--until", until) == [office.lithuanian]
+    assert evaluate("--profile", "unknown") == []
+    both = turnlog("what-if", office.german, "--budget", "9", "--user", "ann", *office.here)
+    assert "leave one of both out" in both.err
+
+
+def test_what_if_compares_selected_sessions_with_another_blueprint(
+    turnlog: RunCommand, office: Office, tmp_path: Path
+) -> None:
+    assert turnlog("blueprint", "new", "copy", "--from", "assistant", "--in", tmp_path).code == 0
+    uploaded = read_blueprint_folder(tmp_path / "copy").model_dump(mode="json")
+    answer = httpx.post(
+        f"{office.up.http}/v1/what-if",
+        params={"blueprint": "assistant"},
+        json={"blueprint": uploaded},
+        timeout=100,
+    )
+    lines = [json.loads(line) for line in answer.raise_for_status().text.splitlines()]
+    assert (lines[0]["sessions"], lines[-1]["untold"]) == (2, 0)
+
+
+def test_export_writes_the_selected_sessions(
+    turnlog: RunCommand, office: Office, tmp_path: Path
+) -> None:
+    since = find_row(turnlog, office, office.german)["last_at"]
+    ran = turnlog("export", "--since", since, "--to", tmp_path / "new", *office.here)
+    assert (ran.code, {file.stem for file in (tmp_path / "new").iterdir()}) == (
+        0,
+        {office.german, office.uderia},
+    ), ran.err
+    bundle = tmp_path / "bundle"
+    assert turnlog("export", "--failed", "--bundle", bundle, *office.here).code == 0
+    assert [file.stem for file in (bundle / "sessions").iterdir()] == [office.german]
+    nothing = turnlog("export", "--user", "eve", *office.here)
+    assert (nothing.code, nothing.out) == (3, "")
+    assert turnlog("export", *office.here).code == 2
+    assert turnlog("export", office.german, "--failed", *office.here).code == 2
+
+
+def test_command_line_and_clients_have_every_condition_of_the_session_list() -> None:
+    conditions = set(SessionFilter.model_fields) | {"attributes"}
+    options = {each.name for each in fields(SessionFilterOptions)}
+    assert {"attributes" if name == "attribute" else name for name in options} == conditions
+    filters = set(get_type_hints(SessionFilters))
+    assert {"q" if name == "text" else name for name in filters} == conditions
