@@ -25,6 +25,7 @@ from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.row_types import UsageFigures
 from turnlog.projections.store.read.usage_queries import (
+    AttributeGrouping,
     UsageFilter,
     UsageGrouping,
     add_figures,
@@ -130,6 +131,27 @@ async def test_usage_is_grouped_by_each_dimension_within_the_time_range(
     assert await read_usage(store, by, later) == {}
     earlier = UsageFilter(until=datetime(2027, 1, 1, tzinfo=UTC))
     assert list(await read_usage(store, by, earlier)) == [group]
+
+
+async def test_usage_is_grouped_by_the_value_of_an_attribute_in_force(
+    store: ReadModelStore,
+) -> None:
+    log = MemoryLog()
+    values: dict[str, dict[str, str | int | bool]] = {
+        "one": {"language": "lt", "level": 3},
+        "two": {"language": "de", "level": 3},
+        "three": {"language": "lt"},
+    }
+    for session, attributes in values.items():
+        story = StoredSession(log=log, session=session)
+        await story.append_events(
+            build_opened("assistant", **attributes), *build_turn(1, "ann", 40)
+        )
+    await fold_log(store, log)
+    languages = await read_usage(store, AttributeGrouping("language"))
+    assert {group: used.turns for group, used in languages.items()} == {"de": 1, "lt": 2}
+    levels = await read_usage(store, AttributeGrouping("level"))
+    assert {group: used.turns for group, used in levels.items()} == {None: 1, "3": 2}
 
 
 async def test_since_is_inclusive_and_until_is_exclusive(

@@ -155,6 +155,17 @@ def test_export_writes_the_selected_sessions(
     assert turnlog("export", office.german, "--failed", *office.here).code == 2
 
 
+def test_usage_is_grouped_by_an_attribute_of_the_session(
+    turnlog: RunCommand, office: Office
+) -> None:
+    report = turnlog("usage", "--group-by", "attribute.language", "-o", "json", *office.here).json
+    figures = [(each["group"], each["turns"], each["failed"]) for each in report["groups"]]
+    assert figures == [("German", 1, 1), ("Lithuanian", 1, 0)]
+    table = turnlog("usage", "--group-by", "attribute.language", *office.here).out
+    assert table.splitlines()[0].startswith("attribute.language")
+    assert turnlog("usage", "--group-by", "language", *office.here).code == 2
+
+
 def test_command_line_and_clients_have_every_condition_of_the_session_list() -> None:
     conditions = set(SessionFilter.model_fields) | {"attributes"}
     options = {each.name for each in fields(SessionFilterOptions)}

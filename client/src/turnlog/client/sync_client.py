@@ -43,7 +43,7 @@ from turnlog.contract.turn_payloads import (
     SettledTurnView,
     UndecidedTurnView,
 )
-from turnlog.contract.usage_payloads import UsageGrouping, UsageReport
+from turnlog.contract.usage_payloads import UsageReport
 from turnlog.contract.use_payloads import UsePage
 
 
@@ -240,12 +240,16 @@ class TurnlogClient(ServiceConnection):
     def fetch_usage(
         self,
         *,
-        group_by: UsageGrouping = "all",
+        group_by: str = "all",
         user: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> UsageReport:
-        """Return what turns used, in all and by group; times need a time zone."""
+        """Return what turns used, in all and by group; times need a time zone.
+
+        Groups are by `user`, `profile`, `blueprint`, `model`, `day`, `hour`, or by the value that
+        an attribute of the session has: `attribute.NAME`.
+        """
         query = {
             "group_by": group_by,
             "user": user,

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from turnlog.contract.payload_models import ResponseModel
-
-UsageGrouping = Literal["all", "user", "profile", "blueprint", "model", "day", "hour"]
-"""What the turns of a group have in common."""
 
 
 class CostSum(ResponseModel):

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import Field
 
 from turnlog.contract import api_paths
 from turnlog.contract.request_values import USER_NAME_PATTERN
 from turnlog.contract.usage_payloads import UsageReport
-from turnlog.projections.store.read.usage_queries import UsageFilter, UsageGrouping
+from turnlog.projections.blueprint.storable_json import check_text
+from turnlog.projections.store.read.usage_queries import (
+    AttributeGrouping,
+    UsageFilter,
+    UsageGrouping,
+)
 from turnlog.services.http.request_checks import QueryTime, convert_to_utc
 from turnlog.services.http.request_tenant import RequestTenant
 from turnlog.services.usage.usage_use_cases import UsageUseCases
 
 router = APIRouter()
+
+_ATTRIBUTE_PREFIX: Final = "attribute."
+
+UsageGroupingWord = (
+    Literal["all", "user", "profile", "blueprint", "model", "day", "hour"]
+    | Annotated[str, Field(pattern=r"^attribute\..", max_length=200)]
+)
+"""A grouping as a query has it; `attribute.NAME` is by an attribute of the session."""
 
 
 async def get_usage(request: Request) -> UsageUseCases:
@@ -28,7 +42,11 @@ async def show_usage(
     tenant: RequestTenant,
     usage: Annotated[UsageUseCases, Depends(get_usage)],
     group_by: Annotated[
-        UsageGrouping, Query(description="What the turns of a group have in common")
+        UsageGroupingWord,
+        Query(
+            description="What the turns of a group have in common; `attribute.NAME` is the value of"
+            " an attribute of their session"
+        ),
     ] = "all",
     user: Annotated[
         str | None, Query(pattern=USER_NAME_PATTERN, description="Only turns of this user")
@@ -46,4 +64,12 @@ async def show_usage(
         convert_to_utc(since, "since") if since else None,
         convert_to_utc(until, "until") if until else None,
     )
-    return await usage.report_usage(tenant, sought, group_by)
+    return await usage.report_usage(tenant, sought, _parse_grouping(group_by))
+
+
+def _parse_grouping(word: UsageGroupingWord) -> UsageGrouping:
+    match word:
+        case "all" | "user" | "profile" | "blueprint" | "model" | "day" | "hour":
+            return word
+        case _:
+            return AttributeGrouping(check_text(word.removeprefix(_ATTRIBUTE_PREFIX), "group_by"))

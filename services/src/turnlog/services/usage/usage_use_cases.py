@@ -34,10 +34,11 @@ class UsageUseCases:
         async with self.store.open_reader() as connection:
             rows = await list_usage(connection, tenant, group_by, sought)
         prices = await self.prices.load_table()
-        groups = _collect_rows(rows, lambda row: row.group) if group_by != "all" else {}
+        found = _collect_rows(rows, lambda row: row.group) if group_by != "all" else {}
+        groups = sorted(found.items(), key=lambda each: each[0] or "")
         return UsageReport(
             total=_sum_rows(None, rows, prices),
-            groups=tuple(_sum_rows(name, found, prices) for name, found in groups.items()),
+            groups=tuple(_sum_rows(name, found, prices) for name, found in groups),
             models=_count_turns(rows, lambda row: row.model),
             profiles=_count_turns(rows, lambda row: row.profile),
         )

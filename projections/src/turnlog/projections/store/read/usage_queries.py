@@ -7,6 +7,7 @@ made.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -22,6 +23,7 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    null,
     select,
 )
 
@@ -33,13 +35,25 @@ from turnlog.projections.store.read.row_filters import match_tenant, read_figure
 from turnlog.projections.store.read.row_types import UsageFigures, UsageRow
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
+    ATTRIBUTES,
     CALLS,
     RETRIEVED_ENTRIES,
     SESSIONS,
     TURNS,
+    replace_nul,
 )
 
-UsageGrouping = Literal["all", "user", "profile", "blueprint", "model", "day", "hour"]
+
+@dataclass(frozen=True, slots=True)
+class AttributeGrouping:
+    """Turns are grouped by the value of an attribute of their session."""
+
+    name: str
+
+
+UsageGrouping = (
+    Literal["all", "user", "profile", "blueprint", "model", "day", "hour"] | AttributeGrouping
+)
 """How turns are grouped."""
 
 
@@ -69,7 +83,7 @@ async def list_usage(
 
     One scan of the turns sought answers for the groups and for all of them together.
     """
-    turns = _select_turns(tenant, sought)
+    turns = _select_turns(tenant, sought, by)
     column = turns.c
     group = _choose_group_column(turns, by).label("group")
     saved = (
@@ -79,6 +93,7 @@ async def list_usage(
     query = (
         select(
             group,
+            func.min(column.attributes).label("attributes"),
             column.model,
             column.profile,
             func.count().label("turns"),
@@ -99,13 +114,15 @@ async def list_usage(
         .group_by(group, column.model, column.profile)
         .order_by(*(each.nulls_first() for each in (group, column.model, column.profile)))
     )
-    return tuple(_build_row(row) for row in (await connection.execute(query)).mappings())
+    rows = (await connection.execute(query)).mappings()
+    return tuple(_build_row(row, _name_group(row, by)) for row in rows)
 
 
-def _select_turns(tenant: str, sought: UsageFilter) -> Subquery:
+def _select_turns(tenant: str, sought: UsageFilter, by: UsageGrouping) -> Subquery:
     """Select every turn that somebody asked for, with its last call.
 
-    A turn that retrieved something has the output of the turn before it, to be compared with.
+    A turn that retrieved something has the output of the turn before it, to be compared with. The
+    attributes are those of its session, where turns are grouped by one that the session has.
     """
     turns = _select_spent(tenant, sought)
     columns = turns.c
@@ -122,10 +139,13 @@ def _select_turns(tenant: str, sought: UsageFilter) -> Subquery:
         CALLS.c.call == last.c.call,
     )
     of_session = and_(match_tenant(SESSIONS, tenant), SESSIONS.c.session == columns.session)
+    attribute = _select_attribute(tenant, by) if isinstance(by, AttributeGrouping) else null()
     return (
         select(
             *columns,
             SESSIONS.c.blueprint,
+            attribute.label("attribute"),
+            case((attribute.is_not(None), SESSIONS.c.attributes)).label("attributes"),
             func.coalesce(CALLS.c.profile, SESSIONS.c.profile).label("profile"),
             CALLS.c.model,
             case((columns.guided == 1, _select_previous_output(tenant, turns))).label(
@@ -182,6 +202,21 @@ def _select_spent(tenant: str, sought: UsageFilter) -> Subquery:
     )
 
 
+def _select_attribute(tenant: str, by: AttributeGrouping) -> ScalarSelect[str]:
+    """Select the digest of an attribute's value that is in force in the session."""
+    return (
+        select(ATTRIBUTES.c.digest)
+        .where(
+            match_tenant(ATTRIBUTES, tenant),
+            ATTRIBUTES.c.session == SESSIONS.c.session,
+            ATTRIBUTES.c.name == replace_nul(by.name),
+            ATTRIBUTES.c.given_in == SESSIONS.c.blueprint_in,
+        )
+        .scalar_subquery()
+        .correlate(SESSIONS)
+    )
+
+
 def _select_previous_output(tenant: str, turns: Subquery) -> ScalarSelect[int]:
     """Select the output tokens of the previous counted turn of the same session."""
     before, spent = TURNS.alias(), ATTEMPTS.alias()
@@ -219,6 +254,8 @@ def _choose_group_column(turns: Subquery, by: UsageGrouping) -> ColumnElement[An
             return turns.c[by]
         case "day" | "hour":
             return func.substr(turns.c.submitted_at, 1, _LENGTH_BY_GROUPING[by])
+        case AttributeGrouping():
+            return turns.c.attribute
 
 
 def _build_conditions(sought: UsageFilter) -> list[ColumnElement[bool]]:
@@ -232,14 +269,26 @@ def _build_conditions(sought: UsageFilter) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _build_row(row: RowMapping) -> UsageRow:
+def _name_group(row: RowMapping, by: UsageGrouping) -> str | None:
+    """Return the name of a row's group; a value of an attribute that is no text is named as JSON.
+
+    The sessions of such a group have the same value, since it has the same digest.
+    """
+    if not isinstance(by, AttributeGrouping) or row["group"] is None:
+        group: str | None = row["group"]
+        return group
+    value = json.loads(row["attributes"])[by.name]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _build_row(row: RowMapping, group: str | None) -> UsageRow:
     cost = CostTotal(
         row["micro_dollars"] if row["priced_attempts"] or not row["unpriced_attempts"] else None,
         row["guessed_attempts"] > 0,
         row["unpriced_attempts"],
     )
     figures = UsageFigures(**read_figures(row, _COUNTED), cost=cost)
-    return UsageRow(row["group"], row["model"], row["profile"], figures)
+    return UsageRow(group, row["model"], row["profile"], figures)
 
 
 def add_figures(parts: Iterable[UsageFigures]) -> UsageFigures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -12,8 +12,12 @@ from turnlog.services.cli.options import OutputOption, ReadTarget
 
 def show_usage(
     group_by: Annotated[
-        Literal["all", "user", "profile", "blueprint", "model", "day", "hour"],
-        typer.Option("--group-by", help="Group turns by this."),
+        str,
+        typer.Option(
+            "--group-by",
+            metavar="all|user|profile|blueprint|model|day|hour|attribute.NAME",
+            help="Group turns by this; attribute.NAME is an attribute of their session.",
+        ),
     ] = "all",
     user: Annotated[
         str | None, typer.Option("--user", metavar="USER", help="Only turns of this user.")
