@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,7 +15,11 @@ import httpx
 import pytest
 
 from tests.services.cli.conftest import RunCommand
-from tests.support.processes.blocking_turnlog_up import BlockingTurnlogUp, run_blocking_turnlog_up
+from tests.support.processes.blocking_turnlog_up import (
+    TURNLOG_PROGRAM,
+    BlockingTurnlogUp,
+    run_blocking_turnlog_up,
+)
 from turnlog.client.session_filters import SessionFilters
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.session_options import SessionFilterOptions
@@ -22,6 +28,7 @@ from turnlog.services.http.session_filter import SessionFilter
 
 SCRIPT = """
 replies:
+  - {match: think, pace: 100, text: Never.}
   - {match: break, pace: 0, text: "", fail: bad_request}
   - {pace: 0, text: "Yes."}
 """
@@ -164,6 +171,71 @@ def test_usage_is_grouped_by_an_attribute_of_the_session(
     table = turnlog("usage", "--group-by", "attribute.language", *office.here).out
     assert table.splitlines()[0].startswith("attribute.language")
     assert turnlog("usage", "--group-by", "language", *office.here).code == 2
+
+
+def write_version(office: Office, version: int) -> None:
+    """Give the files of the assistant another version."""
+    file = office.blueprints / "assistant" / "blueprint.yaml"
+    file.write_text(
+        re.sub(r"^version: \d+$", f"version: {version}", file.read_text(), flags=re.MULTILINE)
+    )
+
+
+def test_selected_sessions_are_moved_to_the_current_files_by_a_plan(
+    turnlog: RunCommand, office: Office
+) -> None:
+    write_version(office, 2)
+    session = f"{office.up.http}/v1/sessions/{office.german}"
+    httpx.post(f"{session}/turns", json={"text": "think"}).raise_for_status()
+    which = ("blueprint", "move", "--blueprint", "assistant")
+
+    def list_versions() -> list[int]:
+        pages = [find_row(turnlog, office, each) for each in (office.lithuanian, office.german)]
+        return [row["version"] for row in pages]
+
+    plan = turnlog(*which, "--dry-run", "-o", "json", *office.here)
+    assert plan.code == 1, "one of them has an open turn"
+    assert [each["session"] for each in plan.json["sessions"]] == [office.german, office.lithuanian]
+    assert [each["refused"] and each["refused"]["code"] for each in plan.json["sessions"]] == [
+        "turn-open",
+        None,
+    ]
+    assert plan.json["sessions"][1]["preview"]["moves"]
+    command = [str(TURNLOG_PROGRAM), *which, *office.here]
+    answered_no = subprocess.run(command, input="n\n", capture_output=True, text=True, check=False)
+    assert "2 sessions: 1 to move, 1 cannot be moved" in answered_no.stdout
+    assert "Move 1 of 2 sessions? [y/N]" in answered_no.stderr
+    assert list_versions() == [1, 1]
+    assert turnlog(*which, "-o", "json", *office.here).code == 2, "it must be confirmed"
+    moved = turnlog(*which, "--yes", *office.here)
+    assert (moved.code, "✓ 1 session moved" in moved.out) == (1, True)
+    httpx.post(f"{session}/cancel").raise_for_status()
+    rest = turnlog(*which, "--user", "bob", "--yes", "-o", "json", *office.here)
+    assert (rest.code, rest.json["sessions"][0]["done"]["version"]) == (0, 2)
+    wait_for_rows(office, office.german, rest.json["sessions"][0]["done"]["sequence"])
+    assert list_versions() == [2, 2]
+    done = turnlog(*which, "--yes", *office.here)
+    assert (done.code, "2 sessions: 0 to move, 0 cannot be moved" in done.out) == (0, True)
+
+
+def test_dry_run_of_one_session_says_what_a_move_would_change(
+    turnlog: RunCommand, office: Office
+) -> None:
+    write_version(office, 3)
+    path = f"{office.up.http}/v1/sessions/{office.lithuanian}"
+    before = httpx.get(path).json()["sequence"]
+    shown = turnlog("blueprint", "move", office.lithuanian, "--dry-run", *office.here)
+    assert f"{office.lithuanian} would use assistant v3" in shown.out
+    closed = turnlog("blueprint", "move", office.uderia, "--dry-run", *office.here)
+    assert "session-closed" in closed.err
+    assert httpx.get(path).json()["sequence"] == before
+    assert turnlog("blueprint", "move", *office.here).code == 2
+    assert turnlog("blueprint", "move", office.lithuanian, "--open", *office.here).code == 2
+
+
+def wait_for_rows(office: Office, session: str, sequence: int) -> None:
+    awaited = {"min_sequence": f"{session}:{sequence}"}
+    httpx.get(f"{office.up.http}/v1/sessions", params=awaited, timeout=100).raise_for_status()
 
 
 def test_command_line_and_clients_have_every_condition_of_the_session_list() -> None:

@@ -25,6 +25,7 @@ from tests.services.what_if.two_versions import (
 )
 from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarness
 from turnlog.events.content import compute_digest
+from turnlog.events.errors import Corrupt
 from turnlog.events.model.session_events import BlueprintMoved
 from turnlog.projections.session.commands import SubmitTurn, SwitchProfile
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
@@ -178,6 +179,23 @@ async def test_open_and_fork_retries_get_the_first_response_after_a_move(
     assert (again, await post_with_key(office, path, at=1)) == (opened, forked)
 
 
+async def test_preview_of_a_move_agrees_with_the_move_and_writes_nothing(
+    office: UpgradeService,
+) -> None:
+    await run_conversation(office.house, office.folder, "s", CONVERSATION[:1])
+    path = "/v1/sessions/s/blueprint"
+    assert (await office.stand.fetch_json(path))["moves"] is False
+    office.write_blueprint_files(SECOND_VERSION, persona_md=OTHER)
+    events = office.house.list_event_names()
+    preview = await office.stand.fetch_json(path)
+    assert (preview["moves"], preview["version_before"], preview["version"]) == (True, 1, 2)
+    assert office.house.list_event_names() == events
+    with pytest.raises(Corrupt, match="it is gone"):
+        await office.house.blobs.get_blob(TENANT, preview["digest"])
+    assert (await office.upgrade_session("s")).json()["digest"] == preview["digest"]
+    await office.house.blobs.get_blob(TENANT, preview["digest"])
+
+
 async def test_a_session_is_not_moved_while_a_turn_is_open(office: UpgradeService) -> None:
     await run_conversation(office.house, office.folder, "s", ())
     await office.house.sessions.handle(
@@ -189,8 +207,9 @@ async def test_a_session_is_not_moved_while_a_turn_is_open(office: UpgradeServic
         TESTER,
     )
     office.write_blueprint_files(SECOND_VERSION, persona_md=OTHER)
-    answer = await office.upgrade_session("s")
-    assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
+    preview = await office.stand.http.get("/v1/sessions/s/blueprint")
+    for answer in (preview, await office.upgrade_session("s")):
+        assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
     assert "blueprint-moved" not in office.house.list_event_names()
 
 

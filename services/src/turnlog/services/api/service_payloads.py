@@ -115,6 +115,27 @@ class BlueprintMoveResult(ResponseModel):
     """The digest of its structure."""
 
 
+class BlueprintMovePreview(ResponseModel):
+    """What a move to the present version of the files would do; nothing is recorded."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence that the response reflects."""
+    moves: bool
+    """Whether anything would change."""
+    blueprint: str
+    """The blueprint's name."""
+    version: int
+    """The version number of the present files."""
+    digest: Digest
+    """The digest of the present files, which a move may be made to depend on."""
+    version_before: int
+    """The version number that the session uses."""
+    digest_before: Digest
+    """The digest of the structure that the session uses."""
+
+
 class PinnedTextView(ResponseModel):
     """A text that open sessions are pinned to."""
 

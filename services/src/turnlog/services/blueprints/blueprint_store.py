@@ -9,7 +9,11 @@ from turnlog.events.model.session_events import BlueprintRef
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.linear_patterns import find_pattern_fault
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
-from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+from turnlog.projections.blueprint.schema.blueprint_model import (
+    Blueprint,
+    compute_blueprint_digest,
+    encode_blueprint,
+)
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 from turnlog.projections.blueprint.schema.policy_specs import SafetyPatternRule
 from turnlog.projections.prompt.sources.session_material import (
@@ -24,6 +28,22 @@ from turnlog.services.extensions.tokenizers import load_vocabularies
 from turnlog.services.platform.concurrency import run_in_thread
 
 
+def build_blueprint_ref(blueprint: Blueprint) -> BlueprintRef:
+    """Return the reference to a blueprint as it is stored."""
+    digest = compute_blueprint_digest(blueprint)
+    return BlueprintRef(name=blueprint.blueprint, version=blueprint.version, digest=digest)
+
+
+def encode_cartridge(cartridge: Cartridge) -> bytes:
+    """Return the bytes that a cartridge is stored as."""
+    return encode_canonical(cartridge).encode()
+
+
+def encode_memory_policy(policy: MemoryPolicy) -> bytes:
+    """Return the bytes that a memory policy is stored as."""
+    return policy.model_dump_json().encode()
+
+
 @dataclass(frozen=True, slots=True)
 class BlueprintStore:
     """Stores and loads what sessions are pinned to; each process reads the same pins once."""
@@ -35,16 +55,16 @@ class BlueprintStore:
 
     async def store_blueprint(self, tenant: str, blueprint: Blueprint) -> BlueprintRef:
         """Store a blueprint and return its reference with the digest."""
-        digest = await self.blobs.put_blob(tenant, encode_blueprint(blueprint))
-        return BlueprintRef(name=blueprint.blueprint, version=blueprint.version, digest=digest)
+        await self.blobs.put_blob(tenant, encode_blueprint(blueprint))
+        return build_blueprint_ref(blueprint)
 
     async def store_cartridge(self, tenant: str, cartridge: Cartridge) -> Digest:
         """Store a cartridge and return its digest."""
-        return await self.blobs.put_blob(tenant, encode_canonical(cartridge).encode())
+        return await self.blobs.put_blob(tenant, encode_cartridge(cartridge))
 
     async def store_memory_policy(self, tenant: str, policy: MemoryPolicy) -> Digest:
         """Store a memory policy and return its digest."""
-        return await self.blobs.put_blob(tenant, policy.model_dump_json().encode())
+        return await self.blobs.put_blob(tenant, encode_memory_policy(policy))
 
     async def load_material(self, state: SessionState) -> SessionMaterial:
         """Return the material of a session; raise `Corrupt` when a blob is gone."""

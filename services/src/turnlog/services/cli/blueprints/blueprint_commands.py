@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.contract import api_paths
-from turnlog.services.cli.command_runner import run_async, show_answer
-from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
+from turnlog.services.cli.command_runner import run_async, run_command, show_answer
+from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
+from turnlog.services.cli.session_options import SessionFilterOptions
 
 
 def show_pins(
@@ -36,22 +37,49 @@ def show_pins(
 
 
 def move_blueprint(
-    session: SessionArgument,
+    session: Annotated[
+        str | None, typer.Argument(metavar="[SESSION]", help="One session, or options that select.")
+    ] = None,
     *,
+    filters: SessionFilterOptions,
     to: Annotated[
         str | None, typer.Option(metavar="DIGEST", help="Only if the files have this digest.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what the move would change.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Move the selected sessions without a question.")
+    ] = False,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
     """Move a session to the current files of its blueprint, from its next call on.
 
     Possible between turns, or when a phase has just been entered. Earlier turns and prompts do
-    not change.
+    not change. Options select many open sessions: the plan is shown first, and carried out when
+    it is confirmed. The exit code is 1 if a selected session cannot be moved.
     """
-    from turnlog.services.cli.blueprints.local_blueprints import send_blueprint_move
+    from turnlog.services.api.published_errors.error_code import ExitCode
+    from turnlog.services.cli.blueprints import session_moves
+    from turnlog.services.cli.blueprints.move_view import render_move, render_move_preview
 
-    run_async(send_blueprint_move(target, session, to, output))
+    if (session is None) == filters.is_empty:
+        raise typer.BadParameter("name a session, or select some by options", param_hint="SESSION")
+    if session is not None and dry_run:
+        read = ReadTarget(url=target.url, data_dir=target.data_dir)
+        operation = session_moves.build_move_preview(session)
+        show_answer(read, operation, render_move_preview, output)
+    elif session is not None:
+        run_command(target, session_moves.build_move(session, to), render_move, output)
+    else:
+        if output == "json" and not (dry_run or yes):
+            raise typer.BadParameter("add --yes or --dry-run", param_hint="--output")
+        move = session_moves.SelectedMove(
+            filters=filters, digest=to, dry_run=dry_run, is_confirmed=yes
+        )
+        if not run_async(session_moves.move_selected_sessions(target, move, output)):
+            raise typer.Exit(ExitCode.ERROR)
 
 
 def check_blueprint(

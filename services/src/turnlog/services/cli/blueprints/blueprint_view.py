@@ -15,7 +15,6 @@ from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
 from turnlog.services.api.service_payloads import (
     BlueprintList,
-    BlueprintMoveResult,
     BlueprintSchemas,
     PinnedTextList,
     PinnedTextView,
@@ -203,12 +202,3 @@ def _render_pin_state(pin: PinnedTextView) -> Text:
             return Text("otherwise", WARNING)
         case None:
             return Text("it depends", MUTED)
-
-
-def render_move(done: BlueprintMoveResult) -> Text:
-    """Render the version that a session runs by after a move."""
-    version = f"{done.blueprint} v{done.version}"
-    if not done.moved:
-        return Text(f"{done.session} already uses {version}", MUTED)
-    line = Text("✓ ", GOOD).append(f"{done.session} now uses {version}", "default")
-    return line.append(f"  {format_digest(done.digest)} · event {done.sequence}", MUTED)

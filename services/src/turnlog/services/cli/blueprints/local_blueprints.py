@@ -15,9 +15,8 @@ from typing import Final
 
 from rich.text import Text
 
-from turnlog.client.operations import build_command, build_read
+from turnlog.client.operations import build_read
 from turnlog.contract import api_paths
-from turnlog.contract.api_paths import format_path
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers
@@ -26,7 +25,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     FaultyBlueprint,
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.services.api.service_payloads import BlueprintList, BlueprintMoveResult
+from turnlog.services.api.service_payloads import BlueprintList
 from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
 from turnlog.services.blueprints.blueprint_folders import (
     SHIPPED_BLUEPRINTS,
@@ -44,9 +43,8 @@ from turnlog.services.cli.blueprints.blueprint_view import (
     render_blueprint_faults,
     render_blueprints,
     render_checked_servers,
-    render_move,
 )
-from turnlog.services.cli.client.service_client import create_client, send_command
+from turnlog.services.cli.client.service_client import create_client
 from turnlog.services.cli.client.service_location import find_service
 from turnlog.services.cli.console import (
     OutputFormat,
@@ -55,7 +53,7 @@ from turnlog.services.cli.console import (
     print_json,
 )
 from turnlog.services.cli.environment import read_settings
-from turnlog.services.cli.options import ReadTarget, ServiceTarget
+from turnlog.services.cli.options import ReadTarget
 from turnlog.services.cli.views.theme import MUTED
 from turnlog.services.extensions.plugins import collect_installed
 from turnlog.services.extensions.tools_file import (
@@ -200,12 +198,3 @@ def _check_tools_file(file: Path) -> tuple[ConfiguredServers, tuple[BlueprintFau
     except FaultyToolsFile as faulty:
         return {}, faulty.faults
     return tools.servers, tuple(find_endpoint_faults(tools, os.environ))
-
-
-async def send_blueprint_move(
-    target: ServiceTarget, session: str, digest: str | None, output: OutputFormat
-) -> None:
-    """Move a session to the current files of its blueprint."""
-    path = format_path(api_paths.SESSION_BLUEPRINT, session=session)
-    done = await send_command(target, build_command(path, {"digest": digest}, BlueprintMoveResult))
-    print_answer(done, render_move(done), output)

@@ -38,6 +38,5 @@ async def list_selected_sessions(
         if before is None:
             break
     if not found:
-        fix = "`turnlog sessions` takes the same options"
-        raise Refused("unknown-session", "the options select no session", fix=fix)
+        raise Refused("unknown-session", "the options select no session")
     return tuple(found)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from turnlog.contract import api_paths
 from turnlog.services.api.service_payloads import (
     BlueprintList,
+    BlueprintMovePreview,
     BlueprintMoveResult,
     BlueprintSchemas,
     MoveBlueprintRequest,
@@ -34,6 +35,8 @@ async def get_moves(request: Request) -> BlueprintMoves:
     moves: BlueprintMoves = request.app.state.use_cases.moves
     return moves
 
+
+Moves = Annotated[BlueprintMoves, Depends(get_moves)]
 
 Blueprints = Annotated[BlueprintUseCases, Depends(get_blueprints)]
 
@@ -64,11 +67,24 @@ async def list_pinned_texts(
     return await blueprints.list_pinned_texts(tenant, blueprint)
 
 
+@router.get(
+    api_paths.SESSION_BLUEPRINT, summary="Preview a session's move to another blueprint version"
+)
+async def preview_blueprint_move(
+    session: str, tenant: RequestTenant, moves: Moves, response: Response
+) -> BlueprintMovePreview:
+    """Return what a move to the present version of the files would do; nothing is recorded.
+
+    A move that would be refused now is refused here, with the same code.
+    """
+    return tag_body(response, await moves.preview_move(tenant, session))
+
+
 @router.post(api_paths.SESSION_BLUEPRINT, summary="Move a session to another blueprint version")
 async def move_blueprint(
     session: str,
     caller: CallerIdentity,
-    moves: Annotated[BlueprintMoves, Depends(get_moves)],
+    moves: Moves,
     response: Response,
     form: MoveBlueprintRequest | None = None,
 ) -> BlueprintMoveResult:

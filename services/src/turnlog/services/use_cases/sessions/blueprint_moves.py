@@ -19,6 +19,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import (
     Blueprint,
     compute_blueprint_digest,
     compute_history_reach,
+    encode_blueprint,
 )
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
@@ -26,16 +27,29 @@ from turnlog.projections.blueprint.validation.input_values import check_recorded
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import MoveBlueprint
 from turnlog.projections.session.pinned_prompts import find_pinned_files
-from turnlog.projections.session.rules.upgrade_rules import build_misfit
+from turnlog.projections.session.rules.upgrade_rules import build_misfit, move_blueprint
 from turnlog.projections.session.state import SessionState
-from turnlog.services.api.service_payloads import BlueprintMoveResult
+from turnlog.services.api.service_payloads import BlueprintMovePreview, BlueprintMoveResult
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
-from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.blueprints.blueprint_store import (
+    BlueprintStore,
+    build_blueprint_ref,
+    encode_cartridge,
+    encode_memory_policy,
+)
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.extensions.plugins import check_plugins_registered
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.sessions.time_travel import TimeTravel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlannedMove:
+    """A move with the texts that the session will be pinned to, which may not be stored yet."""
+
+    command: MoveBlueprint
+    texts: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,10 @@ class BlueprintMoves:
         async def choose(state: SessionState | None) -> MoveBlueprint:
             if state is None:
                 raise refuse_unknown_session()
-            return await self._build_command(state, expected)
+            planned = await self._plan_move(state, expected)
+            for text in planned.texts:
+                await self.blueprints.blobs.put_blob(caller.tenant, text)
+            return planned.command
 
         outcome = await self.time_travel.command_handler.handle(
             caller.tenant, session, choose, caller.metadata, command=caller.command
@@ -70,6 +87,23 @@ class BlueprintMoves:
             digest=blueprint.digest,
         )
 
+    async def preview_move(self, tenant: str, session: str) -> BlueprintMovePreview:
+        """Return what `move_session` would do; raises `Refused` as it would. Nothing is written."""
+        state = await self.time_travel.command_handler.require_state(tenant, session)
+        planned = await self._plan_move(state)
+        events = move_blueprint(state, planned.command)
+        before, blueprint = state.blueprint, planned.command.blueprint
+        return BlueprintMovePreview(
+            session=session,
+            sequence=state.head.sequence,
+            moves=bool(events),
+            blueprint=blueprint.name,
+            version=blueprint.version,
+            digest=blueprint.digest,
+            version_before=before.version,
+            digest_before=before.digest,
+        )
+
     async def _load_moved_blueprint(self, done: CommandOutcome, sequence: int) -> BlueprintRef:
         """Return the version it was moved to; of the first request when it was repeated."""
         state = done.state
@@ -78,8 +112,8 @@ class BlueprintMoves:
         moved = (await self.time_travel.load_event(state.tenant, state.session, sequence)).event
         return moved.blueprint if isinstance(moved, BlueprintMoved) else state.blueprint
 
-    async def _build_command(self, state: SessionState, expected: Digest | None) -> MoveBlueprint:
-        folders, store, tenant = self.blueprint_folders, self.blueprints, state.tenant
+    async def _plan_move(self, state: SessionState, expected: Digest | None = None) -> _PlannedMove:
+        folders = self.blueprint_folders
         blueprint = folders.load_blueprint(state.blueprint.name)
         check_plugins_registered(blueprint)
         digest = compute_blueprint_digest(blueprint)
@@ -87,7 +121,7 @@ class BlueprintMoves:
             detail = f"the files are version {blueprint.version}, {digest}"
             fix = "read the blueprint, then send its digest"
             raise Refused("blueprint-changed", detail, field="digest", fix=fix)
-        leaving = await store.load_material(state)
+        leaving = await self.blueprints.load_material(state)
         attributes, cartridge = self._convert_attributes(
             leaving.blueprint, blueprint, state.attributes
         )
@@ -96,18 +130,24 @@ class BlueprintMoves:
         material = SessionMaterial(
             blueprint=blueprint, cartridge=cartridge or {}, memory=policy.policy if policy else None
         )
-        return MoveBlueprint(
-            blueprint=await store.store_blueprint(tenant, blueprint),
+        cartridge_text = None if cartridge is None else encode_cartridge(cartridge)
+        policy_text = encode_memory_policy(policy.policy) if policy else None
+        command = MoveBlueprint(
+            blueprint=build_blueprint_ref(blueprint),
             reach=compute_history_reach(blueprint),
             attributes=attributes,
             profiles=blueprint.profiles,
             allowed_models=blueprint.allowed_models,
             current_phases=leaving.phases,
             phases=material.phases,
-            cartridge=None if cartridge is None else await store.store_cartridge(tenant, cartridge),
-            memory=await store.store_memory_policy(tenant, policy.policy) if policy else None,
+            cartridge=None if cartridge_text is None else compute_digest(cartridge_text),
+            memory=None if policy_text is None else compute_digest(policy_text),
             warnings=(*(policy.warnings if policy else ()), *missing),
             stale=self._has_stale_prompts(blueprint, state, attributes),
+        )
+        texts = (encode_blueprint(blueprint), cartridge_text, policy_text)
+        return _PlannedMove(
+            command=command, texts=tuple(text for text in texts if text is not None)
         )
 
     def _convert_attributes(
