@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -87,25 +88,28 @@ def _build_part(source: PartSource, is_included: bool) -> PromptPart:  # noqa: F
     return PromptPart(layer="a", component="a", source=source, message=0, role=role)
 
 
+def _build_segment(number: int, version: int) -> SegmentSource:
+    digest = DIGESTS[(number + version) % len(DIGESTS)]
+    return SegmentSource(segment=number, version=version, digest=digest, scope="npc")
+
+
+def _build_entry(entry: str, revision: int, retrieved: int) -> KnowledgeSource:
+    return KnowledgeSource(
+        retrieved=retrieved,
+        collection="books",
+        entry=entry,
+        revision=revision,
+        digest=DIGESTS[(len(entry) + revision) % len(DIGESTS)],
+        score=1.0,
+        confidence=1.0,
+    )
+
+
+# A version has one text, so its digest is not drawn.
 _SOURCES: st.SearchStrategy[PartSource] = st.one_of(
     st.builds(BlobSource, digest=_DIGESTS, path=st.just("a.md")),
-    st.builds(
-        SegmentSource,
-        segment=st.integers(1, 2),
-        version=st.integers(1, 2),
-        digest=_DIGESTS,
-        scope=st.just("npc"),
-    ),
-    st.builds(
-        KnowledgeSource,
-        retrieved=_SEQUENCES,
-        collection=st.just("books"),
-        entry=st.sampled_from(["e1", "e2"]),
-        revision=st.integers(1, 2),
-        digest=_DIGESTS,
-        score=st.just(1.0),
-        confidence=st.just(1.0),
-    ),
+    st.builds(_build_segment, st.integers(1, 2), st.integers(1, 2)),
+    st.builds(_build_entry, st.sampled_from(["e1", "e2"]), st.integers(1, 2), _SEQUENCES),
     st.builds(EventTextSource, sequence=_SEQUENCES, field=st.just("text")),
     st.builds(EventTextSource, sequence=_SEQUENCES, field=st.just("text")),
     st.builds(
@@ -121,7 +125,9 @@ _PARTS = st.builds(_build_part, _SOURCES, st.integers(0, 5).map(bool))
 
 
 @st.composite
-def _draw_event(draw: DrawFn, sequence: int, calls: list[str], opened: SessionOpened) -> KnownEvent:
+def _draw_event(
+    draw: DrawFn, sequence: int, calls: list[str], opened: SessionOpened, *, is_child: bool
+) -> KnownEvent:
     """Draw an event; a call has an id of its own, and others refer to calls before them."""
     turn, call = draw(_TURNS), draw(st.sampled_from([*calls, "0.0"]))
     request = draw(st.sampled_from(REQUESTS))
@@ -154,14 +160,6 @@ def _draw_event(draw: DrawFn, sequence: int, calls: list[str], opened: SessionOp
         ),
         PhaseEntered(phase="p", carried=draw(st.none() | st.just(text))),
         ChoiceRecorded(phase="p", choice="c", label=draw(st.none() | st.sampled_from(LABELS))),
-        ChildRequested(
-            turn=turn,
-            call=call,
-            id=request,
-            profile="p",
-            session=CHILD,
-            child_turn=draw(st.integers(1, 2)),
-        ),
         BlueprintMoved(
             before=ref,
             blueprint=ref,
@@ -170,6 +168,16 @@ def _draw_event(draw: DrawFn, sequence: int, calls: list[str], opened: SessionOp
             cartridge=draw(st.none() | _DIGESTS),
         ),
     ]
+    if not is_child:
+        asked = ChildRequested(
+            turn=turn,
+            call=call,
+            id=request,
+            profile="p",
+            session=CHILD,
+            child_turn=draw(st.integers(1, 2)),
+        )
+        events.append(asked)
     return draw(st.sampled_from(events))
 
 
@@ -200,17 +208,38 @@ class DrawnSessions:
 def draw_sessions(draw: DrawFn) -> DrawnSessions:
     """Draw three sessions."""
 
-    def draw_events(after: int, known: Sequence[KnownEvent] = ()) -> tuple[KnownEvent, ...]:
+    def draw_events(
+        after: int, known: Sequence[KnownEvent] = (), *, is_child: bool = False
+    ) -> tuple[KnownEvent, ...]:
         events = list(known)
         for sequence in range(after + 1, after + draw(st.integers(3, 12))):
             calls = [each.call for each in events if isinstance(each, ContextAssembled)]
-            events.append(draw(_draw_event(sequence, calls, _build_opening())))
+            drawn = _draw_event(sequence, calls, _build_opening(), is_child=is_child)
+            events.append(draw(drawn))
         return tuple(events[len(known) :])
 
     parent = draw_events(1)
     forked_at = draw(st.integers(1, 1 + len(parent)))
     copied = parent[: forked_at - 1]
-    return DrawnSessions(parent, draw_events(1), draw_events(forked_at, copied), forked_at)
+    child = draw_events(1, is_child=True)
+    return DrawnSessions(parent, child, draw_events(forked_at, copied), forked_at)
+
+
+def build_passed_texts() -> DrawnSessions:
+    """Build what is seldom drawn: texts that reach a child, its parent, and the next phase."""
+    text, part = PlainText(text="a"), partial(_build_part, is_included=True)
+    turn = HistorySource(view="v", first=1, last=1)
+    parent = (
+        build_assembled(1, "1.2", part(_build_segment(1, 1))),
+        ChildRequested(turn=1, call="1.2", id="r1", profile="p", session=CHILD, child_turn=1),
+        ToolReturned(turn=1, call="1.2", id="r1", tool="t", outcome="answered", text=text),
+        build_assembled(2, "2.5", part(EventTextSource(sequence=4, field="text"))),
+        build_submitted(3, "a"),
+        PhaseEntered(phase="p", carried=text),
+        build_assembled(4, "4.8", part(EventTextSource(sequence=7, field="text"))),
+    )
+    child = (build_submitted(1, "a"), build_assembled(2, "2.3", part(turn)))
+    return DrawnSessions(parent, child, (build_submitted(1, "a"),), 1)
 
 
 async def store_sessions(drawn: DrawnSessions) -> tuple[MemoryLog, list[RecordedEvent]]:
@@ -245,11 +274,6 @@ SOUGHT_SOURCES: list[StoredSource] = [
     *(StoredSource("digest", digest) for digest in DIGESTS),
     *(StoredSource("label", label) for label in LABELS),
 ]
-
-SOUGHT_TEXTS = st.tuples(
-    st.sampled_from([PARENT, CHILD, FORK]),
-    st.builds(TurnNode, _TURNS) | st.builds(EventNode, _SEQUENCES),
-)
 
 _TurnEvent = (
     TurnSubmitted | TurnQueued | TurnCompleted | ReplyRedacted | CallCompleted | ToolCalled
@@ -350,7 +374,7 @@ class NaiveSearch:
                     for each in self._list_found_turn_events(recorded.session)
                 )
             case StepPlanned(loop=int(loop)):
-                return (recorded.session, loop) in self.found
+                return self._is_text_found(recorded.session, loop)
             case ToolReturned(call=call, id=request):
                 return self._has_child_replied(recorded.session, call, request)
             case _:
@@ -403,6 +427,14 @@ class NaiveSearch:
             )
         ]
 
+    def _is_text_found(self, session: str, sequence: int) -> bool:
+        """Return whether an event with a text has the source; a prompt is no text."""
+        return (session, sequence) in self.found and not any(
+            isinstance(each.event, ContextAssembled)
+            for each in self.events
+            if (each.session, each.sequence) == (session, sequence)
+        )
+
     def _is_call_found(self, session: str, call: str) -> bool:
         return any(
             each.session == session
@@ -441,10 +473,11 @@ class NaiveSearch:
                     self.source == StoredSource("digest", digest)
                 )
             case EventTextSource(sequence=sequence):
-                return (recorded.session, sequence) in self.found
+                return self._is_text_found(recorded.session, sequence)
             case ResolutionSource(resolution=sequence, lines=lines):
                 labels = {StoredSource("label", label) for label in lines}
-                return (recorded.session, sequence) in self.found or self.source in labels
+                is_found = self._is_text_found(recorded.session, sequence)
+                return is_found or self.source in labels
             case HistorySource(first=first, last=last, work=work):
                 return any(
                     (recorded.session, each.sequence) in self.found
