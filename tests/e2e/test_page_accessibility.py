@@ -21,6 +21,7 @@ FOCUSED = "document.activeElement.textContent"
 VIEWS = {
     "#/": ".list .title a",
     "#/?q=nothing+like+it": ".list .empty",
+    "#/approvals": ".approvals .empty",
     "#/usage": ".usage tfoot",
     "#/usage?group_by=user&user=nobody": ".usage .empty",
     "#/sessions/seen": ".why",

@@ -134,7 +134,8 @@ async def test_turn_that_needs_approval_is_reported_at_once(
         ModelAnswer(tokens=("Noon.",)),
     )
     async with run_consumer(program, "approve", str(up.service.http.base_url)) as process:
-        needed, done = await read_lines(process)
+        refused, needed, done = await read_lines(process)
+    assert refused == [[], None]
     assert needed == [1, 1, "time_get_current_time", {"timezone": "UTC"}]
     assert done == [1, "stop"]
 

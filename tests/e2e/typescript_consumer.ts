@@ -55,6 +55,8 @@ async function approve(): Promise<void> {
   const opened = await turnlog.openSession("guarded");
   const needed = await opened.runTurn("What time is it?").catch((error: unknown) => error);
   if (!(needed instanceof ApprovalNeeded)) throw needed;
+  const listed = await turnlog.listApprovals({ state: "refused", limit: 1 });
+  print([listed.approvals, listed.next]);
   for (const { approval, tool, arguments: given } of needed.approvals) {
     print([needed.turn, approval, tool, JSON.parse(given)]);
     await opened.decideApproval(needed.turn, approval, "refuse", { reason: "guess" });

@@ -44,6 +44,8 @@ export type QuotaAnswer = Schemas["QuotaView"];
 export type QuotaListAnswer = Schemas["QuotaPage"];
 export type UsageReportAnswer = Schemas["UsageReport"];
 export type UseListAnswer = Schemas["UsePage"];
+export type ApprovalListAnswer = Schemas["ApprovalPage"];
+export type DecisionAnswer = Schemas["ApprovalResult"];
 
 /** A turn that goes on; with the tools it waits for, where it waits for a person. */
 type UnsettledAnswer = SubmitAnswer & Partial<Pick<Schemas["UndecidedTurnView"], "approvals">>;
@@ -64,6 +66,15 @@ export type SessionFilters = Omit<
 
 /** Which turns `fetchUsage` counts, and by what; times are RFC 3339. */
 export type UsageQuery = NonNullable<paths["/v1/usage"]["get"]["parameters"]["query"]>;
+
+/** Which approvals `listApprovals` returns, by default those that wait for a person. */
+export interface ApprovalQuery {
+  state?: "pending" | "approved" | "refused";
+  user?: string;
+  since?: string;
+  limit?: number;
+  before?: string;
+}
 
 /** Which uses `listUses` returns; `replies` takes a reply to repeat what its prompt had. */
 export interface UseQuery {
@@ -306,6 +317,11 @@ export class TurnlogClient {
     return this.send({ method: "GET", path: "/v1/usage", query: { ...query } });
   }
 
+  /** Return a page of the tools of all sessions that wait for a person, newest first. */
+  listApprovals(query: ApprovalQuery = {}): Promise<ApprovalListAnswer> {
+    return this.send({ method: "GET", path: "/v1/approvals", query: { ...query } });
+  }
+
   /** Return a page of the calls that had a source in their prompt: `turn:SESSION/3`. */
   listUses(source: string, query: UseQuery = {}): Promise<UseListAnswer> {
     return this.send({ method: "GET", path: "/v1/uses", query: { source, ...query } });
@@ -506,8 +522,9 @@ export class SessionClient {
     approval: number,
     decision: "approve" | "refuse",
     options: { reason?: string } = {},
-  ): Promise<CommandAnswer> {
-    return this.command(`turns/${turn}/approvals/${approval}`, { decision, ...options });
+  ): Promise<DecisionAnswer> {
+    const path = `${this.path}/turns/${turn}/approvals/${approval}`;
+    return this.turnlog.send(buildCommand(path, { decision, ...options }));
   }
 
   /** Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back. */

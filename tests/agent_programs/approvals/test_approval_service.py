@@ -29,24 +29,36 @@ from turnlog.client import (
     DoneEvent,
     ReplyDonePayload,
 )
-from turnlog.contract.turn_payloads import HistoryView
+from turnlog.contract.turn_payloads import ApprovalPage, HistoryView
 from turnlog.events.model.child_events import ChildRequested
-from turnlog.events.model.tool_events import ApprovalRequested
+from turnlog.events.model.tool_events import ApprovalDecided, ApprovalRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
+from turnlog.services.cli.approvals.approval_view import render_approvals
 from turnlog.services.cli.views.session_view import render_conversation
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HAMMER = '{"what": "hammer"}'
 
 PAY = answer_with_tool_calls(("shop_pay", {"what": "hammer"}))
 
 
 async def open_waiting_turn(platform: AgentService, **tools: object) -> str:
+    """Open a session, and submit a turn that waits and then is answered."""
+    answers = (PAY, answer_with_text("It is yours."))
+    return await submit_payment(platform, *answers, user=None, **tools)
+
+
+async def submit_payment(
+    platform: AgentService, *answers: ModelAnswer, user: str | None = None, **tools: object
+) -> str:
     """Open a session, and submit a turn that waits for the approval of a payment."""
     kind = build_loop_blueprint(tools={**GUARDED_TOOLS, **tools})
     session = await platform.open_session(kind)
-    platform.provider.queue_behaviours(PAY, answer_with_text("It is yours."))
-    await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "A hammer, please."})
+    platform.provider.queue_behaviours(*answers)
+    body = {"text": "A hammer, please."} | ({"user": user} if user else {})
+    await platform.http.post(f"/v1/sessions/{session}/turns", json=body)
     async with platform.watch_turn(session) as watched:
         async for event in watched.iterate_events():
             if event.name == "approval":
@@ -125,8 +137,110 @@ async def test_approval_decision_is_recorded_only_once(platform: AgentService) -
     assert await decide(platform, session, key="one") == first
     assert (await decide(platform, session, "refuse", key="one"))[1]["code"] == "key-reused"
     status, problem = await decide(platform, session, "refuse")
-    assert (status, problem["code"]) == (409, "turn-not-open")
+    assert (status, problem["code"]) == (409, "approval-decided")
     assert len(await platform.load_events(session, TurnCompleted)) == 1
+
+
+async def test_same_decision_has_same_answer_before_and_after_the_turn_and_its_session_end(
+    platform: AgentService,
+) -> None:
+    session = await open_waiting_turn(platform)
+    first = await decide(platform, session)
+    assert (first[0], first[1]["decision"], first[1]["approval"]) == (200, "approve", 1)
+    await wait_for_end(platform, session)
+    assert await decide(platform, session, reason="once more") == first
+    await platform.http.post(f"/v1/sessions/{session}/close", json={"reason": "enough"})
+    assert await decide(platform, session) == first
+    status, problem = await decide(platform, session, "refuse")
+    assert (status, problem["code"]) == (409, "approval-decided")
+    (recorded,) = [
+        each
+        for each in await platform.load_recorded_events(session)
+        if isinstance(each.event, ApprovalDecided)
+    ]
+    told = f"was approved by {recorded.envelope.actor} at {recorded.envelope.time}"
+    assert told in problem["detail"]
+
+
+async def test_undecided_approval_of_a_cancelled_turn_cannot_be_decided(
+    platform: AgentService,
+) -> None:
+    session = await open_waiting_turn(platform)
+    await platform.http.post(f"/v1/sessions/{session}/cancel")
+    status, problem = await decide(platform, session)
+    assert (status, problem["code"]) == (409, "turn-not-open")
+
+
+def answer_with_payment(body: dict[str, object]) -> ModelAnswer:
+    """Answer with a payment, and with a text after it."""
+    messages = cast("list[dict[str, Any]]", body["messages"])
+    return answer_with_text("Done.") if messages[-1]["role"] == "tool" else PAY
+
+
+async def list_sessions_of_page(platform: AgentService, **query: object) -> list[str]:
+    """Return the sessions of a page of approvals."""
+    page = await platform.fetch_json("/v1/approvals", **query)
+    return [each["session"] for each in page["approvals"]]
+
+
+async def wait_for_rows(platform: AgentService, session: str) -> None:
+    """Wait until the read models contain all of a session."""
+    sequence = (await platform.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    await platform.fetch_json("/v1/sessions", min_sequence=f"{session}:{sequence}")
+
+
+@pytest.mark.slow("turns of several calls run over HTTP")
+async def test_approvals_of_all_sessions_are_listed_by_page_until_they_are_decided(
+    platform: AgentService,
+) -> None:
+    platform.provider.choose_behaviour = answer_with_payment
+    sessions = [await submit_payment(platform) for _ in range(2)]
+    await wait_for_rows(platform, sessions[1])
+    page = await platform.fetch_json("/v1/approvals", limit=1)
+    (listed,) = page["approvals"]
+    assert (listed["session"], listed["tool"]) == (sessions[1], "shop_pay")
+    assert (listed["arguments"], listed["decision"]) == (HAMMER, None)
+    older = await list_sessions_of_page(platform, before=page["next"])
+    assert older[0] == sessions[0]
+    await platform.http.post(listed["decide"], json={"decision": "refuse"})
+    assert sessions[1] not in await list_sessions_of_page(platform)
+    await platform.http.post(f"/v1/sessions/{sessions[0]}/cancel")
+    assert sessions[0] not in await list_sessions_of_page(platform)
+
+
+async def test_decided_approvals_are_listed_by_state_and_user_with_who_decided_and_when(
+    platform: AgentService,
+) -> None:
+    platform.provider.choose_behaviour = answer_with_payment
+    approved, refused = [await submit_payment(platform, user="ada") for _ in range(2)]
+    await decide(platform, approved)
+    await decide(platform, refused, "refuse")
+    for session in (approved, refused):
+        await wait_for_end(platform, session)
+        await wait_for_rows(platform, session)
+    assert await list_sessions_of_page(platform, state="approved", user="ada") == [approved]
+    assert await list_sessions_of_page(platform, state="approved", user="bob") == []
+    assert await list_sessions_of_page(platform, state="refused", user="ada") == [refused]
+    later = "2100-01-01T00:00:00Z"
+    assert await list_sessions_of_page(platform, state="refused", since=later) == []
+    page = await platform.fetch_json("/v1/approvals", state="refused", user="ada")
+    (listed,) = page["approvals"]
+    (recorded,) = [
+        each
+        for each in await platform.load_recorded_events(refused)
+        if isinstance(each.event, ApprovalDecided)
+    ]
+    assert (listed["decision"], listed["arguments"]) == ("refuse", None)
+    assert (listed["by"], listed["decided_at"]) == (
+        recorded.envelope.actor,
+        recorded.envelope.time,
+    )
+    output = Console(file=StringIO(), width=200)
+    output.print(render_approvals(ApprovalPage.model_validate(page)))
+    shown = cast("StringIO", output.file).getvalue()
+    assert f"shop_pay · refused by {recorded.envelope.actor}" in shown
+    answer = await platform.http.get("/v1/approvals", params={"state": "perhaps"})
+    assert answer.status_code == 422
 
 
 async def test_approval_decision_is_refused_for_unknown_ids_invalid_bodies_and_closed_sessions(
@@ -164,6 +278,9 @@ async def test_python_client_lists_and_decides_approvals(platform: AgentService)
         assert waiting
         (pending,) = waiting.approvals
         assert (waiting.turn, pending.approval, pending.tool) == (1, 1, "shop_pay")
+        await wait_for_rows(platform, session)
+        listed = (await turnlog.list_approvals(user=None)).approvals[0]
+        assert (listed.session, listed.arguments) == (session, HAMMER)
         async with aclosing(client.watch_turn(1)) as events:
             async for event in events:
                 if isinstance(event, ApprovalEvent):

@@ -147,6 +147,35 @@ async def test_page_requests_approval_and_shows_its_decision(
     assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
 
 
+@pytest.mark.slow("the list is read again every three seconds")
+async def test_page_lists_approvals_of_all_sessions_and_decides_one(
+    platform: AgentService, browser: Browser
+) -> None:
+    session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
+    payment = answer_with_tool_calls(("shop_pay", {"what": MARKUP}))
+    platform.provider.queue_behaviours(payment, answer_with_text("It is yours."))
+    await browser.open_page(f"{platform.gateway.address}/#/")
+    await browser.trigger_click("#approvals-link")
+    await browser.wait_for("document.querySelector('.approvals .empty') !== null")
+    body = {"text": "A hammer.", "user": "ada"}
+    await platform.http.post(f"/v1/sessions/{session}/turns", json=body)
+    links = build_texts_script(".approvals tbody td a")
+    await browser.wait_for(f"{links}.join() === '{session}'")
+    assert await browser.run_script(MADE_OF_TEXT) == 0
+    if AXE_SCRIPT.exists():
+        await load_axe(browser)
+        assert await list_violations(browser) == []
+    for width in (1400, 390):
+        await show_at_width(browser, width)
+        assert await browser.run_script("document.documentElement.scrollWidth") <= width
+    await browser.wait_for(build_click_script(".approvals button", "Refuse"))
+    await browser.wait_for(build_click_script("dialog button", "Refuse"))
+    await browser.wait_for("document.querySelector('.approvals .empty') !== null")
+    assert platform.shop.tool_calls == []
+    await browser.run_script("location.hash = '#/approvals?state=refused&user=ada'")
+    await browser.wait_for(f"{links}.join() === '{session}'")
+
+
 async def test_page_of_coordinator_requests_approval_that_its_child_needs(
     platform: AgentService, browser: Browser
 ) -> None:

@@ -43,11 +43,13 @@ from turnlog.contract.override_payloads import (
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView
 from turnlog.contract.session_payloads import SessionPage
 from turnlog.contract.turn_payloads import (
+    ApprovalPage,
     SettledTurnView,
     UndecidedTurnView,
 )
 from turnlog.contract.usage_payloads import UsageReport
 from turnlog.contract.use_payloads import UsePage
+from turnlog.contract.value_names import ApprovalStatus
 
 
 class AsyncTurnlogClient(AsyncServiceConnection):
@@ -79,6 +81,26 @@ class AsyncTurnlogClient(AsyncServiceConnection):
     ) -> SessionPage:
         """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
         return await self.send(operations.list_sessions(filters, before))
+
+    async def list_approvals(
+        self,
+        *,
+        state: ApprovalStatus = "pending",
+        user: str | None = None,
+        since: datetime | None = None,
+        before: str | None = None,
+    ) -> ApprovalPage:
+        """Return a page of the tools of all sessions that wait for a person, newest first.
+
+        `before` is the `next` of the page before it; `since` needs a time zone.
+        """
+        query = {
+            "state": state,
+            "user": user,
+            "since": since.isoformat() if since else None,
+            "before": before,
+        }
+        return await self.send(tenant_operations.list_approvals(query))
 
     async def put_entry(
         self, collection: str, entry: str, form: PutEntryRequest

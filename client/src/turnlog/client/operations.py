@@ -25,6 +25,7 @@ from turnlog.contract.call_payloads import ToolResultView
 from turnlog.contract.memory_payloads import ExclusionPreviewView
 from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
 from turnlog.contract.turn_payloads import (
+    ApprovalResult,
     CommandResult,
     HistoryView,
     SettledTurnView,
@@ -222,10 +223,10 @@ def cancel_turn(session: str, turn: int | None = None) -> ClientOperation[Comman
 
 def decide_approval(
     session: str, turn: int, approval: int, decision: ApprovalDecision, *, reason: str = ""
-) -> ClientOperation[CommandResult]:
+) -> ClientOperation[ApprovalResult]:
     """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
     path = format_path(api_paths.APPROVAL, session=session, turn=turn, approval=approval)
-    return build_command(path, {"decision": decision, "reason": reason}, CommandResult)
+    return build_command(path, {"decision": decision, "reason": reason}, ApprovalResult)
 
 
 def record_feedback(

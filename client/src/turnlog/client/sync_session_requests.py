@@ -12,6 +12,7 @@ from turnlog.contract.call_payloads import ToolResultView
 from turnlog.contract.memory_payloads import ExclusionPreviewView
 from turnlog.contract.session_payloads import SessionView
 from turnlog.contract.turn_payloads import (
+    ApprovalResult,
     CommandResult,
     HistoryView,
     SubmittedTurn,
@@ -48,7 +49,7 @@ class SessionRequests:
 
     def decide_approval(
         self, turn: int, approval: int, decision: ApprovalDecision, *, reason: str = ""
-    ) -> CommandResult:
+    ) -> ApprovalResult:
         """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
         operation = operations.decide_approval(
             session=self.session, turn=turn, approval=approval, decision=decision, reason=reason

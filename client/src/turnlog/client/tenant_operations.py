@@ -1,4 +1,4 @@
-"""The requests about knowledge, prompt overrides, quotas, usage and uses, as values."""
+"""The requests about approvals, knowledge, prompt overrides, quotas, usage and uses, as values."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from turnlog.contract.override_payloads import (
     OverrideTextView,
 )
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView
+from turnlog.contract.turn_payloads import ApprovalPage
 from turnlog.contract.usage_payloads import UsageReport
 from turnlog.contract.use_payloads import UsePage
 
@@ -156,3 +157,8 @@ def list_uses(
         "limit": limit,
     }
     return build_read(api_paths.USES, UsePage, query)
+
+
+def list_approvals(query: Mapping[str, str | int | None]) -> ClientOperation[ApprovalPage]:
+    """List the tools of all sessions that wait for a person, or that were decided."""
+    return build_read(api_paths.APPROVALS, ApprovalPage, query)

@@ -34,6 +34,7 @@ EXCLUSION: Final = "/v1/sessions/{session}/turns/{turn}/exclusion"
 DISPLAY: Final = "/v1/sessions/{session}/turns/{turn}/display"
 FEEDBACK: Final = "/v1/sessions/{session}/turns/{turn}/feedback"
 APPROVAL: Final = "/v1/sessions/{session}/turns/{turn}/approvals/{approval}"
+APPROVALS: Final = "/v1/approvals"
 ASK: Final = "/v1/ask"
 
 # Memory

@@ -62,6 +62,48 @@ class RequestedApproval(ResponseModel):
     """The path to which the decision is posted."""
 
 
+class ListedApproval(ResponseModel):
+    """A tool of any session that waits for a person, or about which was decided."""
+
+    session: str
+    """The session in which it is decided."""
+    turn: int
+    """The number of the turn in it."""
+    approval: int
+    """The number of the approval within the turn."""
+    user: str | None
+    """The user who submitted the turn; null if none was named."""
+    call: str
+    """The call whose answer requested the tool."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The name of the tool."""
+    arguments: str | None
+    """Its arguments as the model wrote them; null once it is decided: `/history` has them."""
+    requested_at: str
+    """When it was requested."""
+    deadline: str
+    """Without a decision by then the tool is refused."""
+    decide: str
+    """The path to which the decision is posted."""
+    decision: ApprovalDecision | None
+    """The decision; null while there is none."""
+    decided_at: str | None
+    """When it was decided."""
+    by: str | None
+    """The person who decided; null if the deadline passed first."""
+
+
+class ApprovalPage(ResponseModel):
+    """Approvals of all sessions, the newest requests first."""
+
+    approvals: tuple[ListedApproval, ...]
+    """The approvals; a page may be shorter than `limit` where some were decided meanwhile."""
+    next: str | None
+    """The `before` of the next page; null on the last page."""
+
+
 class UndecidedTurnView(SubmittedTurn):
     """A submitted turn that goes on when a person has decided."""
 
@@ -103,6 +145,20 @@ class CommandResult(ResponseModel):
     """The turn it applies to, if any."""
     sequence: int
     """The sequence of its last event; the session's last sequence when it had nothing to do."""
+
+
+class ApprovalResult(CommandResult):
+    """What is decided about a tool: by this request, or by an earlier one with the same decision.
+
+    Its `sequence` is that of the decision, however often it is sent.
+    """
+
+    approval: int
+    """The number of the approval within the turn."""
+    decision: ApprovalDecision
+    """The decision on record."""
+    by: str | None
+    """The person who decided; null if the deadline passed first."""
 
 
 class DisplayView(ResponseModel):

@@ -13,5 +13,8 @@ TurnRole = Literal["user", "system"]
 ApprovalDecision = Literal["approve", "refuse"]
 """What was decided about a tool that needs approval."""
 
+ApprovalStatus = Literal["pending", "approved", "refused"]
+"""Whether an approval waits for a person, or how it was decided."""
+
 FeedbackVote = Literal["up", "down", "none"]
 """A vote; `none` takes the vote before it back."""

@@ -1,15 +1,17 @@
-"""Deciding whether a tool may run that waits for approval."""
+"""Deciding whether a tool may run that waits for a person."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.contract.turn_payloads import CommandResult
-from turnlog.events.model.tool_events import ApprovalDecision
+from turnlog.contract.turn_payloads import ApprovalResult
+from turnlog.events.model.tool_events import ApprovalDecided, ApprovalDecision
 from turnlog.projections.blueprint.storable_json import check_text
-from turnlog.projections.session.commands import DecideApproval
+from turnlog.projections.session.commands import Command, DecideApproval
+from turnlog.projections.session.rules.steps.approval_rules import check_decision
+from turnlog.projections.session.state import SessionState
+from turnlog.services.approvals.approval_views import RecordedDecision, create_approval_result
 from turnlog.services.command_handling.callers import Caller
-from turnlog.services.sessions.client_commands import handle_client_command
 from turnlog.services.sessions.command_handler import CommandHandler
 
 
@@ -28,12 +30,44 @@ class ApprovalUseCases:
         *,
         decision: ApprovalDecision,
         reason: str = "",
-    ) -> CommandResult:
+    ) -> ApprovalResult:
         """Decide whether a tool may run; the turn goes on after the last decision.
 
-        The same decision again changes nothing, another one is refused.
+        The same decision again has the same answer, also after the turn; another one is refused.
         """
         command = DecideApproval(turn, approval, decision, check_text(reason, "reason"))
-        return await handle_client_command(
-            self.command_handler, caller, session, command, turn=turn
+
+        async def choose(state: SessionState | None) -> Command | None:
+            recorded = await self._load_decision(state, command)
+            if recorded is None:
+                return command
+            check_decision(command, recorded.event.decision, _describe_decision(recorded))
+            return None
+
+        done = await self.command_handler.handle(
+            caller.tenant, session, choose, caller.metadata, command=caller.command
         )
+        recorded = await self._load_decision(done.state, command)
+        if recorded is None:
+            raise AssertionError("the approval is decided")
+        return create_approval_result(recorded)
+
+    async def _load_decision(
+        self, state: SessionState | None, command: DecideApproval
+    ) -> RecordedDecision | None:
+        """Return what was decided about a tool, also in a turn that is over, or None."""
+        if state is None or not 1 <= command.turn <= state.submitted:
+            return None
+        for recorded in await self.command_handler.load_turn_events(state, command.turn):
+            match recorded.event:
+                case ApprovalDecided(turn=command.turn, approval=command.approval) as decided:
+                    return RecordedDecision(recorded, decided)
+                case _:
+                    pass
+        return None
+
+
+def _describe_decision(recorded: RecordedDecision) -> str:
+    """Return who decided, and when."""
+    by = f"by {recorded.by}" if recorded.by else "by its deadline"
+    return f"{by} at {recorded.at}"

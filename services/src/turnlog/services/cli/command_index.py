@@ -9,6 +9,7 @@ from typing import Final
 
 import typer
 
+from turnlog.services.cli.approvals import approval_commands
 from turnlog.services.cli.blueprints import blueprint_commands
 from turnlog.services.cli.command_runner import CommandEntry
 from turnlog.services.cli.commands import (
@@ -83,6 +84,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("prompt", session_commands.show_prompt),
             CommandEntry("tool", session_commands.show_tool_result),
             CommandEntry("why", audit_commands.explain_turn),
+            CommandEntry("approvals", approval_commands.list_approvals),
             CommandEntry("uses", use_commands.list_uses),
             CommandEntry("diff", audit_commands.compare_calls),
             CommandEntry("tail", event_commands.tail_events),

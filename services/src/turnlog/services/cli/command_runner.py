@@ -26,6 +26,8 @@ ResultT = TypeVar("ResultT")
 
 AnswerT = TypeVar("AnswerT", bound="ResponseModel")
 
+ResultOfCommandT = TypeVar("ResultOfCommandT", bound="CommandResult")
+
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
@@ -106,7 +108,7 @@ def run_command(
 
 def confirm_command(
     target: ServiceTarget,
-    operation: ClientOperation[CommandResult],
+    operation: ClientOperation[ResultOfCommandT],
     what: str,
     output: OutputFormat,
 ) -> None:

@@ -12,13 +12,12 @@ from starlette.types import Receive
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.turn_payloads import (
-    RequestedApproval,
     SettledTurnView,
     SubmittedTurn,
     UndecidedTurnView,
 )
 from turnlog.events.content import get_plain_text, parse_structured_text
-from turnlog.services.approvals.approval_watch import GuardedTool
+from turnlog.services.approvals.approval_views import create_requested_approval
 from turnlog.services.http.headers import format_etag
 from turnlog.services.http.sse import encode_frame
 from turnlog.services.use_cases.turns.turn_stream_events import TurnStreamEvent
@@ -72,30 +71,10 @@ def _create_undecided_answer(submitted: SubmittedTurn, undecided: UndecidedTurn)
         **submitted.model_dump(),
         status="waiting-for-approval",
         approvals=tuple(
-            approval for each in undecided.tools if (approval := _create_approval(each))
+            approval for each in undecided.tools if (approval := create_requested_approval(each))
         ),
     )
     return _create_json_answer(view, 202, undecided.sequence, submitted.stream)
-
-
-def _create_approval(tool: GuardedTool) -> RequestedApproval | None:
-    approval = tool.use.approval
-    if approval is None:
-        return None
-    decide = format_path(
-        api_paths.APPROVAL, session=tool.session, turn=tool.turn, approval=approval.approval
-    )
-    return RequestedApproval(
-        session=tool.session,
-        turn=tool.turn,
-        approval=approval.approval,
-        call=tool.use.call,
-        id=tool.use.id,
-        tool=tool.use.tool,
-        arguments=tool.use.arguments,
-        deadline=approval.deadline,
-        decide=decide,
-    )
 
 
 def _create_settled_answer(submitted: SubmittedTurn, settlement: TurnSettlement) -> Response:

@@ -10,6 +10,7 @@ from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CallLookup
+from turnlog.services.approvals.approval_listing import ApprovalListing
 from turnlog.services.approvals.approval_use_cases import ApprovalUseCases
 from turnlog.services.audit.redactions import RedactionCache
 from turnlog.services.audit.verify_pool import OpenVerifier, open_best_verifier
@@ -123,6 +124,7 @@ class UseCases:
     history: TurnHistory
     questions: QuestionAnswering
     approvals: ApprovalUseCases
+    approval_listing: ApprovalListing
     events: EventReading
     exports: SessionExports
     verification: RecordVerification
@@ -181,6 +183,7 @@ class _UseCaseBuilder:
             history=TurnHistory(travel),
             questions=self._build_questions(),
             approvals=ApprovalUseCases(handler),
+            approval_listing=ApprovalListing(handler, parts.store),
             events=EventReading(handler, self.redactions),
             exports=SessionExports(handler, self.redactions),
             verification=self._build_verification(),

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.model.knowledge_events import EntryKind
+from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.session_views.call_times import CallDurations
 from turnlog.projections.session_views.cost_totals import NO_COST, CostTotal
@@ -109,6 +110,45 @@ class SessionRowPage:
     """A page of sessions, newest first."""
 
     sessions: tuple[ListedSession, ...]
+    before: int | None
+    """Parameter for the next page; None on the last page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRow:
+    """An approval that a tool needed, as far as the read models know."""
+
+    session: str
+    """The session in which it is decided."""
+    turn: int
+    """The number of the turn in it."""
+    approval: int
+    """The number of the approval within the turn."""
+    requested_at: str
+    """When it was requested."""
+    call: str
+    """The call whose answer requested the tool."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The name of the tool."""
+    deadline: str
+    """Without a decision by then the tool is refused."""
+    decision: ApprovalDecision | None
+    """The decision; None while there is none."""
+    decided_at: str | None
+    """When it was decided."""
+    decided_by: str | None
+    """The person who decided; None where the deadline did, too."""
+    asked_by: str | None
+    """The user who submitted the turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRowPage:
+    """A page of approvals, newest first."""
+
+    approvals: tuple[ApprovalRow, ...]
     before: int | None
     """Parameter for the next page; None on the last page."""
 

@@ -277,6 +277,23 @@ TURN_VOTES: Final = _build_row_table(
 )
 """One row per turn that somebody judged: 1, 0 or -1, which counts for all that it retrieved."""
 
+APPROVALS: Final = _build_row_table(
+    "approvals",
+    {"turn": BigInteger, "approval": BigInteger},
+    _build_number_column("position", null=False),
+    _build_text_column("requested_at", null=False),
+    _build_text_column("call", null=False),
+    _build_text_column("id", null=False),
+    _build_text_column("tool", null=False),
+    _build_text_column("deadline", null=False),
+    _build_text_column("decision"),
+    _build_text_column("decided_at"),
+    _build_text_column("decided_by"),
+)
+"""One row per approval that a tool needed, by the stream position of its request. One that is not
+decided waits as long as its turn is open. `decided_by` is null where the deadline decided.
+"""
+
 QUARANTINE: Final = _build_row_table(
     "quarantine",
     {"position": BigInteger},
@@ -300,6 +317,7 @@ ROW_TABLES: Final = (
     PROMPT_SOURCES,
     EVENT_TEXTS,
     TURN_VOTES,
+    APPROVALS,
     QUARANTINE,
     SESSIONS,
 )
@@ -325,6 +343,14 @@ Index(
     ATTRIBUTES.c.tenant,
     ATTRIBUTES.c.name,
     ATTRIBUTES.c.digest,
+)
+
+Index(
+    "approvals_newest_first",
+    APPROVALS.c.build,
+    APPROVALS.c.tenant,
+    APPROVALS.c.decision,
+    APPROVALS.c.position,
 )
 
 Index(

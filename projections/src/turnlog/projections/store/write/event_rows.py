@@ -70,6 +70,7 @@ from turnlog.projections.prompt.manifest_reports import compute_token_savings
 from turnlog.projections.prompt.sources.retrieved_layers import NOT_RETRIEVED
 from turnlog.projections.session_views.session_history import TurnStatus
 from turnlog.projections.store.schema.read_model_tables import (
+    APPROVALS,
     ATTEMPTS,
     ATTRIBUTES,
     CALLS,
@@ -259,9 +260,9 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             return
         case ChildRequested() as event:
             yield from _build_child_turn(recorded, event)
-        case ApprovalRequested() | ApprovalDecided() | ChildSettled():
-            return
-        case ChildEnded() | TurnResolved() | ReferenceUpdated() | TurnDisplayed():
+        case ApprovalRequested() | ApprovalDecided() as event:
+            yield _build_approval(recorded, event)
+        case ChildSettled() | ChildEnded() | TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return
         case KnowledgeRetrieved() | FeedbackGiven() as event:
             yield from _build_retrieval_rows(recorded, event)
@@ -278,6 +279,28 @@ def _build_child_turn(recorded: RecordedEvent, event: ChildRequested) -> Iterato
         key = (recorded.tenant, recorded.session, event.session, event.child_turn)
         values: ColumnValues = {"turn": event.turn, "call": event.call, "request": event.id}
         yield PutRow(CHILD_TURNS, key, values)
+
+
+def _build_approval(
+    recorded: RecordedEvent, event: ApprovalRequested | ApprovalDecided
+) -> RowChange:
+    key = (recorded.tenant, recorded.session, event.turn, event.approval)
+    if isinstance(event, ApprovalDecided):
+        decided: ColumnValues = {
+            "decision": event.decision,
+            "decided_at": recorded.envelope.time,
+            "decided_by": None if event.cause == "deadline" else recorded.envelope.actor,
+        }
+        return PatchRow(APPROVALS, key, decided)
+    values: ColumnValues = {
+        "position": recorded.stream_sequence,
+        "requested_at": recorded.envelope.time,
+        "call": event.call,
+        "id": event.id,
+        "tool": event.tool,
+        "deadline": event.deadline,
+    }
+    return PutRow(APPROVALS, key, values)
 
 
 _VOTE_VALUES: Final = {"up": 1, "none": 0, "down": -1}

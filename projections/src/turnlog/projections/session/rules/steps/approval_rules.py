@@ -16,6 +16,7 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.events.errors import Refused
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
+    ApprovalDecision,
     ApprovalRequested,
     ToolCalled,
     ToolReturned,
@@ -91,12 +92,9 @@ def decide_approval(state: SessionState, command: DecideApproval, at: datetime) 
     require_open_session(state)
     use, approval = _find_approval(state, command)
     match approval:
-        case DecidedApproval(decision=decision) if decision == command.decision:
-            return ()
         case DecidedApproval(decision=decision):
-            word = "approved" if decision == "approve" else "refused"
-            detail = f"approval {approval.number} of turn {command.turn} is decided: {word}"
-            raise Refused("approval-decided", detail, field="decision", fix="nothing is left to do")
+            check_decision(command, decision)
+            return ()
         case UndecidedApproval(deadline=deadline) if is_approval_overdue(approval, at):
             detail = f"approval {approval.number} had to be decided by {deadline}"
             fix = "nothing is left to do: the tool counts as refused"
@@ -105,6 +103,17 @@ def decide_approval(state: SessionState, command: DecideApproval, at: datetime) 
             return (_build_decision(command.turn, use, approval, command),)
         case _ as never:
             assert_never(never)
+
+
+def check_decision(
+    command: DecideApproval, decision: ApprovalDecision, by_whom: str = "before"
+) -> None:
+    """Raise `Refused` `approval-decided` for another decision than the one on record."""
+    if decision == command.decision:
+        return
+    word = "approved" if decision == "approve" else "refused"
+    detail = f"approval {command.approval} of turn {command.turn} was {word} {by_whom}"
+    raise Refused("approval-decided", detail, field="decision", fix="nothing is left to do")
 
 
 def _find_approval(state: SessionState, command: DecideApproval) -> tuple[ToolUse, ToolApproval]:

@@ -1,5 +1,6 @@
 // The router: the address selects the view, and a view that is left closes its streams.
 
+import { createApprovalsView } from "../approvals/approvals_view.js";
 import { createSessionList } from "../session/session_list.js";
 import { createSessionView } from "../session/session_view.js";
 import { createUsageView } from "../usage/usage_view.js";
@@ -7,6 +8,9 @@ import { createElement, setChildren } from "./dom.js";
 import { fetchJson } from "./http_client.js";
 import { readLocation } from "./links.js";
 import { moveFocus, showSkipLinks } from "./skip_links.js";
+
+// The views beside the sessions, each with a link in the head of the page.
+const SECTIONS = { approvals: createApprovalsView, usage: createUsageView };
 
 const container = document.getElementById("view");
 let view = null;
@@ -21,11 +25,11 @@ function showView() {
 
 function nameView(section, session) {
   if (section === "sessions" && session) return `session ${session}`;
-  return section === "usage" ? "usage" : "sessions";
+  return section in SECTIONS ? section : "sessions";
 }
 
 function createView(viewName, session) {
-  if (viewName === "usage") return createUsageView();
+  if (viewName in SECTIONS) return SECTIONS[viewName]();
   return viewName === "sessions" ? createSessionList() : createSessionView(session);
 }
 
@@ -33,17 +37,19 @@ function openView(viewName, session) {
   const isFirst = !view;
   view?.close();
   view = { name: viewName, ...createView(viewName, session) };
-  markUsageLink(viewName === "usage");
+  markSectionLinks(viewName);
   setChildren(container, view.element);
   showSkipLinks(view.skips);
   // The element that led here is gone; the next Tab begins at the new view.
   if (!isFirst) moveFocus(container);
 }
 
-function markUsageLink(isCurrent) {
-  const link = document.getElementById("usage-link");
-  if (isCurrent) link.setAttribute("aria-current", "page");
-  else link.removeAttribute("aria-current");
+function markSectionLinks(viewName) {
+  for (const section of Object.keys(SECTIONS)) {
+    const link = document.getElementById(`${section}-link`);
+    if (section === viewName) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }
 
 const THEMES = ["auto", "light", "dark"];

@@ -1,0 +1,1 @@
+"""The command that lists approvals of all sessions."""
