@@ -43,6 +43,7 @@ WAITED_FOR = (
     "turn-submitted-user",
     "child-ended",
     "turn-submitted-override",
+    "turn-submitted-masked",
     "child-settled",
 )
 GOLDEN = [encode_event(event) for event in build_samples().values()]

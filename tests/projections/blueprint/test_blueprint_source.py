@@ -175,6 +175,33 @@ def test_pinned_blueprint_with_a_backtracking_pattern_can_still_be_read() -> Non
     assert Blueprint.model_validate(pinned).policies.safety.rules
 
 
+INPUT_SAFETY = """
+policies:
+  input_safety:
+    - {name: cards, check: cards, action: mask}
+    - {%s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "fault"),
+    [
+        ("name: k, pattern: 'sk-', action: mask", ".action", "use one of: note, refuse"),
+        ("name: k, pattern: '(?=a)b', action: note", ".pattern", "or register a check"),
+        ("name: cards, check: ibans, action: note", ".name", "choose another name"),
+        ("name: c-1, check: ibans, action: note", ".name", "use a-z first, then a-z _ -"),
+        ("name: t, check: topic_list, action: note", ".check", "cards, emails, ibans, phones"),
+        ("name: t, action: note", "", "write one of them: `pattern: ...`, `check: ...`"),
+    ],
+)
+def test_input_rule_that_cannot_work_is_refused_with_its_line(
+    rule: str, place: str, fault: str
+) -> None:
+    (found,) = list_faults(GOOD + INPUT_SAFETY % rule)
+    assert found.startswith(f"30: policies.input_safety.1{place}: ")
+    assert fault in found
+
+
 @pytest.mark.parametrize("place", ["../secret.md", "/etc/passwd", "a/../../b.md", "a\\\\b.md"])
 def test_a_prompt_file_outside_the_folder_is_refused(place: str) -> None:
     (fault,) = list_faults(replace_text("file: persona.md", f'file: "{place}"'))

@@ -94,6 +94,7 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
     InheritableReference,
+    InputFinding,
     PhaseExchange,
     ReferenceUpdated,
     ReplyAnswer,
@@ -117,6 +118,11 @@ SAMPLE_TEXT = PlainText(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \
 SAMPLE_HMAC = "hmac-sha256:" + "5e" * 32
 
 SAMPLE_USAGE = TokenUsage(known="reported", input_tokens=812, output_tokens=64, cached_tokens=512)
+
+SAMPLE_FINDINGS = (
+    InputFinding(rule="cards", action="mask", count=2),
+    InputFinding(rule="contact", action="note", count=1),
+)
 
 SAMPLE_RESERVATION = TurnReservation(id="r-1", period="2026-01")
 
@@ -212,6 +218,8 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
             turn=3, text=SAMPLE_TEXT, user="ann", overrides=(SAMPLE_OVERRIDE,)
         ),
         "turn-submitted-system": TurnSubmitted(turn=3, text=SAMPLE_TEXT, role="system"),
+        "turn-submitted-masked": TurnSubmitted(turn=3, text=SAMPLE_TEXT, findings=SAMPLE_FINDINGS),
+        "turn-queued-masked": TurnQueued(turn=4, text=SAMPLE_TEXT, findings=SAMPLE_FINDINGS),
         "turn-queued": TurnQueued(
             turn=4,
             text=SAMPLE_TEXT,

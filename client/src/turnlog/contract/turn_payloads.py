@@ -8,7 +8,12 @@ from pydantic import JsonValue
 
 from turnlog.contract.payload_models import ResponseModel
 from turnlog.contract.session_payloads import UnreadableMessage
-from turnlog.contract.value_names import ApprovalDecision, FinishReason, TurnRole
+from turnlog.contract.value_names import (
+    ApprovalDecision,
+    FinishReason,
+    InputFindingAction,
+    TurnRole,
+)
 
 TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
 
@@ -238,6 +243,17 @@ class TurnToolUse(ResponseModel):
     """The child's turn that it stands for, if the tool is a child of a coordinator."""
 
 
+class InputFindingView(ResponseModel):
+    """What a rule of the blueprint found in a submitted turn that it let pass."""
+
+    rule: str
+    """The name of the rule."""
+    action: InputFindingAction
+    """Whether it was replaced before the turn was recorded, or only noted."""
+    count: int
+    """How often it was found."""
+
+
 class TurnView(ResponseModel):
     """A turn as people read it."""
 
@@ -249,6 +265,8 @@ class TurnView(ResponseModel):
     """The text that was submitted."""
     role: TurnRole
     """Whose text it is; a turn of the system has no reply."""
+    findings: tuple[InputFindingView, ...] = ()
+    """What the blueprint's rules for inputs masked or noted before it was recorded."""
     reply: str | None
     """The reply, or the replacement of a redacted one."""
     finish: FinishReason | None

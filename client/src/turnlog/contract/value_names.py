@@ -10,6 +10,9 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety
 TurnRole = Literal["user", "system"]
 """Who a turn's text is from. A turn of the system has no reply."""
 
+InputFindingAction = Literal["mask", "note"]
+"""What was done with a finding in a turn that was recorded."""
+
 ApprovalDecision = Literal["approve", "refuse"]
 """What was decided about a tool that needs approval."""
 

@@ -31,6 +31,10 @@ TurnRole = Literal["user", "system"]
 """Who a turn's text is from. A turn of the system has no reply."""
 
 
+InputFindingAction = Literal["mask", "note"]
+"""What was done with a finding in a turn that was recorded."""
+
+
 class TurnReservation(EventModel):
     """What a turn reserved of a quota, so that whoever settles the turn can settle it too."""
 
@@ -38,6 +42,17 @@ class TurnReservation(EventModel):
     """The id of the reservation."""
     period: str
     """The month that it counts for, such as `2026-11`."""
+
+
+class InputFinding(EventModel):
+    """What a rule of the blueprint's `input_safety` found in a turn that it let pass."""
+
+    rule: str
+    """The name of the rule."""
+    action: InputFindingAction
+    """Whether it was replaced before the turn was recorded, or only noted."""
+    count: int
+    """How often it was found."""
 
 
 class TurnSubmitted(EventModel):
@@ -69,6 +84,8 @@ class TurnSubmitted(EventModel):
     """What it reserved of the user's quota; None if the user has none."""
     overrides: tuple[UserOverride, ...] = ()
     """The user's own prompts for this blueprint, as they were when the turn was submitted."""
+    findings: tuple[InputFinding, ...] = ()
+    """What the rules of `input_safety` masked or noted."""
 
 
 class TurnQueued(EventModel):
@@ -98,6 +115,8 @@ class TurnQueued(EventModel):
     """What it reserved of the user's quota; None if the user has none."""
     overrides: tuple[UserOverride, ...] = ()
     """The user's own prompts for this blueprint, as they were when the turn was submitted."""
+    findings: tuple[InputFinding, ...] = ()
+    """What the rules of `input_safety` masked or noted."""
 
 
 class TurnReleased(EventModel):

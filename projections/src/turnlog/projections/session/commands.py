@@ -23,7 +23,7 @@ from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
 from turnlog.events.model.retrieval_events import FeedbackVote, KnowledgeRetrieved
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
 from turnlog.events.model.tool_events import ApprovalDecision, ToolReturned, ToolsSnapshotted
-from turnlog.events.model.turn_events import FinishReason, TurnRole
+from turnlog.events.model.turn_events import FinishReason, InputFinding, TurnRole
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
@@ -322,6 +322,8 @@ class SubmitTurn:
     """What the turn may use at most of the user's quota; None if it makes no calls."""
     overrides: tuple[UserOverride, ...] = ()
     """The user's own prompts for the session's blueprint."""
+    findings: tuple[InputFinding, ...] = ()
+    """What the rules of `input_safety` masked or noted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import (
     FinishReason,
+    InputFinding,
     ReplyFallback,
     TurnCancelled,
     TurnCompleted,
@@ -93,6 +94,8 @@ class HistoryTurn:
     """How the reply was worked out; None for a withheld reply."""
     role: TurnRole = "user"
     """Whose text it is; a turn of the system has no reply."""
+    findings: tuple[InputFinding, ...] = ()
+    """What the rules of `input_safety` masked or noted."""
     display: TurnDisplay | None = None
     """The display form, where a client supplied one."""
     structured: bool = False
@@ -228,6 +231,7 @@ def _start_turn(
         text=event.text,
         submitted_at=recorded.envelope.time,
         sequence=recorded.sequence,
+        findings=event.findings,
     )
     turn = turn if event.remembered else replace(turn, remembered=False)
     if isinstance(event, TurnSubmitted) and event.role != "user":

@@ -15,7 +15,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import (
     encode_blueprint,
 )
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
-from turnlog.projections.blueprint.schema.policy_specs import SafetyPatternRule
+from turnlog.projections.blueprint.schema.policy_specs import InputPatternRule, SafetyPatternRule
 from turnlog.projections.prompt.sources.session_material import (
     MaterialPins,
     SessionMaterial,
@@ -87,7 +87,9 @@ class BlueprintStore:
 
 async def _compile_safety_patterns(blueprint: Blueprint) -> None:
     """Compile them in a thread, up to a tenth of a second for each; guards get the cached ones."""
-    rules = blueprint.policies.safety.rules
-    patterns = [rule.pattern for rule in rules if isinstance(rule, SafetyPatternRule)]
+    rules = (*blueprint.policies.safety.rules, *blueprint.policies.input_safety)
+    patterns = [
+        rule.pattern for rule in rules if isinstance(rule, SafetyPatternRule | InputPatternRule)
+    ]
     if patterns:
         await run_in_thread(lambda: [find_pattern_fault(pattern) for pattern in patterns])

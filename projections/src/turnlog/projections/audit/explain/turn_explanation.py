@@ -18,6 +18,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import AppliedTrimStep
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import InputFinding
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot, build_call_snapshot
 from turnlog.projections.audit.explain.child_turns import (
     ExplainedChild,
@@ -119,6 +120,8 @@ class TurnExplanation:
     """The turn that asked for this one, in a coordinator's child session."""
     untaken: tuple[UntakenEntry, ...] = ()
     """What its retrievals found and did not take, with the reason."""
+    findings: tuple[InputFinding, ...] = ()
+    """What the rules of `input_safety` masked or noted when it was submitted."""
 
 
 def explain_turn(
@@ -171,6 +174,7 @@ def _build_explanation(turn: HistoryTurn, side: CallSnapshot) -> TurnExplanation
         children=list_explained_children(record, turn.turn),
         parent=find_explained_parent(side),
         untaken=tuple(iterate_untaken_entries(side)),
+        findings=turn.findings,
     )
 
 

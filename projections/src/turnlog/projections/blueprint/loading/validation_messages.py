@@ -18,6 +18,7 @@ from turnlog.projections.blueprint.schema.strict_model import (
     HEADER_PATTERN,
     NAME_PATTERN,
     VARIABLE_PATTERN,
+    WORD_PATTERN,
 )
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
@@ -49,6 +50,10 @@ _UNION_ERROR_TYPES: Final = frozenset(
 
 _PATTERN_MESSAGES: Final = {
     NAME_PATTERN: ("is not a name", "use a-z first, then a-z 0-9 _ -, at most 64 of them"),
+    WORD_PATTERN: (
+        "is not a name without digits",
+        "use a-z first, then a-z _ -, at most 64 of them",
+    ),
     VARIABLE_PATTERN: ("is no variable", "name one of the environment, such as `SHOP_TOKEN`"),
     HEADER_PATTERN: ("is no header", "write its name alone, such as `Authorization`"),
 }

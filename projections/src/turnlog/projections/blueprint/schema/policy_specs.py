@@ -1,4 +1,4 @@
-"""Policy specs: retries, deadlines, queueing, children, and the safety rules for replies."""
+"""Policy specs: retries, deadlines, queueing, children, safety rules for turns and for replies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from turnlog.events.event_model import build_discriminator
 from turnlog.projections.blueprint.locale_tags import format_locale_tag, iterate_locale_fallbacks
 from turnlog.projections.blueprint.schema.history_specs import MemoryFileSpec
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
-from turnlog.projections.blueprint.schema.strict_model import LocaleTag, Name, StrictModel
+from turnlog.projections.blueprint.schema.strict_model import (
+    WORD_PATTERN,
+    LocaleTag,
+    Name,
+    StrictModel,
+)
 
 HoldBack = Literal["none", "sentence", "reply"]
 """What is held back until it has been checked: nothing, a sentence, or the whole reply."""
@@ -53,6 +58,46 @@ class SafetySpec(StrictModel):
     """How much of a reply is held back until it has been checked."""
     rules: tuple[SafetyRule, ...] = ()
     """Rules in order; the first that fails withholds the reply."""
+
+
+InputCheck = Literal["cards", "ibans", "emails", "phones"]
+"""The checks that find a place in a text, and so can mask it."""
+
+
+InputRuleName = Annotated[str, Field(pattern=WORD_PATTERN)]
+"""Lower case letters, `_` and `-`: a mask has no digits, in which a rule could find something."""
+
+
+class InputCheckRule(StrictModel):
+    """A rule about personal data in what is submitted as a turn."""
+
+    name: InputRuleName
+    """The name of the rule; what is masked becomes the name in brackets."""
+    check: InputCheck
+    """What it finds."""
+    action: Literal["refuse", "mask", "note"]
+    """Whether the turn is refused, what was found is replaced, or only counted."""
+
+
+class InputPatternRule(StrictModel):
+    """A rule about what is submitted as a turn, by a pattern, which finds no place to mask."""
+
+    name: InputRuleName
+    """The name of the rule."""
+    pattern: str
+    """A regular expression without look-around and backreferences, searched in linear time."""
+    action: Literal["refuse", "note"]
+    """Whether the turn is refused, or the texts that match are only counted."""
+
+
+InputRule = Annotated[
+    Annotated[InputPatternRule, Tag("(pattern)")] | Annotated[InputCheckRule, Tag("(check)")],
+    Discriminator(
+        build_discriminator("pattern", "check"),
+        custom_error_type="rule_kind",
+        custom_error_message="a rule has a `pattern` or a `check`",
+    ),
+]
 
 
 class RetryPolicy(StrictModel):
@@ -122,6 +167,8 @@ class Policies(StrictModel):
     """The children of coordinators."""
     safety: SafetySpec = SafetySpec()
     """Safety rules for replies."""
+    input_safety: tuple[InputRule, ...] = ()
+    """Rules for what is submitted as a turn, in order, before anything of it is recorded."""
     memory: MemoryFileSpec | None = None
     """The memory policy for later turns; without it they may include everything."""
     references: ReferencesSpec | None = None

@@ -11,6 +11,8 @@ NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,63}$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """A name chosen by an author: lower case letters, digits, `_` and `-`."""
 
+WORD_PATTERN: Final = r"^[a-z][a-z_-]{0,63}$"
+
 ADDRESS_PATTERN: Final = r"^https?://[^\s/@?#]+(/[^\s@?#]*)?$"
 
 HttpAddress = Annotated[str, Field(pattern=ADDRESS_PATTERN, max_length=2_000)]

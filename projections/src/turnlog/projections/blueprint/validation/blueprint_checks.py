@@ -5,7 +5,7 @@ A check yields findings with paths; the loader adds the lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import assert_never
 
@@ -26,8 +26,11 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE
 from turnlog.projections.blueprint.schema.policy_specs import (
     LOCALE_ATTRIBUTE,
+    InputPatternRule,
+    InputRule,
     SafetyCheckRule,
     SafetyPatternRule,
+    SafetyRule,
 )
 from turnlog.projections.blueprint.schema.strict_model import Name
 from turnlog.projections.blueprint.validation.blueprint_faults import (
@@ -74,6 +77,7 @@ def check_blueprint(blueprint: Blueprint) -> BlueprintFindings:
         check_tools(blueprint),
         check_overrides(blueprint),
         _check_safety_patterns(blueprint),
+        _check_input_rules(blueprint),
         _check_replacements(blueprint),
     )
 
@@ -83,10 +87,26 @@ def _check_safety_patterns(blueprint: Blueprint) -> BlueprintFindings:
 
     Not a part of the schema: a session that pinned such a pattern earlier can still be read.
     """
-    for number, rule in enumerate(blueprint.policies.safety.rules):
-        if isinstance(rule, SafetyPatternRule) and (fault := find_pattern_fault(rule.pattern)):
-            path = ("policies", "safety", "rules", number, "pattern")
-            yield BlueprintFinding(path, fault.reason, fault.fix)
+    policies = blueprint.policies
+    places: tuple[tuple[DocumentPath, Sequence[SafetyRule | InputRule]], ...] = (
+        (("policies", "safety", "rules"), policies.safety.rules),
+        (("policies", "input_safety"), policies.input_safety),
+    )
+    for place, rules in places:
+        for at, rule in enumerate(rules):
+            if not isinstance(rule, SafetyPatternRule | InputPatternRule):
+                continue
+            if fault := find_pattern_fault(rule.pattern):
+                yield BlueprintFinding((*place, at, "pattern"), fault.reason, fault.fix)
+
+
+def _check_input_rules(blueprint: Blueprint) -> BlueprintFindings:
+    """Find rules that a turn's findings could not tell apart."""
+    names = [rule.name for rule in blueprint.policies.input_safety]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            path = ("policies", "input_safety", at, "name")
+            yield BlueprintFinding(path, f"there is a rule `{name}` already", "choose another name")
 
 
 def _check_replacements(blueprint: Blueprint) -> BlueprintFindings:

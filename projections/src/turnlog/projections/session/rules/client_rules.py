@@ -112,6 +112,7 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
         "remembered": command.remembered,
         "user": command.user,
         "overrides": command.overrides,
+        "findings": command.findings,
     }
     if command.role == "system":
         return _record_system_turn(state, command, fields)

@@ -221,6 +221,11 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         action="leave it out, or write the name that `fix` gives",
         contains=("field",),
     ),
+    "unsafe-input": ErrorCode(
+        meaning="What was submitted has something that a rule of `input_safety` does not accept.",
+        action="send it without",
+        contains=("field",),
+    ),
     "unsupported-encoding": ErrorCode(
         meaning="The body is compressed.",
         action="send it as it is",

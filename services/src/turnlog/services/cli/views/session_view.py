@@ -19,6 +19,7 @@ from turnlog.contract.session_payloads import (
 )
 from turnlog.contract.turn_payloads import HistoryView, PhaseVisit, TurnToolUse, TurnView
 from turnlog.contract.usage_payloads import TurnUsage
+from turnlog.contract.value_names import InputFindingAction
 from turnlog.projections.session_views.turn_activity import describe_unfinished_use
 from turnlog.services.cli.views.text_format import (
     UNKNOWN_TEXT,
@@ -169,6 +170,8 @@ def _list_marks(turn: TurnView) -> Iterator[tuple[str, str]]:
         yield reason, BAD if turn.status == "failed" else WARNING
     elif turn.status != "completed":
         yield turn.status, WARNING
+    for found in turn.findings:
+        yield format_finding(found.rule, found.action, found.count), WARNING
     if turn.redacted:
         yield f"reply withheld: {turn.reason}", BAD
     if turn.excluded:
@@ -181,6 +184,11 @@ def _list_marks(turn: TurnView) -> Iterator[tuple[str, str]]:
         yield f"no model's: {turn.fallback}", WARNING
     if not turn.remembered:
         yield "not remembered", MUTED
+
+
+def format_finding(rule: str, action: InputFindingAction, count: int) -> str:
+    """Return what a rule of `input_safety` found in a turn, such as `card: 1 masked`."""
+    return f"{rule}: {count} {'masked' if action == 'mask' else 'noted'}"
 
 
 _STATUS_COLOURS = {

@@ -32,7 +32,7 @@ from turnlog.services.cli.views.provenance_view import (
     render_removal,
     render_traced_prompt,
 )
-from turnlog.services.cli.views.session_view import REPLY_COLOUR, USER_COLOUR
+from turnlog.services.cli.views.session_view import REPLY_COLOUR, USER_COLOUR, format_finding
 from turnlog.services.cli.views.text_format import escape_controls, format_count
 from turnlog.services.cli.views.theme import (
     BAD,
@@ -152,6 +152,8 @@ def _render_facts(explanation: TurnExplanation, prompt: RecordedPromptView) -> T
         grid.add_row("started", Text("by itself  ").append_text(render_cause(explanation.started)))
     else:
         grid.add_row("turn", render_cause(explanation.asked))
+    for found in explanation.findings:
+        grid.add_row("found", Text(format_finding(found.rule, found.action, found.count), WARNING))
     if explanation.parent:
         grid.add_row("child of", _render_parent(explanation.parent))
     call = Text(f"{explanation.call} · {prompt.manifest.kind} · {prompt.model}  ")

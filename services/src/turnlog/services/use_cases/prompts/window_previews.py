@@ -16,6 +16,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.store.memory_log import MemoryBlobStore
+from turnlog.projections.blueprint.input_guard import guard_values
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.sent_names import quote_sent_name
@@ -147,6 +148,9 @@ class WindowPreviews:
     ) -> HypotheticalTurn:
         blueprint, user = material.blueprint, caller.choose_user(request.user)
         overrides = await self.overrides.list_turn_overrides(caller.tenant, user, blueprint)
+        values = request.model_dump(include={"text", "inputs"})
+        guarded = guard_values(blueprint.policies.input_safety, values)
+        request = request.model_copy(update=guarded.values)
         inputs = check_values(blueprint.inputs, request.inputs, "inputs")
         command = SubmitTurn(
             text=request.text,

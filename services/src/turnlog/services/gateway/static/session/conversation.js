@@ -120,6 +120,7 @@ export function createConversation(session) {
     if (turn.status !== "completed") parts.push(createElement("span", { class: `badge ${turn.status}` }, turn.status));
     if (turn.excluded) parts.push(createElement("span", { class: "badge excluded" }, "excluded"));
     if (turn.purged) parts.push(createElement("span", { class: "badge excluded" }, "purged"));
+    for (const { rule, action, count } of turn.findings ?? []) parts.push(createElement("span", { class: "badge excluded", title: "What a rule of the blueprint found in what was submitted" }, `${rule}: ${count} ${action === "mask" ? "masked" : "noted"}`));
     if (turn.redacted) parts.push(createElement("span", { class: "badge redacted", title: turn.reason }, "redacted"));
     if (turn.fallback) parts.push(createElement("span", { class: "badge failed", title: describeFailure(turn.fallback) }, "no model's"), createElement("span", { class: "faint" }, describeFailure(turn.fallback)));
     if (turn.finish === "length") parts.push(createElement("span", { class: "badge length" }, "cut at the model's limit"));
@@ -154,8 +155,8 @@ export function createConversation(session) {
 const TURN_STARTS = ["turn-submitted", "turn-queued", "turn-released"];
 const FOLDS = {
   ...ACTIVITY_FOLDS,
-  "turn-submitted": (data) => ({ turn: data.turn, role: data.role ?? "user", status: "open", text: readContent(data.text), reply: null }),
-  "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), reply: null }),
+  "turn-submitted": (data) => ({ turn: data.turn, role: data.role ?? "user", status: "open", text: readContent(data.text), findings: data.findings, reply: null }),
+  "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), findings: data.findings, reply: null }),
   "turn-released": () => ({ status: "open" }),
   "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), finish: data.finish, fallback: data.fallback?.code }),
   "turn-failed": (data) => ({ status: "failed", reason: data.code, detail: data.detail }),

@@ -1,0 +1,281 @@
+"""Rules for what people submit act before anything is stored, on copies of shipped blueprints.
+
+A text that is masked is stored masked, and so is every digest of it. No shipped blueprint has such
+rules, so the tests add them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from pydantic import JsonValue
+from structlog.testing import capture_logs
+
+from tests.agent_programs.agent_service import AgentService, answer_with_text
+from tests.support.servers.model_behaviours import ModelAnswer
+from turnlog.events.content import PlainText, compute_digest, encode_canonical
+from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
+from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CARD: Final = "5105 1051 0510 5100"
+OTHER_CARD: Final = "4012 8888 8888 1881"
+EMAIL: Final = "grace@ships.example"
+
+TEXT: Final = f"Charge {CARD} for the boat."
+
+MASKED_TEXT: Final = "Charge [card] for the boat."
+
+SECRETS: Final = (CARD, CARD.replace(" ", ""), OTHER_CARD, OTHER_CARD.replace(" ", ""))
+
+RULES: Final = """
+  input_safety:
+    - {name: card, check: cards, action: mask}
+    - {name: contact, check: emails, action: note}
+    - {name: accounts, check: ibans, action: refuse}
+    - {name: keys, pattern: 'sk-[a-z]{8}', action: refuse}
+"""
+
+GUARDED: Final = "assistant-guarded"
+
+FOUND: Final = {"rule": "card", "action": "mask", "count": 1}
+
+
+def copy_guarded(platform: AgentService, shipped: str, name: str) -> None:
+    platform.copy_shipped_blueprint(shipped, name, {"policies:\n": f"policies:{RULES}"})
+
+
+async def open_guarded_session(platform: AgentService) -> str:
+    copy_guarded(platform, "assistant", GUARDED)
+    return await platform.open_shipped_session(GUARDED)
+
+
+async def post_turn(
+    platform: AgentService, session: str, key: str | None = None, **form: object
+) -> httpx.Response:
+    headers = {"Idempotency-Key": key} if key else {}
+    path = f"/v1/sessions/{session}/turns?wait=60"
+    return await platform.http.post(path, json={"text": "Hi", **form}, headers=headers)
+
+
+def iterate_stored(platform: AgentService, events: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield everything that is stored: events, blobs, snapshots, tokens and rows."""
+    backend = platform.backend
+    yield from events
+    yield from backend.blobs.blobs.values()
+    for snapshot in backend.snapshots.snapshots.values():
+        yield snapshot
+        yield inflate(snapshot)
+    yield repr(backend.tokens.events_by_turn).encode()
+    rows = list(platform.folder.parent.glob("rows.db*"))
+    assert rows
+    yield from (Path(file).read_bytes() for file in rows)
+
+
+def inflate(data: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(data)
+    except zlib.error:
+        return b""
+
+
+async def list_command_digests(platform: AgentService, session: str) -> set[str]:
+    stored = [json.loads(each.stored) for each in await platform.load_recorded_events(session)]
+    return {each["commandhash"] for each in stored if "commandhash" in each}
+
+
+async def require_stored_nowhere(platform: AgentService, session: str, *texts: str) -> None:
+    """Require that no card and no digest of these texts is stored or published."""
+    await platform.list_calls(session)  # Waits until the rows hold the last event.
+    events = [each.stored for each in await platform.load_recorded_events(session)]
+    stored = list(iterate_stored(platform, events))
+    paths = ("history", "events?limit=1000", "window")
+    shown = [(await platform.http.get(f"/v1/sessions/{session}/{each}")).content for each in paths]
+    for content in (*stored, *shown, json.dumps(platform.bodies).encode()):
+        for secret in (*SECRETS, *map(compute_digest, (*SECRETS, *texts))):
+            assert secret.encode() not in content, (secret, content[:2_000])
+
+
+async def test_masked_turn_is_stored_sent_and_shown_masked(platform: AgentService) -> None:
+    session = await open_guarded_session(platform)
+    platform.provider.queue_behaviours(answer_with_text("Done."))
+    fields = {
+        "references": {"boat": {"paid_by": [CARD]}},
+        "meta": {"card": int(CARD.replace(" ", "")), "from": "the web"},
+    }
+    with capture_logs() as lines:
+        answer = await post_turn(platform, session, "order-1", text=TEXT, **fields)
+    assert answer.status_code == 200, answer.text
+    await require_stored_nowhere(platform, session, TEXT)
+    assert not any(secret in str(lines) for secret in SECRETS)
+    [submitted] = await platform.load_events(session, TurnSubmitted)
+    assert submitted.references == {"boat": {"paid_by": ["[card]"]}}
+    assert submitted.meta == {"card": "[card]", "from": "the web"}
+    assert platform.get_request_texts(0)[-1] == MASKED_TEXT
+    [turn] = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+    assert (turn["text"], turn["findings"]) == (MASKED_TEXT, [FOUND | {"count": 3}])
+    why = await platform.fetch_json(f"/v1/sessions/{session}/turns/1/why")
+    assert why["findings"] == turn["findings"]
+
+
+async def test_repeated_masked_request_gets_the_same_turn(platform: AgentService) -> None:
+    session = await open_guarded_session(platform)
+    platform.provider.queue_behaviours(answer_with_text("Done."))
+    first = await post_turn(platform, session, "order-1", text=TEXT)
+    again = await post_turn(platform, session, "order-1", text=TEXT)
+    assert again.json() == first.json()
+    other = await post_turn(platform, session, "order-1", text="Charge nothing.")
+    assert (other.status_code, other.json()["code"]) == (409, "key-reused")
+    assert len(await platform.load_events(session, TurnSubmitted)) == 1
+    await require_stored_nowhere(platform, session, TEXT)
+
+
+async def test_digest_of_a_masked_request_does_not_depend_on_what_was_masked(
+    platform: AgentService,
+) -> None:
+    digests = set[str]()
+    for card in (CARD, OTHER_CARD):
+        session = await open_guarded_session(platform)
+        platform.provider.queue_behaviours(answer_with_text("Done."))
+        await post_turn(platform, session, "order-1", text=f"Charge {card} for the boat.")
+        digests |= await list_command_digests(platform, session)
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "rule", "field"),
+    [
+        ({"text": "Send it to DE89 3704 0044 0532 0130 00."}, "accounts", "text"),
+        ({"meta": {"to": ["DE89370400440532013000"]}}, "accounts", "meta.to.0"),
+        ({"references": {"DE89370400440532013000": 1}}, "accounts", "references.(22 characters)"),
+        ({"meta": {CARD: 1}}, "card", "meta.(19 characters)"),
+        ({"text": "It is sk-abcdefgh."}, "keys", "text"),
+    ],
+)
+async def test_refused_turn_names_the_rule_and_the_field_and_leaves_nothing(
+    platform: AgentService, form: dict[str, Any], rule: str, field: str
+) -> None:
+    session = await open_guarded_session(platform)
+    with capture_logs() as lines:
+        answer = await post_turn(platform, session, "order-1", **form)
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["field"]) == (422, "unsafe-input", field)
+    assert f"`{rule}`" in problem["detail"]
+    for secret in (CARD, "DE89", "sk-abcdefgh"):
+        assert secret not in f"{answer.text}{lines}"
+    assert await platform.list_event_names(session) == ["session-opened"]
+
+
+async def test_noted_turn_is_stored_as_it_is_and_says_what_was_found(
+    platform: AgentService,
+) -> None:
+    session = await open_guarded_session(platform)
+    turn = await platform.submit_turn(
+        session, answer_with_text("Done."), text=f"Write to {EMAIL} or {EMAIL}."
+    )
+    assert turn["status"] == "completed"
+    [shown] = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+    assert shown["text"] == f"Write to {EMAIL} or {EMAIL}."
+    assert shown["findings"] == [{"rule": "contact", "action": "note", "count": 2}]
+
+
+async def test_turn_without_a_finding_has_the_digest_of_a_blueprint_without_rules(
+    platform: AgentService,
+) -> None:
+    session = await open_guarded_session(platform)
+    platform.provider.queue_behaviours(answer_with_text("Hello."))
+    await post_turn(platform, session, "k")
+    body: dict[str, JsonValue] = {"text": "Hi", "inputs": {}, "references": {}, "meta": {}}
+    request: JsonValue = {"route": f"POST /v1/sessions/{session}/turns", "body": body}
+    digest = compute_digest(encode_canonical(request))
+    assert await list_command_digests(platform, session) == {digest}
+
+
+async def test_waiting_turn_is_masked_like_an_open_one(platform: AgentService) -> None:
+    session = await open_guarded_session(platform)
+    gate = asyncio.Event()
+    platform.provider.queue_behaviours(
+        ModelAnswer(tokens=("One.",), gates={0: gate}), answer_with_text("Two.")
+    )
+    path = f"/v1/sessions/{session}/turns"
+    assert (await platform.http.post(path, json={"text": "Hi"})).status_code == 202
+    assert (await platform.http.post(path, json={"text": TEXT})).status_code == 202
+    [queued] = await platform.load_events(session, TurnQueued)
+    assert queued.text == PlainText(text=MASKED_TEXT)
+    assert [each.rule for each in queued.findings] == ["card"]
+    gate.set()
+    turns = await platform.submit_turn(session, answer_with_text("Three."))
+    assert turns["status"] == "completed"
+
+
+async def test_inputs_of_the_game_master_are_masked_before_they_are_checked(
+    platform: AgentService,
+) -> None:
+    copy_guarded(platform, "game-master", "game-master-guarded")
+    attributes = {"entry_point": "ep.one", "world": "w.one", "ruleset": "r.one"}
+    session = await platform.open_shipped_session("game-master-guarded", attributes=attributes)
+    number = int(CARD.replace(" ", ""))
+    refused = await post_turn(platform, session, inputs={"token_budget": number})
+    assert (refused.status_code, refused.json()["field"]) == (422, "inputs.token_budget")
+    assert str(number) not in refused.text
+    # Without a segment of the core it fails, as it would without the rules.
+    await post_turn(platform, session, inputs={"player": TEXT})
+    [submitted] = await platform.load_events(session, TurnSubmitted)
+    assert submitted.inputs["player"] == MASKED_TEXT
+    await require_stored_nowhere(platform, session, TEXT)
+
+
+async def test_question_is_masked_on_the_route_for_questions(platform: AgentService) -> None:
+    copy_guarded(platform, "araquem", "araquem")
+    platform.provider.queue_behaviours(answer_with_text("It is paid."))
+    form = {"conversation_id": "c", "client_id": "bank", "nickname": f"Ada {OTHER_CARD}"}
+    answer = await platform.http.post("/v1/ask", json={"question": TEXT, **form})
+    assert answer.status_code == 200, answer.text
+    [listed] = (await platform.fetch_json("/v1/sessions", blueprint="araquem"))["sessions"]
+    platform.opened_sessions.append(listed["session"])
+    [submitted] = await platform.load_events(listed["session"], TurnSubmitted)
+    assert submitted.text == PlainText(text=MASKED_TEXT)
+    assert submitted.meta == {"nickname": "Ada [card]"}
+    await require_stored_nowhere(platform, listed["session"], TEXT)
+    refused = await platform.http.post("/v1/ask", json={"question": "Is it sk-abcdefgh?", **form})
+    assert (refused.status_code, refused.json()["code"]) == (422, "unsafe-input")
+
+
+async def test_preview_of_a_turn_is_guarded_like_the_turn(platform: AgentService) -> None:
+    session = await open_guarded_session(platform)
+    path = f"/v1/sessions/{session}/window"
+    window = await platform.http.post(path, json={"text": TEXT})
+    assert window.status_code == 200, window.text
+    assert MASKED_TEXT in window.text
+    assert CARD not in window.text
+    refused = await platform.http.post(path, json={"text": "It is sk-abcdefgh."})
+    assert (refused.status_code, refused.json()["code"]) == (422, "unsafe-input")
+
+
+async def test_turn_is_guarded_by_the_rules_that_a_session_moved_to(
+    platform: AgentService,
+) -> None:
+    folder = platform.copy_shipped_blueprint("assistant", "assistant-moving")
+    session = await platform.open_shipped_session("assistant-moving")
+    async with platform.gateway.start_another_gateway() as other:
+        platform.provider.queue_behaviours(answer_with_text("One."), answer_with_text("Two."))
+        path = f"/v1/sessions/{session}/turns?wait=60"
+        assert (await other.http.post(path, json={"text": "Hi"})).status_code == 200
+        file = folder / BLUEPRINT_FILE
+        written = file.read_text().replace("version: 1\n", "version: 2\n")
+        file.write_text(written.replace("policies:\n", f"policies:{RULES}"))
+        moved = await platform.http.post(f"/v1/sessions/{session}/blueprint", json={})
+        assert moved.status_code == 200, moved.text
+        answer = await other.http.post(
+            path, json={"text": TEXT}, headers={"Idempotency-Key": "order-1"}
+        )
+        assert answer.status_code == 200, answer.text
+    await require_stored_nowhere(platform, session, TEXT)
