@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.services.cli.conftest import RunCommand
@@ -60,3 +62,42 @@ def test_import_with_a_faulty_file_changes_nothing_in_the_collection(
     (tmp_path / "bad.csv").unlink()
     edited = turnlog("knowledge", "import", "faulty", tmp_path, *here).out
     assert "2 entries: 1 added, 1 edited" in edited
+
+
+def test_import_with_prune_removes_what_the_folder_no_longer_has(
+    turnlog: RunCommand, here: tuple[str, str], tmp_path: Path
+) -> None:
+    for name in ("kept", "deleted"):
+        (tmp_path / f"{name}.md").write_text(f"# {name}\nText.\n# Second\nText.\n")
+    command = ("knowledge", "import", "pruned", tmp_path)
+
+    def run_import(*options: str) -> tuple[int, int, int]:
+        """Import the folder, wait until lists show it, and return what it did."""
+        done = turnlog(*command, *options, "-o", "json", *here).json
+        wait_for_rows(here, done["sequence"])
+        return done["added"], done["edited"], done["removed"]
+
+    def list_sources() -> list[str | None]:
+        page = turnlog("knowledge", "list", "pruned", "-o", "json", *here).json
+        return sorted((each["source"] for each in page["entries"]), key=str)
+
+    assert turnlog(*command, "--prune", "--dry-run", *here).out.startswith("pruned has nothing")
+    assert run_import("--prune") == (4, 0, 0)
+    turnlog("knowledge", "add", "pruned", "By hand.", "--id", "by-hand", *here)
+    (tmp_path / "deleted.md").unlink()
+    (tmp_path / "kept.md").write_text("# kept\nText.\n")
+    assert run_import() == (0, 0, 1), "of a file that is still there"
+    assert list_sources() == [None, "deleted.md", "deleted.md", "kept.md"]
+    shown = turnlog(*command, "--prune", "--dry-run", *here).out
+    assert shown.splitlines() == ["pruned: 2 entries would be removed", "  deleted.md  2 entries"]
+    plan = turnlog(*command, "--prune", "--dry-run", "-o", "json", *here).json
+    assert {each["source"] for each in plan["would_remove"]} == {"deleted.md"}
+    assert run_import("--prune") == (0, 0, 2)
+    assert list_sources() == [None, "kept.md"]
+    assert turnlog(*command, "--dry-run", *here).code == 2
+
+
+def wait_for_rows(here: tuple[str, str], sequence: int) -> None:
+    address = json.loads((Path(here[1]) / "ready.json").read_bytes())["http"]
+    path = f"{address}/v1/knowledge/collections"
+    httpx.get(path, params={"min_sequence": sequence}, timeout=100).raise_for_status()

@@ -88,3 +88,38 @@ def test_segments_are_listed_without_a_service_and_edits_require_one(
     assert "turnlog up" in ran.err
     assert turnlog("rebuild", *target).code == 0
     assert turnlog("segments", "list", "-o", "json", *target).json["segments"] == listed
+
+
+PRUNED_ROWS = """\
+- {scope: prune, content: One.}
+- {scope: prune, content: Two.}
+- {scope: prune, content: Three., id: 700}
+"""
+
+
+def test_import_with_prune_switches_off_what_the_files_no_longer_have(
+    turnlog: RunCommand, here: tuple[str, str], tmp_path: Path
+) -> None:
+    def list_active(scope: str) -> list[str]:
+        options = ("--scope", scope, "--active", "-o", "json")
+        rows = turnlog("segments", "list", *options, *here).json["segments"]
+        return [row["content"] for row in rows]
+
+    file = tmp_path / "rows.yaml"
+    file.write_text(PRUNED_ROWS)
+    turnlog("segments", "add", "elsewhere", "Of another scope.", *here)
+    command = ("segments", "import", file, "--prune")
+    assert "3 rows: 3 added, 0 edited\n" in turnlog(*command, *here).out
+    file.write_text(PRUNED_ROWS.replace("Two.", "Two now.").replace("Three.", "Three now."))
+    shown = turnlog(*command, "--dry-run", *here).out
+    assert shown.startswith("1 text would be switched off")
+    assert "Two." in shown
+    plan = turnlog(*command, "--dry-run", "-o", "json", *here).json
+    assert [each["variant"] for each in plan["would_deactivate"]] == ["a"]
+    assert sorted(list_active("prune")) == ["One.", "Three.", "Two."]
+    done = turnlog(*command, *here)
+    assert "3 rows: 1 added, 1 edited, 1 switched off" in done.out
+    again = turnlog(*command, "-o", "json", *here).json
+    assert (again["added"], again["edited"], again["deactivated"]) == ([], [], [])
+    assert sorted(list_active("prune")) == ["One.", "Three now.", "Two now."]
+    assert list_active("elsewhere") == ["Of another scope."]

@@ -166,3 +166,21 @@ class LogTarget:
 
     data_dir: DataDirOption = DEFAULT_DATA_DIR
     tenant: TenantOption = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class PruneOptions:
+    """Whether an import takes away what its files do not have."""
+
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Take away what the files do not have any more.")
+    ] = False
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="With --prune: only say what that is, and import nothing."),
+    ] = False
+
+    def check_options(self) -> None:
+        """Raise an error for `--dry-run` alone."""
+        if self.dry_run and not self.prune:
+            raise typer.BadParameter("it goes with --prune", param_hint="--dry-run")

@@ -25,19 +25,31 @@ from turnlog.contract.knowledge_payloads import (
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.knowledge_events import EntryKind
-from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFault,
+    FaultyBlueprint,
+)
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput
 from turnlog.services.cli.actions.verification import create_progress_bar
 from turnlog.services.cli.client.service_client import (
+    ServiceClient,
     create_client,
     send_command,
 )
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.console import (
     OutputFormat,
+    create_output_console,
     print_answer,
+    print_json,
 )
 from turnlog.services.cli.knowledge.knowledge_files import FileEntry, read_knowledge_files
+from turnlog.services.cli.knowledge.knowledge_pruning import (
+    dump_gone_entries,
+    list_gone_entries,
+    remove_gone_entries,
+    render_gone_entries,
+)
 from turnlog.services.cli.knowledge.knowledge_view import (
     render_hits,
     render_knowledge_change,
@@ -97,43 +109,100 @@ async def import_knowledge(
     collection: str,
     paths: Sequence[Path],
     kind: EntryKind,
+    *,
+    prune: bool = False,
     output: OutputFormat,
 ) -> bool:
-    """Import all entries of these files and folders; return whether all could be."""
-    found = read_knowledge_files(paths, kind)
-    if found.faults:
-        print_import_faults(found.faults, output)
+    """Import all entries of these files and folders; return whether all could be.
+
+    To prune is to remove then what earlier imports gave and these files do not.
+    """
+    try:
+        files = _read_files(paths, kind)
+        async with create_client(require_service(target).url) as service:
+            result = await _send_batches(service, collection, list(split_batches(files)))
+            if prune:
+                result = await _prune_collection(service, files, result)
+    except FaultyBlueprint as faulty:
+        print_import_faults(faulty.faults, output)
         return False
-    batches = list(split_batches(found.files))
-    added = edited = removed = sequence = 0
-    total = sum(len(batch) for batch in batches)
-    async with create_client(require_service(target).url) as service:
-        with create_progress_bar() as bar:
-            task = bar.add_task("importing", total=total)
-            for batch in batches:
-                body = build_import_body(collection, [each.entry for each in batch])
-                try:
-                    done = await service.send(
-                        build_command(api_paths.IMPORT_KNOWLEDGE, body, KnowledgeChangeResult)
-                    )
-                except Refused as refused:
-                    fault = _locate_fault(refused, batch)
-                    if fault is None:
-                        raise
-                    print_import_faults([fault], output)
-                    return False
-                added, edited, removed = (
-                    added + done.added,
-                    edited + done.edited,
-                    removed + done.removed,
-                )
-                sequence = done.sequence
-                bar.update(task, advance=len(batch))
-    result = KnowledgeChangeResult(
-        collection=collection, added=added, edited=edited, removed=removed, sequence=sequence
-    )
+    total = sum(len(entries) for entries in files)
     print_answer(result, render_knowledge_change(result, None, total), output)
     return True
+
+
+async def preview_pruning(
+    target: ServiceTarget,
+    collection: str,
+    paths: Sequence[Path],
+    kind: EntryKind,
+    *,
+    output: OutputFormat,
+) -> bool:
+    """Print what an import of these files would remove; return whether they can be imported."""
+    try:
+        files = _read_files(paths, kind)
+    except FaultyBlueprint as faulty:
+        print_import_faults(faulty.faults, output)
+        return False
+    async with create_client(require_service(target).url) as service:
+        gone = await list_gone_entries(service, collection, files)
+    if output == "json":
+        print_json(dump_gone_entries(collection, gone))
+    else:
+        create_output_console().print(render_gone_entries(collection, gone))
+    return True
+
+
+def _read_files(paths: Sequence[Path], kind: EntryKind) -> list[list[FileEntry]]:
+    found = read_knowledge_files(paths, kind)
+    if found.faults:
+        raise FaultyBlueprint(found.faults)
+    return found.files
+
+
+async def _send_batches(
+    service: ServiceClient, collection: str, batches: Sequence[Sequence[FileEntry]]
+) -> KnowledgeChangeResult:
+    """Import batches; raises `FaultyBlueprint` for an entry that the service refuses."""
+    result = KnowledgeChangeResult(collection=collection, added=0, edited=0, removed=0, sequence=0)
+    with create_progress_bar() as bar:
+        task = bar.add_task("importing", total=sum(len(batch) for batch in batches))
+        for batch in batches:
+            body = build_import_body(collection, [each.entry for each in batch])
+            command = build_command(api_paths.IMPORT_KNOWLEDGE, body, KnowledgeChangeResult)
+            try:
+                result = _add_results(result, await service.send(command))
+            except Refused as refused:
+                fault = _locate_fault(refused, batch)
+                if fault is None:
+                    raise
+                raise FaultyBlueprint([fault]) from None
+            bar.update(task, advance=len(batch))
+    return result
+
+
+async def _prune_collection(
+    service: ServiceClient, files: Sequence[Sequence[FileEntry]], result: KnowledgeChangeResult
+) -> KnowledgeChangeResult:
+    gone = await list_gone_entries(service, result.collection, files, result.sequence or None)
+    sequence = await remove_gone_entries(service, gone)
+    removed = KnowledgeChangeResult(
+        collection=result.collection, added=0, edited=0, removed=len(gone), sequence=sequence
+    )
+    return _add_results(result, removed)
+
+
+def _add_results(
+    first: KnowledgeChangeResult, second: KnowledgeChangeResult
+) -> KnowledgeChangeResult:
+    return KnowledgeChangeResult(
+        collection=first.collection,
+        added=first.added + second.added,
+        edited=first.edited + second.edited,
+        removed=first.removed + second.removed,
+        sequence=max(first.sequence, second.sequence),
+    )
 
 
 def split_batches(files: Iterable[Sequence[FileEntry]]) -> Iterator[list[FileEntry]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from turnlog.services.cli.command_runner import run_async, show_answer
-from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
+from turnlog.services.cli.options import OutputOption, PruneOptions, ReadTarget, ServiceTarget
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -171,20 +171,25 @@ def import_knowledge(
     ],
     *,
     kind: KindOption = "document",
+    pruning: PruneOptions,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
     """Import files into a collection; a second import edits instead of doubling.
 
     Each fault is shown with its file, line and a fix; nothing is imported then, and the exit code
-    is 1.
+    is 1. With --prune the collection has nothing of other files afterwards; entries that were
+    added by themselves stay.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.knowledge import knowledge_actions
 
-    if not run_async(
-        knowledge_actions.import_knowledge(
-            target=target, collection=collection, paths=paths, kind=kind, output=output
+    pruning.check_options()
+    if pruning.dry_run:
+        action = knowledge_actions.preview_pruning(target, collection, paths, kind, output=output)
+    else:
+        action = knowledge_actions.import_knowledge(
+            target, collection, paths, kind, prune=pruning.prune, output=output
         )
-    ):
+    if not run_async(action):
         raise typer.Exit(ExitCode.ERROR)

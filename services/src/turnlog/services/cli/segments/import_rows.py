@@ -79,6 +79,11 @@ class ParsedSegments:
     )
     faults: list[BlueprintFault] = field(default_factory=list[BlueprintFault])
 
+    @property
+    def inputs(self) -> list[SegmentInput]:
+        """The segments without their rows."""
+        return [authored for _, authored in self.segments]
+
     def add_row(self, row: ImportedSegmentRow) -> None:
         """Validate a row and add its segment or its faults."""
         reading = _RowReader(row)

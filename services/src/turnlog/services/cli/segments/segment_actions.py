@@ -26,11 +26,22 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 )
 from turnlog.projections.library.segment_inputs import SegmentInput
 from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
-from turnlog.services.cli.client.service_client import send_command
+from turnlog.services.cli.client.service_client import (
+    ServiceClient,
+    create_client,
+    send_command,
+)
+from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.segments import import_rows
 from turnlog.services.cli.segments.import_rows import ImportedSegmentRow, ParsedSegments
+from turnlog.services.cli.segments.segment_pruning import (
+    dump_gone_segments,
+    list_gone_segments,
+    mark_segments_inactive,
+    render_gone_segments,
+)
 from turnlog.services.cli.segments.segment_view import (
     render_import,
     render_segment_change,
@@ -134,34 +145,71 @@ async def send_segment_edit(
 
 
 async def import_segment_files(
-    target: ServiceTarget, files: Sequence[Path], output: OutputFormat
+    target: ServiceTarget, files: Sequence[Path], *, prune: bool, output: OutputFormat
 ) -> bool:
-    """Import all segments of these files, or none; return whether they were imported."""
+    """Import all segments of these files, or none; return whether they were imported.
+
+    To prune is to switch off then what the files do not have.
+    """
+    try:
+        found = _read_files(files)
+        async with create_client(require_service(target).url) as service:
+            done = await _send_import(service, found)
+            gone = await list_gone_segments(service, found.inputs, done.sequence) if prune else []
+            await mark_segments_inactive(service, gone)
+    except FaultyBlueprint as faulty:
+        print_import_faults(faulty.faults, output)
+        return False
+    if output == "json":
+        deactivated = {"deactivated": dump_gone_segments(gone)} if prune else {}
+        print_json(done.model_dump(mode="json") | deactivated)
+    else:
+        create_output_console().print(render_import(done, len(gone)))
+    return True
+
+
+async def preview_pruning(
+    target: ServiceTarget, files: Sequence[Path], *, output: OutputFormat
+) -> bool:
+    """Print what an import of these files would switch off; return whether they can be imported."""
+    try:
+        found = _read_files(files)
+    except FaultyBlueprint as faulty:
+        print_import_faults(faulty.faults, output)
+        return False
+    async with create_client(require_service(target).url) as service:
+        gone = await list_gone_segments(service, found.inputs)
+    if output == "json":
+        print_json({"would_deactivate": dump_gone_segments(gone)})
+    else:
+        create_output_console().print(render_gone_segments(gone))
+    return True
+
+
+def _read_files(files: Sequence[Path]) -> ParsedSegments:
     found = read_segment_files(files)
     if found.faults:
-        print_import_faults(found.faults, output)
-        return False
+        raise FaultyBlueprint(found.faults)
+    return found
+
+
+async def _send_import(service: ServiceClient, found: ParsedSegments) -> SegmentImportResult:
+    """Import segments; raises `FaultyBlueprint` for a row that the service refuses."""
+    body = build_import_body(found)
     try:
-        done = await send_command(
-            target,
-            build_command(api_paths.IMPORT_SEGMENTS, build_import_body(found), SegmentImportResult),
+        return await service.send(
+            build_command(api_paths.IMPORT_SEGMENTS, body, SegmentImportResult)
         )
     except Refused as refused:
         fault = _locate_fault(refused, [row for row, _ in found.segments])
         if fault is None:
             raise
-        print_import_faults([fault], output)
-        return False
-    if output == "json":
-        print_json(done.model_dump(mode="json"))
-    else:
-        create_output_console().print(render_import(done))
-    return True
+        raise FaultyBlueprint([fault]) from None
 
 
 def build_import_body(found: ParsedSegments) -> CommandBody:
     """Return the request that imports the segments of files."""
-    return {"segments": [_build_segment_body(authored) for _, authored in found.segments]}
+    return {"segments": [_build_segment_body(authored) for authored in found.inputs]}
 
 
 def _build_segment_body(authored: SegmentInput) -> dict[str, JsonValue]:

@@ -11,7 +11,7 @@ import typer
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.services.cli.command_runner import run_async, show_answer
-from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
+from turnlog.services.cli.options import OutputOption, PruneOptions, ReadTarget, ServiceTarget
 
 SegmentArgument = Annotated[
     int, typer.Argument(metavar="SEGMENT", min=1, help="The segment's number.")
@@ -195,15 +195,24 @@ def import_segments(
         typer.Argument(metavar="FILE...", help="YAML, CSV or SQL dumps of the segment table."),
     ],
     *,
+    pruning: PruneOptions,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
     """Import segments, all or none; repeating an import changes nothing.
 
-    Each error is shown with its file, line and a fix; the exit code is 1 if there is any.
+    Each error is shown with its file, line and a fix; the exit code is 1 if there is any. With
+    --prune all other segments of the scopes that the files have are switched off.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
-    from turnlog.services.cli.segments.segment_actions import import_segment_files
+    from turnlog.services.cli.segments import segment_actions
 
-    if not run_async(import_segment_files(target, files, output)):
+    pruning.check_options()
+    if pruning.dry_run:
+        action = segment_actions.preview_pruning(target, files, output=output)
+    else:
+        action = segment_actions.import_segment_files(
+            target, files, prune=pruning.prune, output=output
+        )
+    if not run_async(action):
         raise typer.Exit(ExitCode.ERROR)

@@ -75,7 +75,8 @@ def render_segment_change(done: SegmentChangeResult) -> Text:
     return Text.assemble((f"segment {done.segment}", "bold"), f" version {done.version}")
 
 
-def render_import(done: SegmentImportResult) -> Text:
-    """Render the result of an import."""
+def render_import(done: SegmentImportResult, deactivated: int) -> Text:
+    """Render the result of an import, and how many texts it switched off."""
     summary = f"{done.rows} rows: {len(done.added)} added, {len(done.edited)} edited"
+    summary += f", {deactivated} switched off" if deactivated else ""
     return Text("✓ ", GOOD).append(summary, "default")
