@@ -80,6 +80,26 @@ async def test_auditor_finds_texts_of_a_session_and_their_explanations(
         assert (await stand.http.get(link)).status_code == 200, link
 
 
+async def test_source_of_a_prompt_leads_to_the_calls_that_used_it(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    session = await stand.open_session("assistant")
+    for text in ("Who was it?", "And who else?"):
+        await stand.submit_and_answer(session, text, "Ms. Example.")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}/calls/2.1")
+    await browser.wait_for(build_click_script(".passage .margin a", "uses"))
+    await browser.wait_for("document.querySelector('.usage tbody') !== null")
+    assert await browser.run_script("location.hash") == (f"#/uses?source=turn%3A{session}%2F1")
+    cells = await browser.run_script(build_texts_script(".usage tbody td"))
+    assert [cell for cell in cells if "call" in cell] == [
+        "call 1.1 → the reply of turn 1",
+        "call 2.1 → the reply of turn 2",
+    ]
+    await browser.run_script(build_input_script(".usage input", "segment:9", "input"))
+    await browser.trigger_click(".usage form button")
+    await browser.wait_for("document.querySelector('.usage .empty') !== null")
+
+
 async def test_calls_of_another_session_are_compared_by_entering_its_id(
     stand: RunningGateway, browser: Browser
 ) -> None:

@@ -24,6 +24,8 @@ VIEWS = {
     "#/approvals": ".approvals .empty",
     "#/usage": ".usage tfoot",
     "#/usage?group_by=user&user=nobody": ".usage .empty",
+    "#/uses?source=turn:seen/1": ".usage tbody a",
+    "#/uses": ".usage .empty",
     "#/sessions/seen": ".why",
     "#/sessions/seen?family=turn": ".filters button:not([hidden])",
     "#/sessions/seen/events/3": ".detail pre",

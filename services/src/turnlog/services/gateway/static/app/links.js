@@ -3,6 +3,7 @@
 //                               filters of `GET /v1/sessions`: blueprint, profile, phase, redacted, failed, attribute.NAME
 //   #/usage?group_by=user       what turns used; user, since and until narrow it
 //   #/approvals?state=approved   approvals of all sessions, by default those that wait; user narrows them
+//   #/uses?source=segment:7     which calls and replies had a source in their prompt
 //   #/sessions/ID?turn=3        one session with its events, filtered by family, type, turn and text
 //   #/sessions/ID/events/7      one event of it
 //   #/sessions/ID/at/7          its conversation as it was after that event
@@ -37,6 +38,7 @@ export function linkTo(steps, query = {}) {
 
 export const linkToUsage = (choice = {}) => linkTo(["usage"], choice);
 export const linkToApprovals = (choice = {}) => linkTo(["approvals"], choice);
+export const linkToUses = (source, after = "") => linkTo(["uses"], { source, after });
 export const linkToSession = (session) => linkTo(["sessions", session]);
 export const linkToEvent = (session, sequence) => linkTo(["sessions", session, "events", sequence]);
 export const linkToCall = (session, call) => linkTo(["sessions", session, "calls", call]);

@@ -4,13 +4,14 @@ import { createApprovalsView } from "../approvals/approvals_view.js";
 import { createSessionList } from "../session/session_list.js";
 import { createSessionView } from "../session/session_view.js";
 import { createUsageView } from "../usage/usage_view.js";
+import { createUsesView } from "../uses/uses_view.js";
 import { createElement, setChildren } from "./dom.js";
 import { fetchJson } from "./http_client.js";
 import { readLocation } from "./links.js";
 import { moveFocus, showSkipLinks } from "./skip_links.js";
 
 // The views beside the sessions, each with a link in the head of the page.
-const SECTIONS = { approvals: createApprovalsView, usage: createUsageView };
+const SECTIONS = { approvals: createApprovalsView, usage: createUsageView, uses: createUsesView };
 
 const container = document.getElementById("view");
 let view = null;
@@ -45,9 +46,8 @@ function openView(viewName, session) {
 }
 
 function markSectionLinks(viewName) {
-  for (const section of Object.keys(SECTIONS)) {
-    const link = document.getElementById(`${section}-link`);
-    if (section === viewName) link.setAttribute("aria-current", "page");
+  for (const link of document.querySelectorAll("a.section")) {
+    if (link.id === `${viewName}-link`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }

@@ -60,6 +60,14 @@ export function chooseLayerHues(manifest) {
   return { history: "hue-history", input: "hue-input", ...wheel };
 }
 
+// The name by which uses of a part's source are found; empty for a source without a name of its own.
+export function nameUsedSource(session, source) {
+  if (!source) return "";
+  if (source.segment !== undefined) return `segment:${source.segment}`;
+  if (source.retrieved !== undefined) return `document:${source.collection}/${source.entry}`;
+  return source.view !== undefined && source.first === source.last ? `turn:${session}/${source.first}` : "";
+}
+
 // A source has no tag; its fields tell the kind.
 export function formatSource(source) {
   if (!source) return "nowhere";

@@ -6,10 +6,10 @@ import { renderFigures } from "../app/figures.js";
 import { renderFoldedText } from "../app/folding.js";
 import { formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
-import { linkToCall, linkToEvent } from "../app/links.js";
+import { linkToCall, linkToEvent, linkToUses } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { renderCallAnswer } from "../turn/call_answer.js";
-import { chooseLayerHues, describeOutputRequest, formatSource, listShortenedParts, listToolParts, splitMessages, sumByComponent } from "./prompt_parts.js";
+import { chooseLayerHues, describeOutputRequest, formatSource, listShortenedParts, listToolParts, nameUsedSource, splitMessages, sumByComponent } from "./prompt_parts.js";
 import { renderRetrievals } from "./retrieval_view.js";
 
 // `loadTurn` returns a turn of the session with its events; the answer of a call is taken from them.
@@ -72,8 +72,8 @@ export function createPromptView(session, loadTurn) {
     const hues = chooseLayerHues(manifest);
     const key = `${session} prompt ${prompt.call}`;
     return [
-      renderReproduction(prompt, session), createElement("button", { type: "button", class: "quiet to-answer", on: { click: () => answerPane.scrollIntoView() } }, "what it answered ↓"), renderTokenBar(manifest, hues), renderShortenedParts(manifest, hues), renderMessages(key, prompt.messages, manifest, hues),
-      renderTools(key, prompt, hues), renderResponseFormat(key, prompt, hues), renderParameters(prompt),
+      renderReproduction(prompt, session), createElement("button", { type: "button", class: "quiet to-answer", on: { click: () => answerPane.scrollIntoView() } }, "what it answered ↓"), renderTokenBar(manifest, hues), renderShortenedParts(manifest, hues), renderMessages(session, key, prompt.messages, manifest, hues),
+      renderTools(session, key, prompt, hues), renderResponseFormat(session, key, prompt, hues), renderParameters(prompt),
     ];
   }
 
@@ -105,32 +105,37 @@ function renderTokenBar(manifest, hues) {
     createElement("h2", {}, formatCount(manifest.tokens, "token"), " ", renderFigures([...budget, counter], { class: "faint" })), strip, legend);
 }
 
-function renderMessages(key, messages, manifest, hues) {
+function renderMessages(session, key, messages, manifest, hues) {
   const passages = splitMessages(messages, manifest);
   return messages.map((message, place) => createElement("section", { class: "message" },
     createElement("h3", {}, String(place + 1), createElement("span", { class: "role" }, message.role)),
     // The source is shown once for each part, because one range of history spans many messages.
-    passages[place].map(({ part, text }, at) => renderPassage(`${key} message ${place} ${at}`, part, text, hues, place === part.message))));
+    passages[place].map(({ part, text }, at) => renderPassage(session, `${key} message ${place} ${at}`, part, text, hues, place === part.message))));
 }
 
-function renderPassage(key, part, text, hues, first) {
-  const origin = first ? [createElement("span", { title: part.source?.of?.join(", ") }, `${formatSource(part.source)}${describeOutputRequest(part)}`), createElement("span", {}, formatCount(part.tokens, "token"))] : null;
+function renderPassage(session, key, part, text, hues, first) {
+  const origin = first ? [createElement("span", { title: part.source?.of?.join(", ") }, `${formatSource(part.source)}${describeOutputRequest(part)}`), createElement("span", {}, formatCount(part.tokens, "token")), renderUsesLink(session, part.source)] : null;
   return createElement("div", { class: `passage ${hues[part.layer]}` },
     createElement("div", { class: "margin" }, createElement("strong", {}, part.layer), origin), renderFoldedText(key, text, { class: "text" }));
 }
 
-function renderTools(key, prompt, hues) {
+function renderUsesLink(session, source) {
+  const name = nameUsedSource(session, source);
+  return name ? createElement("a", { href: linkToUses(name), title: `which calls and replies had ${name} in their prompt` }, "uses") : null;
+}
+
+function renderTools(session, key, prompt, hues) {
   if (!prompt.tools.length) return null;
   const parts = listToolParts(prompt.manifest);
   return createElement("section", { class: "message" }, createElement("h3", {}, "beside", createElement("span", { class: "role" }, "tools")),
-    prompt.tools.map((tool, place) => renderPassage(`${key} tool ${place}`, parts[place], JSON.stringify(tool, null, 2), hues, true)));
+    prompt.tools.map((tool, place) => renderPassage(session, `${key} tool ${place}`, parts[place], JSON.stringify(tool, null, 2), hues, true)));
 }
 
-function renderResponseFormat(key, prompt, hues) {
+function renderResponseFormat(session, key, prompt, hues) {
   const part = prompt.manifest.parts.find(({ role }) => role === "response_format");
   if (!part) return null;
   return createElement("section", { class: "message" }, createElement("h3", {}, "beside", createElement("span", { class: "role" }, "response_format")),
-    renderPassage(`${key} response_format`, part, JSON.stringify(JSON.parse(part.source.text), null, 2), hues, true));
+    renderPassage(session, `${key} response_format`, part, JSON.stringify(JSON.parse(part.source.text), null, 2), hues, true));
 }
 
 function renderShortenedParts(manifest, hues) {
