@@ -53,6 +53,44 @@ async def test_a4_reference_in_the_text_takes_precedence_over_an_inherited_one(
     }
 
 
+async def test_a4_what_the_resolver_does_not_find_is_no_reference_of_later_turns(
+    a_bank: QuestionService,
+) -> None:
+    a_bank.provider.queue_behaviours(
+        answer_with_text("Calm."), answer_with_text("No such fund."), answer_with_text("Cheap.")
+    )
+    await a_bank.submit_question(RISK, "a4-unknown")
+    unknown = await a_bank.submit_question("And the price of NOPE11?", "a4-unknown")
+    assert (unknown["results"], unknown["answer"]) == ([], "No such fund.")
+    inherited = await a_bank.submit_question(PRICE, "a4-unknown")
+    assert inherited["results"] == [{"ticker": "LOGT11", "price": "BRL 101.20"}]
+    found = await load_resolutions(a_bank, "a4-unknown")
+    assert [(*extract_ticker(each), each.found) for each in found] == [
+        ("LOGT11", False, "in-text", True),
+        ("NOPE11", False, "in-text", False),
+        ("LOGT11", True, "inherited", True),
+    ]
+    last = (await a_bank.fetch_session_part("a4-unknown", "/references"))["last_reference"]
+    assert (last["ticker"], last["turn_index"]) == ("LOGT11", 3)
+
+
+async def test_a4_reference_of_an_excluded_turn_is_not_inherited_until_it_is_restored(
+    a_bank: QuestionService,
+) -> None:
+    a_bank.provider.queue_behaviours(*[answer_with_text("So.")] * 3)
+    await a_bank.submit_question(RISK, "a4-excluded")
+    await a_bank.submit_question("The price of PAPR11?", "a4-excluded")
+    path = f"/v1/sessions/{a_bank.get_session_id('a4-excluded')}/turns/2/exclusion"
+    for method, ticker in (("PUT", "LOGT11"), ("DELETE", "PAPR11")):
+        answer = await a_bank.service.http.request(method, path)
+        assert answer.status_code == 200, answer.text
+        last = (await a_bank.fetch_session_part("a4-excluded", "/references"))["last_reference"]
+        assert last["ticker"] == ticker
+    await a_bank.service.http.put(path)
+    inherited = await a_bank.submit_question(PRICE, "a4-excluded")
+    assert inherited["results"] == [{"ticker": "LOGT11", "price": "BRL 101.20"}]
+
+
 async def test_a4_question_in_portuguese_inherits_references(a_bank: QuestionService) -> None:
     a_bank.provider.queue_behaviours(*[answer_with_text("Sim.")] * 3)
     for question in ("Qual é o risco do LOGT11?", "E qual é a cotação?", "O que ele possui?"):

@@ -371,6 +371,8 @@ class TurnResolved(EventModel):
     """The kind of entity the turn is about; None if it concerns no entity."""
     identifiers: dict[str, JsonValue] = Field(default_factory=dict)
     """Identifiers of the entity: those in the text first, then inherited ones."""
+    found: bool = True
+    """Whether the entity exists; no later turn inherits the identifiers of one that does not."""
     used: bool = False
     """Whether an identifier was inherited from the last reference."""
     reason: str

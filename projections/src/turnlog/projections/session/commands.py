@@ -419,6 +419,8 @@ class ResolveTurn:
     """The answer that is used where no model answers."""
     intent: str | None = None
     entity: str | None = None
+    found: bool = True
+    """Whether the entity exists."""
     meta: JsonObject = field(default_factory=dict[str, JsonValue])
 
 

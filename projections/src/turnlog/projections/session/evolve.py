@@ -86,12 +86,13 @@ from turnlog.projections.session.pinned_prompts import list_pinned_files
 from turnlog.projections.session.state import (
     MAX_CARRIED_TEXTS,
     MAX_IDEMPOTENCY_RECORDS,
+    MAX_REFERENCES,
     UNBOUNDED_REACH,
     CarriedText,
     IdempotencyRecord,
-    LastReference,
     PhaseChoice,
     SessionState,
+    TurnReference,
 )
 from turnlog.projections.session.text_refs import build_optional_text_ref
 from turnlog.projections.session.tool_disclosure import renew_disclosure
@@ -102,12 +103,11 @@ def apply_phase_entered(
 ) -> SessionState:
     """Return the state after entering a phase.
 
-    What was carried into the phase left stays with that phase. The last reference is dropped if the
-    new phase may not see it.
+    What was carried into the phase left stays with that phase. References are dropped if the new
+    phase may not see them.
     """
     visited = tuple(dict.fromkeys((*state.visited, event.phase)))
     carried = build_optional_text_ref(recorded, "carried", event.carried)
-    reference = _filter_reference(state, event)
     return replace(
         state,
         phase=event.phase,
@@ -115,7 +115,7 @@ def apply_phase_entered(
         visited=visited,
         carried=carried,
         carried_before=_list_carried_before(state),
-        reference=reference,
+        references=_list_visible_references(state, event),
     )
 
 
@@ -127,11 +127,12 @@ def _list_carried_before(state: SessionState) -> tuple[CarriedText, ...]:
     return kept[-MAX_CARRIED_TEXTS:]
 
 
-def _filter_reference(state: SessionState, event: PhaseEntered) -> LastReference | None:
-    """Keep the last reference unless its turn belongs to a hidden phase."""
-    reference = state.reference
-    answered = find_settled_turn(state, reference.turn) if reference and event.hidden else None
-    return None if answered and answered.phase in event.hidden else reference
+def _list_visible_references(state: SessionState, event: PhaseEntered) -> tuple[TurnReference, ...]:
+    """Return the references of turns that belong to no hidden phase."""
+    if not event.hidden:
+        return state.references
+    answered = ((each, find_settled_turn(state, each.turn)) for each in state.references)
+    return tuple(each for each, turn in answered if not (turn and turn.phase in event.hidden))
 
 
 def fold(events: Iterable[RecordedEvent], state: SessionState | None = None) -> SessionState | None:
@@ -294,10 +295,10 @@ def _update_reference(
     about: InheritableReference | ReferenceUpdated,
 ) -> SessionState:
     at = recorded.envelope.time
-    reference = LastReference(
+    reference = TurnReference(
         turn=turn, identifiers=about.identifiers, intent=about.intent, entity=about.entity, at=at
     )
-    return replace(state, reference=reference)
+    return replace(state, references=(*state.references, reference)[-MAX_REFERENCES:])
 
 
 def _record_command(state: SessionState, recorded: RecordedEvent) -> SessionState:

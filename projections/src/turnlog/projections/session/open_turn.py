@@ -198,6 +198,8 @@ class TurnResolution:
     """Kind of thing the turn is about, or None when the question is out of scope."""
     identifiers: dict[str, JsonValue]
     """Identifiers of that thing, by name."""
+    found: bool
+    """Whether that thing exists."""
     results: TextRef
     """Reference to the results, as JSON."""
     answer: TextRef

@@ -1,8 +1,8 @@
 """Inheritance of references: identifiers that a turn leaves out and takes from an earlier one.
 
-The turn's own identifiers come first. A missing one is inherited from the last answered turn, and
-only where the blueprint's policy lists the intent, allows the entity, and the turn is recent
-enough. Every result says whether an identifier was inherited and why, or why not.
+The turn's own identifiers come first. A missing one is inherited from the last answered turn that
+is not excluded, and only where the blueprint's policy lists the intent, allows the entity, and the
+turn is recent enough. Every result says whether an identifier was inherited and why, or why not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
     InheritanceSpec,
     ReferencesSpec,
 )
-from turnlog.projections.session.state import LastReference, SessionState
+from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.session.state import SessionState, TurnReference
 
 InheritanceReason = Literal[
     "in-text",
@@ -53,8 +54,20 @@ class ResolvedReferences:
     reason: InheritanceReason
 
 
+def find_last_reference(state: SessionState) -> TurnReference | None:
+    """Return what the last answered turn was about that is not excluded from windows."""
+    return next(
+        (each for each in reversed(state.references) if not _is_excluded(state, each.turn)), None
+    )
+
+
+def _is_excluded(state: SessionState, turn: int) -> bool:
+    settled = find_settled_turn(state, turn)
+    return settled is not None and settled.excluded
+
+
 def resolve_references(
-    spec: ReferencesSpec | None, last: LastReference | None, stated: StatedReferences
+    spec: ReferencesSpec | None, last: TurnReference | None, stated: StatedReferences
 ) -> ResolvedReferences:
     """Resolve the references of a turn; without a policy nothing is inherited."""
     own = {name: value for name, value in stated.identifiers.items() if not _is_empty(value)}
@@ -77,7 +90,7 @@ def _find_reason(
     spec: ReferencesSpec,
     name: str,
     rule: InheritanceSpec,
-    last: LastReference | None,
+    last: TurnReference | None,
     stated: StatedReferences,
 ) -> InheritanceReason:
     if not rule.enabled:
@@ -100,11 +113,16 @@ def _is_empty(value: JsonValue) -> bool:
 def find_inheritable_reference(
     state: SessionState, spec: ReferencesSpec | None
 ) -> InheritableReference | None:
-    """Return what later turns may inherit of what the open turn is about; None if nothing."""
+    """Return what later turns may inherit of what the open turn is about; None if nothing.
+
+    Nothing is inherited of what the resolver did not find.
+    """
     opened = state.open
     if opened is None or opened.resolved is None or spec is None:
         return None
     resolution = opened.resolved
+    if not resolution.found:
+        return None
     kept = {
         name: resolution.identifiers[name]
         for name, rule in spec.inherit.items()

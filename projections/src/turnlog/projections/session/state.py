@@ -25,7 +25,7 @@ from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 18
+FOLD_VERSION: Final = 19
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -39,6 +39,9 @@ FARTHEST_REACH: Final = -2
 
 MAX_CARRIED_TEXTS: Final = 16
 """Most texts kept that were carried into phases left since."""
+
+MAX_REFERENCES: Final = 16
+"""Most turns whose references are kept: an excluded turn leaves them to the one before it."""
 
 MAX_IDEMPOTENCY_RECORDS: Final = 64
 """Idempotency records kept in the state; older ones are looked up in the read model."""
@@ -118,8 +121,8 @@ class SettledTurnRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastReference:
-    """What the latest answered turn was about; later turns may inherit from it."""
+class TurnReference:
+    """What an answered turn was about; later turns may inherit from it unless it is excluded."""
 
     turn: int
     """Number of that turn."""
@@ -256,8 +259,8 @@ class SessionState:
     """View to the number of turns there were when a caller last undid a summary of it."""
     purged: int = 0
     """Last turn hidden by a purge of memory; 0 before the first purge."""
-    reference: LastReference | None = None
-    """What the latest answered turn was about."""
+    references: tuple[TurnReference, ...] = ()
+    """What answered turns were about, oldest first; those of excluded turns too."""
     warnings: tuple[str, ...] = ()
     """Warnings about the files of the blueprint."""
     attributes_in: int = 1

@@ -69,6 +69,8 @@ class ResolverOutcome(BaseModel):
     """Kind of the subject; None for an unroutable question."""
     identifiers: dict[str, JsonValue] = {}
     """Which subject it is, as far as the request shows."""
+    found: bool = True
+    """Whether there is such a subject; later turns inherit nothing of one that there is not."""
     results: list[JsonValue] | dict[str, JsonValue] = []
     """The data that was found."""
     meta: dict[str, JsonValue] = {}

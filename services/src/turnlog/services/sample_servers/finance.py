@@ -108,6 +108,7 @@ def _build_answer(intent: str, ticker: str | None) -> JsonObject:
     if ticker is None:
         return {**about, "answer": "Which fund do you mean?", "meta": {"rows": 0}}
     if ticker not in FUNDS:
-        return {**about, "answer": f"There is no fund {ticker}.", "meta": {"rows": 0}}
+        unknown = f"There is no fund {ticker}."
+        return {**about, "found": False, "answer": unknown, "meta": {"rows": 0}}
     row, answer = _ANSWERS[intent](FUNDS[ticker])
     return {**about, "results": [row], "meta": {"rows": 1}, "answer": answer}

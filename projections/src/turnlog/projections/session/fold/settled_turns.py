@@ -118,7 +118,7 @@ def _purge_memory(state: SessionState, upto: int) -> SessionState:
         whole={},
         carried=None,
         carried_before=(),
-        reference=None,
+        references=(),
         note=None,
         returns=None,
     )

@@ -109,6 +109,7 @@ def apply_turn_resolved(
         intent=event.intent,
         entity=event.entity,
         identifiers=event.identifiers,
+        found=event.found,
         results=build_text_ref(recorded, "results", event.results),
         answer=build_text_ref(recorded, "answer", event.answer),
     )

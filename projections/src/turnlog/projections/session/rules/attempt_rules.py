@@ -389,6 +389,7 @@ def resolve_turn(state: SessionState, command: ResolveTurn) -> NewEvents:
             intent=command.intent,
             entity=command.entity,
             identifiers=command.references.identifiers,
+            found=command.found,
             used=command.references.is_inherited,
             reason=command.references.reason,
             results=PlainText(text=command.results),

@@ -31,9 +31,13 @@ from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy, Mem
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.sources.session_material import find_phase_visibility
-from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
+from turnlog.projections.session.reference_inheritance import (
+    StatedReferences,
+    find_last_reference,
+    resolve_references,
+)
 from turnlog.projections.session.rules.exclusion_preview import preview_exclusion
-from turnlog.projections.session.state import LastReference
+from turnlog.projections.session.state import TurnReference
 from turnlog.projections.session_views.cost_totals import (
     CostTotal,
     add_costs,
@@ -91,10 +95,14 @@ class SessionMemory:
         )
 
     async def load_last_reference(self, tenant: str, session: str) -> ReferencesView:
-        """Return what the latest answered turn was about, without resolving anything."""
+        """Return what the last answered turn in windows was about, without resolving anything."""
         state = await self.command_handler.require_state(tenant, session)
-        last = _format_reference(state.reference) if state.reference else None
-        return ReferencesView(session=session, sequence=state.head.sequence, last_reference=last)
+        last = find_last_reference(state)
+        return ReferencesView(
+            session=session,
+            sequence=state.head.sequence,
+            last_reference=_format_reference(last) if last else None,
+        )
 
     async def resolve_references(
         self, tenant: str, session: str, request: ResolveReferencesRequest
@@ -106,7 +114,7 @@ class SessionMemory:
         stated = StatedReferences(
             state.submitted + 1, request.intent, request.entity, request.identifiers
         )
-        resolved = resolve_references(policy, state.reference, stated)
+        resolved = resolve_references(policy, find_last_reference(state), stated)
         return ResolvedReferencesView(
             session=session,
             sequence=state.head.sequence,
@@ -146,7 +154,7 @@ class SessionMemory:
         )
 
 
-def _format_reference(reference: LastReference) -> dict[str, JsonValue]:
+def _format_reference(reference: TurnReference) -> dict[str, JsonValue]:
     return {
         **reference.identifiers,
         "intent": reference.intent,

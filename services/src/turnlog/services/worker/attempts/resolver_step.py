@@ -20,7 +20,11 @@ from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.sources.session_material import find_phase_visibility
 from turnlog.projections.session.commands import ResolveTurn
 from turnlog.projections.session.open_turn import TurnResolution
-from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
+from turnlog.projections.session.reference_inheritance import (
+    StatedReferences,
+    find_last_reference,
+    resolve_references,
+)
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.extensions.resolver_client import format_resolver_name, request_outcome
 from turnlog.services.extensions.resolver_contract import ResolverRequest
@@ -65,7 +69,8 @@ class ResolverStep:
         outcome = await request_outcome(spec, question)
         own = {**question.identifiers, **outcome.identifiers}
         about = StatedReferences(context.attempt.turn, outcome.intent, outcome.entity, own)
-        means = resolve_references(context.material.references, context.state.reference, about)
+        last = find_last_reference(context.state)
+        means = resolve_references(context.material.references, last, about)
         if means.is_inherited:
             again = ResolverRequest(question.text, means.identifiers, question.history)
             outcome = await request_outcome(spec, again)
@@ -77,6 +82,7 @@ class ResolverStep:
             answer=outcome.answer,
             intent=outcome.intent,
             entity=outcome.entity,
+            found=outcome.found,
             meta=outcome.meta,
         )
 
