@@ -26,6 +26,7 @@ from tests.services.what_if.two_versions import (
 )
 from tests.support.processes.service_connection import connect_service
 from tests.support.sessions.session_harness import TENANT, SessionHarness
+from turnlog.contract.prompt_requests import WhatIfRequest
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import (
@@ -38,7 +39,6 @@ from turnlog.projections.store.schema.read_model_tables import (
     PROJECTIONS,
 )
 from turnlog.projections.store.write.segment_projection import SEGMENTS_PROJECTION
-from turnlog.services.api.what_if_payloads import WhatIfRequest
 from turnlog.services.cli.what_if_comparison import print_what_if, read_blueprint_folder
 
 MANY = int(os.environ.get("SESSIONS", "20"))

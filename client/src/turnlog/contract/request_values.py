@@ -18,3 +18,11 @@ ShortName = Annotated[str, Field(min_length=1, max_length=64)]
 CommandReason = Annotated[str, Field(min_length=1, max_length=1_000)]
 
 TurnNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
+
+MODEL_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]*(/[A-Za-z0-9_.:@-]+)*$"
+
+ModelName = Annotated[str, Field(pattern=MODEL_PATTERN, max_length=200)]
+"""A model name as litellm spells it; it cannot be a URL."""
+
+MAX_KEY_CHARACTERS: Final = 1_000
+"""Maximum length of one value of a session's key."""

@@ -10,7 +10,13 @@ from typing import Annotated
 from pydantic import Field
 
 from turnlog.contract.payload_models import ADDED_FIELD, MAX_INT, JsonObject, RequestModel
-from turnlog.contract.request_values import USER_NAME_PATTERN, CommandReason, ShortName, TurnNumber
+from turnlog.contract.request_values import (
+    USER_NAME_PATTERN,
+    CommandReason,
+    ModelName,
+    ShortName,
+    TurnNumber,
+)
 from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, TurnRole
 
 
@@ -127,6 +133,17 @@ class PhaseSignalRequest(RequestModel):
     """The name of a phase, if the blueprint lets clients move between phases."""
     carry: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
     """Text that only the next phase is given about this one."""
+
+
+class SwitchProfileRequest(RequestModel):
+    """Switches to another profile or model."""
+
+    profile: ShortName | None = None
+    """A profile of the session's blueprint; by default the current one."""
+    model: ModelName | None = None
+    """A model that the blueprint names or allows; by default the profile's own, whatever was set
+    before.
+    """
 
 
 class ResolveReferencesRequest(RequestModel):

@@ -10,12 +10,11 @@ import pytest
 from pydantic import JsonValue
 
 from tests.services.gateway.gateway_service import RunningGateway
-from turnlog.contract import session_requests
+from turnlog.contract import question_payloads, session_requests
 from turnlog.contract.payload_models import RequestModel
 from turnlog.events.content import PlainText
 from turnlog.events.model.turn_events import TurnSubmitted
-from turnlog.services.api import question_payloads, segment_payloads, service_payloads
-from turnlog.services.gateway.routes import session_command_routes
+from turnlog.services.api import segment_payloads, service_payloads
 from turnlog.services.http.request_identity import RequestIdentity
 
 CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}
@@ -230,7 +229,7 @@ RECORDED_DIGESTS: Final[tuple[tuple[type[RequestModel], dict[str, JsonValue], st
     (session_requests.RedactReplyRequest, {"turn": 1, "reason": "r"}, "999171b976c100c2"),
     (session_requests.DisplayTurnRequest, {"text": "t"}, "8da5850355d64ac3"),
     (session_requests.RecordChoiceRequest, {"choice": "a"}, "6e64cd851fadc0b2"),
-    (session_command_routes.SwitchProfileRequest, {"profile": "p"}, "c113ef06b0af39dc"),
+    (session_requests.SwitchProfileRequest, {"profile": "p"}, "c113ef06b0af39dc"),
     (session_requests.PhaseSignalRequest, {"signal": "s"}, "db592242f7bc68df"),
     (
         segment_payloads.AddSegmentRequest,

@@ -8,47 +8,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from turnlog.contract.payload_models import (
-    ADDED_FIELD,
-    MAX_INT,
     JsonObject,
-    RequestModel,
     ResponseModel,
 )
-from turnlog.contract.request_values import USER_NAME_PATTERN, ShortName
 from turnlog.events.content import Digest
 from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.manifest import Manifest, MessageRole
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.audit.verify.audit_findings import ReproductionOutcome
 from turnlog.projections.prompt.chat_request import ChatMessage
-
-
-class WindowPreviewRequest(RequestModel):
-    """Previews what a call would see; nothing is recorded."""
-
-    text: Annotated[str, Field(min_length=1)] | None = None
-    """The text of the hypothetical turn."""
-    inputs: JsonObject = {}
-    """The values that the blueprint takes beside the text."""
-    call: ShortName | None = None
-    """The kind of call; by default the one that would be made."""
-    budget: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
-    """The token budget of the prompt; by default that of the blueprint."""
-    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """A model as litellm names it, which selects prompt files, token counter and price."""
-    user: Annotated[str | None, ADDED_FIELD, Field(pattern=USER_NAME_PATTERN)] = None
-    """Who would ask, for that user's own prompts; by default the one that a trusted proxy names."""
-
-
-class AssembleRequest(WindowPreviewRequest):
-    """Assembles a prompt without a session; nothing is recorded."""
-
-    blueprint: ShortName
-    """The name of the blueprint."""
-    attributes: JsonObject = {}
-    """The values that the blueprint takes at opening; see `/v1/blueprints/{blueprint}`."""
-    profile: ShortName | None = None
-    """A profile of the blueprint, as at opening."""
 
 
 class FunctionCallView(ResponseModel):

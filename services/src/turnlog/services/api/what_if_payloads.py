@@ -7,14 +7,10 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field
 
-from turnlog.contract.payload_models import RequestModel, ResponseModel
-from turnlog.contract.request_values import ShortName
+from turnlog.contract.payload_models import ResponseModel
 from turnlog.events.content import Digest
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, PromptSize
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount, RefusalCount
-from turnlog.projections.blueprint.storable_json import MAX_INT
-
-FolderPath = Annotated[str, Field(min_length=1, max_length=300)]
 
 EXACTNESS_NOTE = (
     "Exact for context, not for behaviour: it shows what each recorded call would have been sent, "
@@ -22,30 +18,6 @@ EXACTNESS_NOTE = (
     "had retrieved. What a model would have answered instead, what users would have written then, "
     "and what another search would have found, is unknown."
 )
-
-
-class BlueprintFolder(RequestModel):
-    """A blueprint folder, sent with the request."""
-
-    blueprint: ShortName
-    """The name of the folder and of its blueprint."""
-    files: Annotated[dict[FolderPath, str], Field(max_length=1_000)]
-    """Path within the folder to text: `blueprint.yaml`, prompt files, cartridges."""
-
-
-class WhatIfRequest(RequestModel):
-    """Evaluates a hypothetical change; nothing is written and no model is called."""
-
-    sessions: Annotated[list[str], Field(min_length=1, max_length=10_000)] | None = None
-    """The sessions to evaluate; by default those that the query parameters select. Where these
-    name no blueprint, only those of the given one.
-    """
-    blueprint: BlueprintFolder | None = None
-    """Another blueprint with its files."""
-    budget: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
-    """Another token budget, which replaces every budget of a call."""
-    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """Another model as litellm names it, which selects prompt files, token counter and price."""
 
 
 class WhatIfBlueprint(ResponseModel):

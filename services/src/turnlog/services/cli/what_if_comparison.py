@@ -21,18 +21,17 @@ from rich.text import Text
 from turnlog.client import ClientOperation
 from turnlog.client.operations import format_query
 from turnlog.contract import api_paths
+from turnlog.contract.prompt_requests import BlueprintFolder, WhatIfRequest
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.services.api.what_if_payloads import (
-    BlueprintFolder,
     CallRefusalView,
     PromptTotalsView,
     WhatIfCall,
     WhatIfFailedSession,
     WhatIfLine,
-    WhatIfRequest,
     WhatIfSession,
     WhatIfStart,
     WhatIfSummary,

@@ -12,9 +12,9 @@ from turnlog.client.operations import build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import CallList
+from turnlog.contract.prompt_requests import AssembleRequest, WindowPreviewRequest
 from turnlog.contract.session_payloads import SessionPage
 from turnlog.events.errors import Refused
-from turnlog.services.api.prompt_payloads import AssembleRequest, WindowPreviewRequest
 from turnlog.services.api.service_payloads import BlueprintSchemas
 from turnlog.services.cli.client.prompt_reads import list_calls
 from turnlog.services.cli.client.service_client import ServiceClient

@@ -285,7 +285,7 @@ def compare_what_if(
 
     No model is called and nothing is written. The prompts are exact; the replies are not predicted.
     """
-    from turnlog.services.api.what_if_payloads import WhatIfRequest
+    from turnlog.contract.prompt_requests import WhatIfRequest
     from turnlog.services.cli.client.session_selection import build_session_query
     from turnlog.services.cli.what_if_comparison import print_what_if, read_blueprint_folder
 

@@ -16,8 +16,8 @@ from rich.text import Text
 from turnlog.client import operations
 from turnlog.client.operations import build_command
 from turnlog.contract import api_paths
+from turnlog.contract.question_payloads import QuestionAnswer
 from turnlog.contract.session_payloads import OpenedSession
-from turnlog.services.api.question_payloads import QuestionAnswer
 from turnlog.services.cli.actions.memory_actions import fetch_references
 from turnlog.services.cli.client.prompt_reads import fetch_prompt, list_calls
 from turnlog.services.cli.client.service_client import ServiceClient

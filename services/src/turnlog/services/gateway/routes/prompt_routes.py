@@ -7,12 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from turnlog.contract import api_paths
+from turnlog.contract.prompt_requests import AssembleRequest, WindowPreviewRequest
 from turnlog.services.api.prompt_payloads import (
     AssembledPromptView,
-    AssembleRequest,
     PromptAssembly,
     RecordedPromptView,
-    WindowPreviewRequest,
     WindowView,
 )
 from turnlog.services.http.headers import set_etag, tag_body

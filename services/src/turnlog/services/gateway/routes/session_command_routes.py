@@ -10,8 +10,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from turnlog.contract import api_paths
-from turnlog.contract.payload_models import RequestModel
-from turnlog.contract.request_values import ShortName
 from turnlog.contract.session_requests import (
     CancelTurnRequest,
     CloseSessionRequest,
@@ -20,9 +18,9 @@ from turnlog.contract.session_requests import (
     PhaseSignalRequest,
     RecordChoiceRequest,
     RedactReplyRequest,
+    SwitchProfileRequest,
 )
 from turnlog.contract.turn_payloads import CommandResult
-from turnlog.projections.blueprint.schema.strict_model import ModelName
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -47,18 +45,6 @@ async def get_steering(request: Request) -> SessionSteering:
 
 
 Steering = Annotated[SessionSteering, Depends(get_steering)]
-
-
-# It names a model by the rule of blueprints, so it is no part of the contract.
-class SwitchProfileRequest(RequestModel):
-    """Switches to another profile or model."""
-
-    profile: ShortName | None = None
-    """A profile of the session's blueprint; by default the current one."""
-    model: ModelName | None = None
-    """A model that the blueprint names or allows; by default the profile's own, whatever was set
-    before.
-    """
 
 
 @router.post(api_paths.CANCEL, summary="Cancel a turn")

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from turnlog.contract import api_paths
+from turnlog.contract.question_payloads import QuestionAnswer, QuestionRequest
 from turnlog.contract.session_requests import SubmitTurnRequest
 from turnlog.contract.turn_payloads import (
     HistoryView,
@@ -21,7 +22,6 @@ from turnlog.contract.turn_payloads import (
     TurnTimelineView,
     UndecidedTurnView,
 )
-from turnlog.services.api.question_payloads import QuestionAnswer, QuestionRequest
 from turnlog.services.gateway.turn_answers import (
     create_recorded_answer,
     create_turn_answer,

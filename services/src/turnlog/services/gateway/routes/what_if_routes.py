@@ -12,7 +12,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from turnlog.contract import api_paths
-from turnlog.services.api.what_if_payloads import WHAT_IF_LINES, WhatIfLine, WhatIfRequest
+from turnlog.contract.prompt_requests import WhatIfRequest
+from turnlog.services.api.what_if_payloads import WHAT_IF_LINES, WhatIfLine
 from turnlog.services.http.component_schemas import describe_lines
 from turnlog.services.http.headers import NDJSON_MEDIA_TYPE, encode_lines
 from turnlog.services.http.request_tenant import RequestTenant

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
+from turnlog.contract.prompt_requests import WhatIfRequest
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.attempt_figures import TokenUsage
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef, SessionOpened
@@ -38,7 +39,6 @@ from turnlog.services.api.what_if_payloads import (
     WhatIfCall,
     WhatIfFailedSession,
     WhatIfLine,
-    WhatIfRequest,
     WhatIfSession,
     WhatIfStart,
     WhatIfSummary,

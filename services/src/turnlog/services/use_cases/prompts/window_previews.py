@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from turnlog.contract.prompt_requests import AssembleRequest, WindowPreviewRequest
 from turnlog.contract.session_requests import OpenSessionRequest
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import compute_digest
@@ -33,13 +34,7 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.state import SessionState
-from turnlog.services.api.prompt_payloads import (
-    AssembledPromptView,
-    AssembleRequest,
-    WindowPreviewRequest,
-    WindowView,
-    describe_messages,
-)
+from turnlog.services.api.prompt_payloads import AssembledPromptView, WindowView, describe_messages
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from turnlog.contract.question_payloads import QuestionAnswer, QuestionRequest, QuestionStatus
 from turnlog.contract.session_requests import OpenSessionRequest, SubmitTurnRequest
 from turnlog.events.content import PlainText, get_plain_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnResolved
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session_views.session_history import HistoryTurn
-from turnlog.services.api.question_payloads import QuestionAnswer, QuestionRequest, QuestionStatus
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.use_cases.sessions.session_opening import SessionOpening

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from turnlog.contract.payload_models import JsonObject, RequestModel, ResponseModel
-from turnlog.projections.blueprint.schema.strict_model import MAX_KEY_CHARACTERS
+from turnlog.contract.request_values import MAX_KEY_CHARACTERS
 
 
 class QuestionRequest(RequestModel):

@@ -1,0 +1,13 @@
+"""The contract installs without the record, so a few limits of values are declared in both."""
+
+from __future__ import annotations
+
+from turnlog.contract import payload_models, request_values
+from turnlog.projections.blueprint import storable_json
+from turnlog.projections.blueprint.schema import strict_model
+
+
+def test_contract_has_the_limits_of_the_record() -> None:
+    assert payload_models.MAX_INT == storable_json.MAX_INT
+    assert request_values.MODEL_PATTERN == strict_model.MODEL_PATTERN
+    assert request_values.MAX_KEY_CHARACTERS == strict_model.MAX_KEY_CHARACTERS
