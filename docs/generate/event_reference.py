@@ -81,9 +81,11 @@ EXAMPLES: tuple[tuple[str, TurnStreamPayload], ...] = (
     ("3.2.5.done", ReplyDonePayload(finish="stop", turn=3, sequence=27)),
     (
         "3.2.5.done",
-        ExchangeDonePayload(phase_transition="ready", next_phase="review", exchanges_count=4),
+        ExchangeDonePayload(
+            finish="stop", phase_transition="ready", next_phase="review", exchanges_count=4
+        ),
     ),
-    ("3.2.5.done", DebriefDonePayload(debrief_complete=True)),
+    ("3.2.5.done", DebriefDonePayload(finish="stop", debrief_complete=True)),
     ("3.2.3.failed", ReplyFailedPayload(code="rate_limited", retryable=True, partial="Hel")),
     ("3.2.3.cancelled", ReplyCancelledPayload(reason="interrupted")),
     (

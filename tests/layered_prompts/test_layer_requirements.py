@@ -367,7 +367,7 @@ async def test_t8_debrief_starts_itself_reveals_the_same_data_and_sees_the_whole
     assert received[-1].json["next_phase"] == "debrief"
     debrief_events = await tutor_service.watch_turn(session, 4)
     assert join_tokens(debrief_events) == "Here is how it went."
-    assert debrief_events[-1].json == {"debrief_complete": True}
+    assert debrief_events[-1].json == {"finish": "stop", "debrief_complete": True}
     files = [
         tutor_service.read_prompt_file(f"default/{name}.md")
         for name in ("persona", "behaviour", "safety")
@@ -571,6 +571,7 @@ async def test_t11_signals_follow_the_cartridge_and_max_exchanges_forces_the_tra
     )
     assert partly[-1].json == {
         "phase_transition": "partial", "next_phase": "again", "exchanges_count": 2,
+        "finish": "tool_calls",
     }  # fmt: skip
     # `again` has no way on for `partial`, so it is not offered there
     refused = await tutor_service.submit_and_watch(
@@ -582,8 +583,12 @@ async def test_t11_signals_follow_the_cartridge_and_max_exchanges_forces_the_tra
     )
     assert forced[-1].json == {
         "phase_transition": "max_reached", "next_phase": "debrief", "exchanges_count": 2,
+        "finish": "stop",
     }  # fmt: skip
-    assert (await tutor_service.watch_turn(session, 5))[-1].json == {"debrief_complete": True}
+    assert (await tutor_service.watch_turn(session, 5))[-1].json == {
+        "finish": "stop",
+        "debrief_complete": True,
+    }
     assert await list_tool_outcomes(tutor_service, session) == [
         ("transition_phase", "accepted"), ("transition_phase", "refused"),
     ]  # fmt: skip
@@ -607,7 +612,10 @@ async def test_t11_answer_with_a_signal_and_no_text_ends_the_phase(
         session, "Two", wordless, answer_with_text("Now look.")
     )
     assert received[-1].json["next_phase"] == "debrief"
-    assert (await tutor_service.watch_turn(session, 3))[-1].json == {"debrief_complete": True}
+    assert (await tutor_service.watch_turn(session, 3))[-1].json == {
+        "finish": "stop",
+        "debrief_complete": True,
+    }
 
 
 async def test_t11_phase_accepts_only_turns_choices_and_signals_that_it_offers(
@@ -684,7 +692,9 @@ async def test_t12_dialogue_streams_its_tokens_and_ends_with_the_phase_state(
     assert [(each.name, each.json) for each in received] == [
         ("token", {"text": "Hello. "}),
         ("token", {"text": "Have you heard?"}),
-        ("done", {"phase_transition": None, "next_phase": None, "exchanges_count": 1}),
+        ("done", {
+            "phase_transition": None, "next_phase": None, "exchanges_count": 1, "finish": "stop",
+        }),
     ]
 
 

@@ -10,7 +10,12 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from tests.agent_programs.agent_service import AgentService, answer_with_text, start_agent_service
+from tests.agent_programs.agent_service import (
+    AgentService,
+    answer_with_plan,
+    answer_with_text,
+    start_agent_service,
+)
 from tests.support.servers.model_behaviours import ModelAnswer, RawFrames
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.call_events import AttemptEnded
@@ -59,6 +64,34 @@ async def test_u26_blueprint_can_include_filtered_replies_in_next_window(
     await platform.complete_turn(session, answer_with_text("Good."), text="Go on.")
     assert platform.get_request_texts(1)[1:] == ["Quote it.", "Half of", "Go on."]
     assert "turn-excluded" not in await platform.list_event_names(session)
+
+
+@pytest.mark.parametrize(
+    ("profile", "plans"),
+    [
+        ("llm_only", ()),
+        ("rag_focused", ()),
+        ("genie", ()),
+        ("tool_enabled", (answer_with_plan(),)),
+    ],
+)
+async def test_u26_done_of_every_program_has_why_the_model_stopped(
+    platform: AgentService, profile: str, plans: tuple[ModelAnswer, ...]
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={}, profile=profile)
+    cut = ModelAnswer(tokens=("Half of",), finish="length")
+    await platform.complete_turn(session, *plans, cut, text="Quote it.")
+    done = await fetch_done(platform, session)
+    assert done["finish"] == "length"
+    assert "ratings" not in done, "the provider gave none"
+
+
+async def fetch_done(platform: AgentService, session: str) -> dict[str, Any]:
+    """Return the data of the event that ends the stream of the first turn."""
+    async with platform.watch_turn(session) as watched:
+        end = (await watched.read_all())[-1]
+    assert end.name == "done"
+    return end.json
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -139,6 +172,8 @@ async def test_u26_filtered_reply_is_recorded_and_logged_with_provider_ratings(
     events = (await platform.fetch_json(f"/v1/sessions/{session}/events"))["events"]
     answers = [each["data"]["answer"] for each in events if each["data"].get("answer")]
     assert [each["spent"].get("ratings") for each in answers] == [ratings]
+    done = await fetch_done(platform, session)
+    assert (done["finish"], done["ratings"]) == (finish, ratings)
     (turn,) = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
     assert (turn["finish"], turn["reply"], turn["excluded"]) == (finish, reply, True)
     await platform.complete_turn(

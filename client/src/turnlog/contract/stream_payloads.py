@@ -82,27 +82,49 @@ class ApprovalPayload(StreamPayload):
     """What was decided; null while the tool waits."""
 
 
-class ReplyDonePayload(StreamPayload):
-    """The reply is complete and recorded, in a session without phases or outside them."""
+class SafetyRatingPayload(BaseModel):
+    """How a provider rated a text that one of its filters cut, in the provider's words."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    category: str
+    """What was looked for: `HARM_CATEGORY_HARASSMENT`."""
+    probability: str | None = Field(default=None, exclude_if=lambda probability: not probability)
+    """How likely it is found: `HIGH`."""
+    severity: str | None = Field(default=None, exclude_if=lambda severity: not severity)
+    """How severe it is; absent if the provider does not say."""
+    blocked: bool = Field(default=False, exclude_if=lambda blocked: not blocked)
+    """Whether this rating cut the text."""
+
+
+class DonePayload(StreamPayload):
+    """What every `done` has: how the model ended the reply, and the reply as a value."""
 
     event: ClassVar[Literal["done"]] = "done"
 
     finish: FinishReason | None
     """Why the model stopped; `length` means that the reply was cut off. Null without a model."""
+    ratings: tuple[SafetyRatingPayload, ...] = Field(
+        default=(), exclude_if=lambda ratings: not ratings
+    )
+    """The provider's ratings of a reply that its filter cut; absent if it gave none."""
+    output: JsonValue = Field(default=None, exclude_if=lambda output: output is None)
+    """The reply as the value that it is; absent without a schema of its call."""
+
+
+class ReplyDonePayload(DonePayload):
+    """The reply is complete and recorded, in a session without phases or outside them."""
+
     turn: int
     """The turn number."""
     fallback: str | None = Field(default=None, exclude_if=lambda fallback: fallback is None)
     """Why the reply is a fallback; absent when a model wrote it."""
-    output: JsonValue = Field(default=None, exclude_if=lambda output: output is None)
-    """The reply as the value that it is; absent without a schema of its call."""
     sequence: int
     """The sequence of the event that holds the reply."""
 
 
-class ExchangeDonePayload(StreamPayload):
+class ExchangeDonePayload(DonePayload):
     """The reply is complete and recorded, in a phase of kind `freeform`."""
-
-    event: ClassVar[Literal["done"]] = "done"
 
     phase_transition: str | None
     """The signal that ended the phase with this turn; null if the phase goes on."""
@@ -110,19 +132,13 @@ class ExchangeDonePayload(StreamPayload):
     """The next phase; null if the phase goes on."""
     exchanges_count: int
     """The number of exchanges in the phase so far, including this one."""
-    output: JsonValue = Field(default=None, exclude_if=lambda output: output is None)
-    """The reply as the value that it is; absent without a schema of its call."""
 
 
-class DebriefDonePayload(StreamPayload):
+class DebriefDonePayload(DonePayload):
     """The reply is complete and recorded, in a phase of kind `debrief`."""
-
-    event: ClassVar[Literal["done"]] = "done"
 
     debrief_complete: Literal[True]
     """Always true."""
-    output: JsonValue = Field(default=None, exclude_if=lambda output: output is None)
-    """The reply as the value that it is; absent without a schema of its call."""
 
 
 class ReplyFailedPayload(StreamPayload):

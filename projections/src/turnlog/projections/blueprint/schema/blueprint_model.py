@@ -23,7 +23,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
     MessageFormat,
     ProfileSpec,
 )
-from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
+from turnlog.projections.blueprint.schema.history_specs import CondenseMode, HistoryViewSpec
 from turnlog.projections.blueprint.schema.layer_specs import LayerSpec
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
     FrontDoor,
@@ -260,6 +260,16 @@ class Blueprint(StrictModel):
             return view
         own = {word: getattr(view, word) for word in view.model_fields_set}
         return like.model_copy(update=own)
+
+    def resolve_condensing(self, name: Name, profile: Name) -> tuple[CondenseMode, ...]:
+        """Return what a history view condenses under a profile, in this order.
+
+        Turns that are to be summarised are never condensed.
+        """
+        view, own = self.resolve_view(name), self.profiles.get(profile)
+        if own is not None and own.condense is not None and view.of != "selected":
+            return own.condense
+        return (view.condense,) if view.condense else ()
 
     @property
     def summary_calls(self) -> frozenset[Name]:

@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag, mode
 from pydantic_core import PydanticCustomError
 
 from turnlog.events.event_model import build_discriminator
+from turnlog.projections.blueprint.schema.history_specs import CondenseMode
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import RetrievalSettings
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 
@@ -140,6 +141,10 @@ class ProfileSpec(StrictModel):
     """The profiles that the program `coordinator` asks."""
     tools: Literal["none"] | None = None
     """`none` if no call may offer or describe tools of a server."""
+    condense: tuple[CondenseMode, ...] | None = None
+    """What its calls condense in their history views, in this order, in place of what each view
+    says; empty for nothing.
+    """
     retrieval: dict[Name, RetrievalSettings] = {}
     """Its own settings of retrievals, except those that are locked."""
     model: str = "default"

@@ -63,14 +63,20 @@ def condense_run(
 
 
 def condense_history(
-    slot: PlannedHistory, condense: CondenseMode | None, counting: TokenCounter
+    slot: PlannedHistory, condense: Sequence[CondenseMode], counting: TokenCounter
 ) -> PlannedHistory:
-    """Condense a history view as its blueprint says."""
-    match condense:
-        case None:
-            return slot
+    """Condense a history view by each of these modes in turn."""
+    for mode in condense:
+        slot = _condense_slot(slot, mode, counting)
+    return slot
+
+
+def _condense_slot(
+    slot: PlannedHistory, mode: CondenseMode, counting: TokenCounter
+) -> PlannedHistory:
+    match mode:
         case "repeats":
-            return condense_slot_repeats(slot, counting, condense)
+            return condense_slot_repeats(slot, counting, mode)
         case "duplicates":
             condensed, dropped = condense_duplicates(slot.exchanges, counting)
             return replace(
@@ -98,6 +104,9 @@ def condense_duplicates(
     dropped: list[ExcludedTurns] = []
     seen_contents, later = set[TurnMessages](), dict[tuple[str, str], int]()
     for exchange in reversed(exchanges):
+        if exchange.is_repeated:
+            condensed.append(exchange)
+            continue
         content = exchange.content
         # The role is part of the key: a user's words do not repeat an assistant's.
         paragraphs = [

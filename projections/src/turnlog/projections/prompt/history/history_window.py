@@ -22,7 +22,11 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     get_max_characters_per_token,
 )
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
-from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec, SummarySpec
+from turnlog.projections.blueprint.schema.history_specs import (
+    CondenseMode,
+    HistoryViewSpec,
+    SummarySpec,
+)
 from turnlog.projections.blueprint.schema.layer_specs import ResultsLayer
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.assembly_inputs import (
@@ -88,6 +92,8 @@ class HistoryWindow:
     """The blueprint's name of the view."""
     listed_turn: int | None = None
     """The turn whose tool results a layer of the same call lists."""
+    condense: tuple[CondenseMode, ...] = ()
+    """What is shortened, in this order."""
 
     def select_turns(self, state: SessionState) -> SelectedTurns:
         """Split the settled turns into those it includes and the excluded ones."""
@@ -297,6 +303,7 @@ def build_history_window(
         summary=summary,
         name=name,
         listed_turn=listed_turn,
+        condense=material.blueprint.resolve_condensing(name, state.profile),
     )
 
 
@@ -363,7 +370,7 @@ def render_history(
         verbatim_repeats=has_verbatim_last_exchange(assembler),
     )
     verbatim = _count_verbatim_messages(slot, back.view.summary, limit, assembler)
-    return condense_history(replace(slot, verbatim_messages=verbatim), back.view.condense, counting)
+    return condense_history(replace(slot, verbatim_messages=verbatim), back.condense, counting)
 
 
 def _count_verbatim_messages(

@@ -26,6 +26,7 @@ from turnlog.contract.stream_payloads import (
     ReplyDonePayload,
     ReplyFailedPayload,
     ReplyRedactedPayload,
+    SafetyRatingPayload,
     TokenPayload,
     TurnEndPayload,
     TurnStreamPayload,
@@ -279,20 +280,31 @@ def _build_done_payload(
 ) -> ReplyDonePayload | ExchangeDonePayload | DebriefDonePayload:
     """Return the data of the `done` event, in the format of the turn's phase if it has one."""
     output = parse_structured_text(reply.text) if reply.structured else None
+    ratings = _build_ratings(reply)
     exchange = reply.exchange
     if exchange is None:
         return ReplyDonePayload(
             finish=reply.finish,
+            ratings=ratings,
             turn=reply.turn,
             fallback=reply.fallback.code if reply.fallback else None,
             output=output,
             sequence=sequence,
         )
     if exchange.kind == "debrief":
-        return DebriefDonePayload(debrief_complete=True, output=output)
+        return DebriefDonePayload(
+            debrief_complete=True, finish=reply.finish, ratings=ratings, output=output
+        )
     return ExchangeDonePayload(
         phase_transition=exchange.signal,
         next_phase=exchange.next,
         exchanges_count=exchange.count,
+        finish=reply.finish,
+        ratings=ratings,
         output=output,
     )
+
+
+def _build_ratings(reply: TurnCompleted) -> tuple[SafetyRatingPayload, ...]:
+    given = reply.answer.spent.ratings if reply.answer else ()
+    return tuple(SafetyRatingPayload.model_validate(each.model_dump()) for each in given)
