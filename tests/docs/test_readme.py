@@ -28,11 +28,12 @@ def find_console_block(word: str) -> str:
 
 
 def normalize_screen(screen: str) -> list[str]:
-    """Return a screen's lines without what differs between runs."""
+    """Return a screen's lines without what differs between runs: no figure of a prompt does."""
     for pattern, other in (
         (r"sha256:\w+", "digest"),
         (r"(attempt 1 · ).*", r"\1worker"),
-        (r"\d[\d:.,]*", "#"),
+        (r"\d\d:\d\d:\d\d", "time"),
+        (r"\d+ ms", "# ms"),
     ):
         screen = re.sub(pattern, other, screen)
     return [" ".join(line.split()) for line in screen.splitlines() if line.strip()]

@@ -692,9 +692,15 @@ async def test_t12_dialogue_streams_its_tokens_and_ends_with_the_phase_state(
     assert [(each.name, each.json) for each in received] == [
         ("token", {"text": "Hello. "}),
         ("token", {"text": "Have you heard?"}),
-        ("done", {
-            "phase_transition": None, "next_phase": None, "exchanges_count": 1, "finish": "stop",
-        }),
+        (
+            "done",
+            {
+                "phase_transition": None,
+                "next_phase": None,
+                "exchanges_count": 1,
+                "finish": "stop",
+            },
+        ),
     ]
 
 

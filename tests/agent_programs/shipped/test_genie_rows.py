@@ -333,7 +333,7 @@ async def test_bundle_includes_children_and_its_verifier_checks_them(
     assert line.endswith(f"turn 1 of {child} did not reply what its parent recorded")
 
 
-@pytest.mark.promise("P3", "P5")
+@pytest.mark.promise("P7", "P17", "P22")
 async def test_half_a_surrogate_pair_in_a_query_leaves_everything_answerable_and_verifiable(
     platform: AgentService, tmp_path: Path
 ) -> None:

@@ -116,6 +116,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.promise("P21")
 @pytest.mark.parametrize("route", ROUTES)
 async def test_hostile_bodies_of_a_route_hold_no_loop(gateway: RunningGateway, route: str) -> None:
     method, template, schema = ROUTES[route]

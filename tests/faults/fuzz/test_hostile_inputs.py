@@ -59,6 +59,7 @@ async def run_raw_server(answer: bytes) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
 
 
+@pytest.mark.promise("P21")
 @pytest.mark.parametrize("name", ENDPOINT_ANSWERS)
 async def test_answer_of_an_endpoint_in_many_pieces_holds_no_loop(name: str) -> None:
     async with run_raw_server(ENDPOINT_ANSWERS[name]) as url:
@@ -102,6 +103,7 @@ REQUESTS: Final[Mapping[str, tuple[str, str, int]]] = {
 }
 
 
+@pytest.mark.promise("P21")
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_query_of_a_stranger_is_refused_and_holds_no_loop(
     gateway: RunningGateway, name: str

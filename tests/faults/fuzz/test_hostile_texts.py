@@ -242,6 +242,7 @@ def check_readers(text: str) -> None:
     parse_members(text)
 
 
+@pytest.mark.promise("P21")
 @pytest.mark.parametrize("attack", [attack_guard, attack_bounds, attack_json])
 async def test_no_text_of_a_model_blocks_the_event_loop(
     attack: Callable[[random.Random], Awaitable[None]],

@@ -532,6 +532,7 @@ def test_control_characters_of_a_session_name_are_escaped_in_findings() -> None:
     assert found[1].detail == r"it belongs to session '\x1b[2J'"
 
 
+@pytest.mark.promise("P17")
 def test_events_on_which_a_check_raises_are_a_finding_and_not_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -22,6 +22,7 @@ DEEP_DOCUMENTS = {
 }
 
 
+@pytest.mark.promise("P21")
 @pytest.mark.parametrize("name", DEEP_DOCUMENTS)
 def test_document_that_is_too_deep_is_refused_at_its_first_level_too_many(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -58,7 +58,7 @@ async def wait_for_stop(stand: RunningGateway, session: str) -> str:
         await asyncio.wait_for(signal.wait(), 30)
 
 
-@pytest.mark.promise("P13")
+@pytest.mark.promise("P13", "P22")
 @pytest.mark.parametrize("name", JUNK)
 async def test_junk_message_is_read_around_and_shown_as_one_unreadable_message(
     stand: RunningGateway, stranger: Client, name: str

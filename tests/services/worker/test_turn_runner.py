@@ -159,6 +159,7 @@ async def test_only_worker_takes_over_at_once_what_it_does_not_run_itself() -> N
     assert len(house.model.requests) == 1
 
 
+@pytest.mark.promise("P7")
 async def test_turn_whose_handling_raises_is_failed_once_its_deadline_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -81,6 +81,7 @@ async def test_header_parameters_are_described_as_optional_strings() -> None:
     assert set(kinds) == {"string", "null"}
 
 
+@pytest.mark.promise("P22")
 @pytest.mark.parametrize("route", DOCUMENTS, ids=str)
 async def test_responses_of_every_route_match_the_openapi_document(
     stand: RunningGateway, places: Mapping[str, str], route: DocumentedRoute

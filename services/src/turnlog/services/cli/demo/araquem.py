@@ -19,10 +19,9 @@ from turnlog.contract import api_paths
 from turnlog.contract.question_payloads import QuestionAnswer
 from turnlog.contract.session_payloads import OpenedSession
 from turnlog.services.cli.actions.memory_actions import fetch_references
-from turnlog.services.cli.client.prompt_reads import fetch_prompt, list_calls
+from turnlog.services.cli.client.prompt_reads import list_calls
 from turnlog.services.cli.client.service_client import ServiceClient
-from turnlog.services.cli.demo.demo_stage import DemoStage
-from turnlog.services.cli.views.prompt_view import render_prompt
+from turnlog.services.cli.demo.demo_stage import DemoStage, ProposedCommand
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
 from turnlog.services.cli.views.theme import MUTED, render_labelled_text
 
@@ -40,7 +39,7 @@ QUESTIONS: Final = (
 CLIENT_ID: Final = "demo"
 
 
-async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
+async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[ProposedCommand, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     conversation = f"{uuid4().hex[:8]}: Ada's"
     await stage.begin_scene("Questions at the front door", f"conversation {conversation} · {model}")
@@ -54,10 +53,8 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     )
     stage.console.print(await _render_references(stage.service, session))
     last = (await stage.service.send(list_calls(session))).calls[-1]
-    await stage.begin_scene(
-        "What the model was sent", "the facts are the resolver's, word for word"
-    )
-    stage.console.print(render_prompt(await fetch_prompt(stage.service, session, last.call)))
+    note = "the facts are the resolver's, word for word"
+    await stage.show_prompt(session, last.call, "What the model was sent", note)
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session, conversation)
 
@@ -96,16 +93,21 @@ async def _render_references(service: ServiceClient, session: str) -> Table:
     return table
 
 
-def _build_next_commands(stage: DemoStage, session: str, conversation: str) -> tuple[str, ...]:
+def _build_next_commands(
+    stage: DemoStage, session: str, conversation: str
+) -> tuple[ProposedCommand, ...]:
     http, turnlog = stage.location.http, stage.location.turnlog_command
     form = (
         f'{{"question": "Is it safe?", "conversation_id": "{conversation}", '
         f'"client_id": "{CLIENT_ID}", "nickname": "Ada"}}'
     )
     return (
-        f"curl {http}/v1/ask --json {_quote_shell(form)}",
-        f"{turnlog} references {session} --intent fiis_precos --entity fiis --url {http}",
-        f"{turnlog} memory {session} --url {http}",
+        ProposedCommand("ask on", f"curl {http}/v1/ask --json {_quote_shell(form)}"),
+        ProposedCommand(
+            "what a next question would inherit",
+            f"{turnlog} references {session} --intent fiis_precos --entity fiis --url {http}",
+        ),
+        ProposedCommand("what is remembered", f"{turnlog} memory {session} --url {http}"),
     )
 
 

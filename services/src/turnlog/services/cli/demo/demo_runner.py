@@ -27,7 +27,7 @@ from turnlog.services.all_in_one import ServiceAddresses, run_all_in_one
 from turnlog.services.cli.client.service_client import create_client
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.demo import araquem, assistant, game_master, trickster, uderia
-from turnlog.services.cli.demo.demo_stage import DemoLocation, DemoStage
+from turnlog.services.cli.demo.demo_stage import DemoLocation, DemoStage, ProposedCommand
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
 from turnlog.services.cli.views.theme import MUTED
@@ -43,7 +43,7 @@ class DemoScenario:
 
     scripted_model: str
     """The scripted model that replies where no other model is configured."""
-    play_scenario: Callable[[DemoStage, str], Awaitable[tuple[str, tuple[str, ...]]]]
+    play_scenario: Callable[[DemoStage, str], Awaitable[tuple[str, tuple[ProposedCommand, ...]]]]
     """Plays the scenario with a model; returns its session and the commands to suggest."""
 
 
@@ -64,16 +64,21 @@ def get_scenario(name: DemoName) -> DemoScenario:
 
 
 def render_next_steps(
-    location: DemoLocation, session: str, commands: Iterable[str]
+    location: DemoLocation, session: str, commands: Iterable[ProposedCommand]
 ) -> RenderableType:
     """Render the addresses and the suggested commands, ready to paste."""
     places = Table.grid(padding=(0, 2))
     places.add_column(style=MUTED, justify="right")
-    places.add_row("page", Text(f"{location.http}/", "bold"))
+    places.add_row("open", Text(f"{location.http}/", "bold").append("  in a browser", MUTED))
     places.add_row("HTTP", f"{location.http}/v1/sessions/{session}")
     places.add_row("data", str(location.data_dir))
-    proposed = [Text().append("  $ ", MUTED).append(command) for command in commands]
-    return Group(places, Text(), *proposed, Text("\nCtrl-C ends everything.", MUTED))
+    heading = Text("or type in another terminal", MUTED)
+    proposed = [
+        Text(f"  # {each.purpose}\n  $ ", MUTED).append(each.command, "default")
+        for each in commands
+    ]
+    end = Text("\nCtrl-C ends everything.", MUTED)
+    return Group(places, Text(), heading, *proposed, end)
 
 
 HOST: Final = "127.0.0.1"
@@ -125,7 +130,12 @@ async def run_demo(
 async def _play_scenario(
     play: DemoScenario, addresses: ServiceAddresses, model: str, *, keep_running: bool
 ) -> None:
-    location = DemoLocation(addresses.http, addresses.data_dir, shlex.quote(sys.argv[0]))
+    location = DemoLocation(
+        http=addresses.http,
+        data_dir=addresses.data_dir,
+        turnlog_command=shlex.quote(sys.argv[0]),
+        keep_running=keep_running,
+    )
     async with create_client(addresses.http) as service:
         stage = DemoStage(service, location)
         session, commands = await play.play_scenario(stage, model)

@@ -18,18 +18,24 @@ from rich.text import Text
 from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
+from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.verification_reads import verify_session
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.reply_display import LabelledTextWriter, ReplyDisplay
 from turnlog.services.cli.conversation.session_conversation import SessionConversation
 from turnlog.services.cli.views.event_view import render_events
+from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, USER_COLOUR
 from turnlog.services.cli.views.theme import FAMILY_COLOURS, MUTED
 from turnlog.services.cli.views.verification_view import render_session_verification
 
 _KEYSTROKE_SECONDS: Final = 0.02
 """Seconds for each typed character."""
+
+
+EXCERPT_CHARACTERS: Final = 120
+"""What is shown of each text of a prompt: two lines of a small terminal."""
 
 
 _SCENE_PAUSE_SECONDS: Final = 0.8
@@ -43,6 +49,17 @@ class DemoLocation:
     http: str
     data_dir: Path
     turnlog_command: str
+    keep_running: bool
+    """Whether the service stays up once the demo is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCommand:
+    """A command that leads on from a demo, ready to paste."""
+
+    purpose: str
+    """What it does, for people."""
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +89,21 @@ class DemoStage:
         )
         self.console.print(render_events(events))
         return events[-1].sequence
+
+    async def show_prompt(self, session: str, call: str, title: str, note: str) -> None:
+        """Show the beginning of each text of a prompt, and the command that shows all of it."""
+        prompt = await fetch_prompt(self.service, session, call)
+        await self.begin_scene(title, note)
+        self.console.print(render_prompt(prompt, EXCERPT_CHARACTERS))
+        self.print_whole_command(f"prompt {session} {call}")
+
+    def print_whole_command(self, arguments: str) -> None:
+        """Print the command that shows the same with whole texts, if it will work."""
+        if not self.location.keep_running:
+            return
+        command = f"{self.location.turnlog_command} {arguments} --url {self.location.http}"
+        self.console.print()
+        self.console.print(Text("word for word:  ", MUTED).append(command), soft_wrap=True)
 
     async def show_verification(self, *sessions: str) -> None:
         """Show the verification of each session; exit with code 5 where one fails."""

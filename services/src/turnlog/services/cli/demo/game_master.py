@@ -22,12 +22,11 @@ from turnlog.services.cli.client.prompt_reads import fetch_prompt
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
 )
-from turnlog.services.cli.demo.demo_stage import DemoStage
+from turnlog.services.cli.demo.demo_stage import DemoStage, ProposedCommand
 from turnlog.services.cli.segments.segment_actions import (
     build_import_body,
     read_segment_files,
 )
-from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.session_view import USER_COLOUR
 from turnlog.services.cli.views.theme import MUTED
 
@@ -77,7 +76,7 @@ LONG_SPEECH: Final = (
 )
 
 
-async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
+async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[ProposedCommand, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     body = build_import_body(read_segment_files([SEGMENT_FILE]))
     imported = await stage.service.send(
@@ -90,11 +89,9 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await _play_turn(stage, session, "I ask her why the light is dark.", tier=1)
     await _play_turn(stage, session, LONG_SPEECH * 8, tier=2, token_budget=TOKEN_BUDGET)
     await stage.show_events(session)
+    note = f"delimited layers, within {TOKEN_BUDGET:,} tokens"
+    await stage.show_prompt(session, "3.1", "What the model was sent", note)
     last = await fetch_prompt(stage.service, session, "3.1")
-    await stage.begin_scene(
-        "What the model was sent", f"delimited layers, within {TOKEN_BUDGET:,} tokens"
-    )
-    stage.console.print(render_prompt(last))
     await stage.begin_scene(
         "What was cut to fit", "each step of the ladder until it changes nothing"
     )
@@ -146,10 +143,19 @@ async def _edit_segment(stage: DemoStage, imported: SegmentImportResult) -> None
     stage.console.print(f"segment {imported.added[0]}, version {edited.version}")
 
 
-def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:
+def _build_next_commands(stage: DemoStage, session: str) -> tuple[ProposedCommand, ...]:
     http, turnlog = stage.location.http, stage.location.turnlog_command
     return (
-        f"curl {http}/v1/sessions/{session}/calls/3.1/assembly",
-        f"{turnlog} segments list --scope npc --url {http}",
-        f"{turnlog} prompt {session} 1.1 --url {http}",
+        ProposedCommand(
+            "what was cut, as the game's program reads it",
+            f"curl {http}/v1/sessions/{session}/calls/3.1/assembly",
+        ),
+        ProposedCommand(
+            "the stored texts of its people",
+            f"{turnlog} segments list --scope npc --url {http}",
+        ),
+        ProposedCommand(
+            "the whole prompt before anything was cut",
+            f"{turnlog} prompt {session} 1.1 --url {http}",
+        ),
     )

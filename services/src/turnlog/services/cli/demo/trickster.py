@@ -19,7 +19,11 @@ from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     find_follow_up_turn,
 )
-from turnlog.services.cli.demo.demo_stage import DemoStage
+from turnlog.services.cli.demo.demo_stage import (
+    EXCERPT_CHARACTERS,
+    DemoStage,
+    ProposedCommand,
+)
 from turnlog.services.cli.views.theme import FAMILY_COLOURS
 from turnlog.services.cli.views.why_view import render_why
 
@@ -44,7 +48,7 @@ ENDING_SIGNAL: Final = "understood"
 """The signal that ends a successful dialogue."""
 
 
-async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
+async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[ProposedCommand, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     attributes = {"task": TASK, "locale": "en"}
     session = (await stage.service.send(operations.open_session("trickster", attributes))).session
@@ -56,8 +60,13 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await stage.begin_scene("Why the trickster said that", f"turn {after}, layer by layer{suffix}")
     explanation = await fetch_explanation(stage.service, session, str(after))
     stage.console.print(
-        render_why(explanation, await fetch_prompt(stage.service, session, explanation.call))
+        render_why(
+            explanation,
+            await fetch_prompt(stage.service, session, explanation.call),
+            EXCERPT_CHARACTERS,
+        )
     )
+    stage.print_whole_command(f"why {session} {after}")
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session, withheld)
 
@@ -88,12 +97,20 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
     return next((each.turn for each in turns if each.redacted), None)
 
 
-def _build_next_commands(stage: DemoStage, session: str, withheld: int | None) -> tuple[str, ...]:
+def _build_next_commands(
+    stage: DemoStage, session: str, withheld: int | None
+) -> tuple[ProposedCommand, ...]:
     http, turnlog = stage.location.http, stage.location.turnlog_command
     lucky = "--blueprint trickster -a task=lucky-draw -a locale=en"
     audit = f"withheld {session} {withheld} --data-dir {stage.location.data_dir}"
     return (
-        f"{turnlog} chat {lucky} --url {http}",
-        f"{turnlog} why {session} 5 --url {http}",
-        f"{turnlog} {audit}" if withheld else f"{turnlog} history {session} --url {http}",
+        ProposedCommand("take another lesson yourself", f"{turnlog} chat {lucky} --url {http}"),
+        ProposedCommand(
+            "why the debrief began by itself", f"{turnlog} why {session} 5 --url {http}"
+        ),
+        ProposedCommand("the reply that was withheld, for an auditor", f"{turnlog} {audit}")
+        if withheld
+        else ProposedCommand(
+            "the conversation as it is recorded", f"{turnlog} history {session} --url {http}"
+        ),
     )

@@ -23,16 +23,15 @@ from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.client.event_reads import EventQuery, read_events
-from turnlog.services.cli.client.prompt_reads import fetch_explanation, fetch_prompt
+from turnlog.services.cli.client.prompt_reads import fetch_explanation
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
 )
-from turnlog.services.cli.demo.demo_stage import DemoStage
+from turnlog.services.cli.demo.demo_stage import DemoStage, ProposedCommand
 from turnlog.services.cli.error_display import describe_error, print_error
 from turnlog.services.cli.knowledge.knowledge_actions import import_knowledge, send_search
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.event_view import render_events
-from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.provenance_view import render_origin
 from turnlog.services.cli.views.theme import FAMILY_COLOURS, MUTED
 from turnlog.services.cli.views.token_view import render_growth
@@ -89,7 +88,7 @@ USER: Final = "mira"
 COORDINATED_QUESTION: Final = "Was there a storm yesterday, and what would we do in one?"
 
 
-async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
+async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[ProposedCommand, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     session = (await stage.service.send(operations.open_session("uderia"))).session
     conversation = SessionConversation(stage.service, session)
@@ -106,10 +105,8 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await _play_adaptation(stage, conversation)
     coordinator = await _play_coordination(stage)
     last = await stage.show_events(session)
-    await stage.begin_scene(
-        "What the plan was made from", "twenty tools, and nothing of the first phase"
-    )
-    stage.console.print(render_prompt(await fetch_prompt(stage.service, session, PLAN_CALL)))
+    note = "twenty tools, and nothing of the first phase"
+    await stage.show_prompt(session, PLAN_CALL, "What the plan was made from", note)
     await _show_adaptation(stage, session)
     await stage.begin_scene("What each contributor cost", "call by call, as `turnlog growth`")
     parameters = {"session": session, "group_by": "kind", "min_sequence": last}
@@ -188,17 +185,22 @@ async def _show_adaptation(stage: DemoStage, session: str) -> None:
     stage.console.print(render_explained_omissions(omitted))
 
 
-async def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:
+async def _build_next_commands(stage: DemoStage, session: str) -> tuple[ProposedCommand, ...]:
     http, turnlog = stage.location.http, stage.location.turnlog_command
     events = [each.event async for each in read_events(stage.service, EventQuery(session))]
     results = [each for each in events if isinstance(each, ToolReturned) and each.result]
     longest = max(results, key=lambda each: each.characters, default=None)
     return (
         *(
-            (f"{turnlog} tool {session} {longest.call} {longest.id} --url {http}",)
+            (
+                ProposedCommand(
+                    "the longest result of a tool, whole",
+                    f"{turnlog} tool {session} {longest.call} {longest.id} --url {http}",
+                ),
+            )
             if longest
             else ()
         ),
-        f"{turnlog} why {session} 2 --url {http}",
-        f"{turnlog} quota show {USER} --url {http}",
+        ProposedCommand("why turn 2 was answered so", f"{turnlog} why {session} 2 --url {http}"),
+        ProposedCommand("what is left of the quota", f"{turnlog} quota show {USER} --url {http}"),
     )

@@ -41,7 +41,7 @@ from turnlog.services.api.prompt_payloads import (
     ReproductionView,
     WindowView,
 )
-from turnlog.services.cli.views.text_format import format_digest, format_money
+from turnlog.services.cli.views.text_format import format_digest, format_excerpt, format_money
 from turnlog.services.cli.views.theme import (
     BAD,
     GOOD,
@@ -105,11 +105,15 @@ def _format_tool_call(part: PromptPart, call: ToolRequest) -> str:
     return f"{call.tool} {'' if part.cut else call.arguments}"
 
 
-def render_prompt(prompt: RecordedPromptView) -> RenderableType:
-    """Render the exact prompt of a call and whether it is proven to be the recorded one."""
+def render_prompt(prompt: RecordedPromptView, most_characters: int | None = None) -> RenderableType:
+    """Render the prompt of a call and whether it is proven to be the recorded one.
+
+    Of each text at most `most_characters` are shown; all of it without them.
+    """
     call = Text().append(f"prompt of call {prompt.call}", "bold")
     call.append(f"  {prompt.session} · {prompt.model} · {prompt.manifest.kind}", MUTED)
-    return Group(call, *_render_body(prompt.messages, prompt.manifest), render_proof(prompt))
+    body = _render_body(prompt.messages, prompt.manifest, most_characters)
+    return Group(call, *body, render_proof(prompt))
 
 
 def render_model_messages(prompt: RecordedPromptView) -> RenderableType:
@@ -196,9 +200,12 @@ def _describe_way(way: ReproductionView) -> str:
     return f"{apart}{way.fault.where}: {way.fault.detail}"
 
 
-def _render_body(views: Sequence[MessageView], manifest: Manifest) -> Iterator[RenderableType]:
+def _render_body(
+    views: Sequence[MessageView], manifest: Manifest, most_characters: int | None = None
+) -> Iterator[RenderableType]:
     if views:
-        yield render_prompt_messages([view.restore_message() for view in views], manifest)
+        messages = [view.restore_message() for view in views]
+        yield render_prompt_messages(messages, manifest, most_characters)
     yield Text()
     yield render_parts(manifest)
     yield Text()
@@ -210,15 +217,21 @@ def _render_body(views: Sequence[MessageView], manifest: Manifest) -> Iterator[R
     yield Text()
 
 
-def render_prompt_messages(messages: Sequence[ChatMessage], manifest: Manifest) -> RenderableType:
+def render_prompt_messages(
+    messages: Sequence[ChatMessage], manifest: Manifest, most_characters: int | None = None
+) -> RenderableType:
     """Render the messages layer by layer."""
     colours = choose_layer_colours(manifest.parts)
     width = max((len(layer) for layer in colours), default=0)
-    return Group(*_render_spans(split_prompt(messages, manifest), colours, width))
+    spans = split_prompt(messages, manifest)
+    return Group(*_render_spans(spans, colours, width, most_characters))
 
 
 def _render_spans(
-    spans: Sequence[PromptSpan], colours: Mapping[str, str], width: int
+    spans: Sequence[PromptSpan],
+    colours: Mapping[str, str],
+    width: int,
+    most_characters: int | None,
 ) -> Iterator[RenderableType]:
     last_index = -1
     for passage in spans:
@@ -228,7 +241,7 @@ def _render_spans(
         colour = colours[passage.part.layer]
         yield render_labelled_text(
             label=passage.part.layer,
-            text=passage.visible_text,
+            text=format_excerpt(passage.visible_text, most_characters),
             colour=colour,
             width=width,
             style=colour,

@@ -35,7 +35,12 @@ from turnlog.services.cli.views.prompt_view import (
     render_source,
     split_prompt,
 )
-from turnlog.services.cli.views.text_format import format_count, format_one_line, format_time
+from turnlog.services.cli.views.text_format import (
+    format_count,
+    format_excerpt,
+    format_one_line,
+    format_time,
+)
 from turnlog.services.cli.views.theme import (
     MUTED,
     WARNING,
@@ -160,9 +165,14 @@ _STROKE_COLUMNS = 3
 
 
 def render_traced_prompt(
-    prompt: RecordedPromptView, origins: Sequence[PartProvenance]
+    prompt: RecordedPromptView,
+    origins: Sequence[PartProvenance],
+    most_characters: int | None = None,
 ) -> Iterator[RenderableType]:
-    """Yield messages and tools; each part is followed by its origin."""
+    """Yield messages and tools; each part is followed by its origin.
+
+    Of each text at most `most_characters` are shown; all of it without them.
+    """
     colours = choose_layer_colours(prompt.manifest.parts)
     width = max((len(layer) for layer in colours), default=0)
     messages = [view.restore_message() for view in prompt.messages]
@@ -176,7 +186,7 @@ def render_traced_prompt(
                 yield Text(f"{last_index + 1} {passage.role}", "bold")
             yield render_labelled_text(
                 label=part.layer,
-                text=passage.visible_text,
+                text=format_excerpt(passage.visible_text, most_characters),
                 colour=colours[part.layer],
                 width=width,
                 style=colours[part.layer],

@@ -89,6 +89,14 @@ def format_one_line(text: str) -> str:
     return escape_controls(" ".join(text.split()))
 
 
+def format_excerpt(text: str, most_characters: int | None) -> str:
+    """Return a text, or the beginning of a longer one on one line, to the end of a word."""
+    if most_characters is None or len(text) <= most_characters:
+        return text
+    beginning = " ".join(text.split())[:most_characters].rpartition(" ")[0]
+    return f"{beginning} … ({format_count(len(text), 'character')})"
+
+
 def format_turn_ranges(turns: Sequence[TurnRange]) -> str:
     """Format turn ranges: `turn 3`, `turns 1 to 4 and 6`."""
     ends = [dict.fromkeys((run.first, run.last)) for run in turns]

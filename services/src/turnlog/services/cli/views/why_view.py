@@ -112,12 +112,14 @@ _LABEL_WIDTH: Final = 9
 _HIDDEN_TEXT: Final = "(its text is sealed or erased)"
 
 
-def render_why(explanation: TurnExplanation, prompt: RecordedPromptView) -> RenderableType:
-    """Render everything recorded about one turn's reply."""
+def render_why(
+    explanation: TurnExplanation, prompt: RecordedPromptView, most_characters: int | None = None
+) -> RenderableType:
+    """Render everything recorded about one turn's reply, with at most so much of each text."""
     return Group(
         *_render_outcome(explanation, prompt),
         Text(),
-        *_render_prompt_layers(explanation, prompt),
+        *_render_prompt_layers(explanation, prompt, most_characters),
         render_proof(prompt),
     )
 
@@ -222,10 +224,10 @@ def _render_safety(withheld: WithheldReply | None) -> Text:
 
 
 def _render_prompt_layers(
-    explanation: TurnExplanation, prompt: RecordedPromptView
+    explanation: TurnExplanation, prompt: RecordedPromptView, most_characters: int | None
 ) -> Iterator[RenderableType]:
     yield Rule(Text("sent to the model", "bold"), align="left", style=MUTED)
-    yield from render_traced_prompt(prompt, explanation.parts)
+    yield from render_traced_prompt(prompt, explanation.parts, most_characters)
     yield Text()
     yield render_token_bars(prompt.manifest)
     if explanation.steps:
