@@ -24,6 +24,7 @@ VIEWS = {
     "#/approvals": ".approvals .empty",
     "#/usage": ".usage tfoot",
     "#/usage?group_by=user&user=nobody": ".usage .empty",
+    "#/usage?group_by=attribute.language": ".usage option:nth-child(7)",
     "#/uses?source=turn:seen/1": ".usage tbody a",
     "#/uses": ".usage .empty",
     "#/sessions/seen": ".why",

@@ -18,6 +18,7 @@ from tests.projections.store.session_histories import (
 )
 from turnlog.events.content import PlainText
 from turnlog.events.model.attempt_figures import AttemptCost
+from turnlog.events.model.session_events import BlueprintMoved
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
@@ -140,16 +141,19 @@ async def test_usage_is_grouped_by_the_value_of_an_attribute_in_force(
     values: dict[str, dict[str, str | int | bool]] = {
         "one": {"language": "lt", "level": 3},
         "two": {"language": "de", "level": 3},
-        "three": {"language": "lt"},
+        "three": {"language": "lt", "level": 3},
     }
     for session, attributes in values.items():
         story = StoredSession(log=log, session=session)
-        await story.append_events(
-            build_opened("assistant", **attributes), *build_turn(1, "ann", 40)
-        )
+        await story.append_events(opened := build_opened("assistant", **attributes))
+        await story.append_events(*build_turn(1, "ann", 40))
+        if session == "three":
+            ref, given = opened.blueprint, {"language": "de"}
+            moved = BlueprintMoved(before=ref, blueprint=ref, attributes={**given}, reach=0)
+            await story.append_events(moved)
     await fold_log(store, log)
     languages = await read_usage(store, AttributeGrouping("language"))
-    assert {group: used.turns for group, used in languages.items()} == {"de": 1, "lt": 2}
+    assert {group: used.turns for group, used in languages.items()} == {"de": 2, "lt": 1}
     levels = await read_usage(store, AttributeGrouping("level"))
     assert {group: used.turns for group, used in levels.items()} == {None: 1, "3": 2}
 

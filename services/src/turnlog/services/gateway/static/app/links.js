@@ -1,7 +1,7 @@
 // Every view of the page has an address behind the `#`, so that users can share links:
 //   #/?q=words&before=17        sessions; ?origin=ID forks and children of one, ?digest=..&open=true those pinned to a text, and the other
 //                               filters of `GET /v1/sessions`: blueprint, profile, phase, redacted, failed, attribute.NAME
-//   #/usage?group_by=user       what turns used; user, since and until narrow it
+//   #/usage?group_by=user       what turns used, also by attribute.NAME; user, since and until narrow it
 //   #/approvals?state=approved   approvals of all sessions, by default those that wait; user narrows them
 //   #/uses?source=segment:7     which calls and replies had a source in their prompt
 //   #/sessions/ID?turn=3        one session with its events, filtered by family, type, turn and text

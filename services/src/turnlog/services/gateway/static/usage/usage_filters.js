@@ -31,6 +31,9 @@ export function createUsageFilters(goTo) {
 
   function showFilters(filters) {
     shown = filters;
+    // An attribute is chosen in the address, as `attribute.NAME`.
+    if (![...boxes.group_by.options].some((option) => option.value === filters.group_by))
+      boxes.group_by.append(createElement("option", { value: filters.group_by }, filters.group_by));
     boxes.group_by.value = filters.group_by;
     if (boxes.user !== document.activeElement) boxes.user.value = filters.user ?? "";
     for (const name of ["since", "until"]) if (boxes[name] !== document.activeElement) boxes[name].value = formatBoxTime(filters[name]);
