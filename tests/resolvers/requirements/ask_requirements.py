@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
+
+import httpx
+
 from tests.resolvers.question_service import (
     POLICY,
     PRICE,
@@ -13,6 +17,7 @@ from tests.resolvers.question_service import (
     answer_with_text,
 )
 from tests.support.servers.model_behaviours import ModelRefusal
+from turnlog.events.model.turn_events import TurnSubmitted
 
 
 async def test_a6_ask_request_and_response_have_fixed_fields(a_bank: QuestionService) -> None:
@@ -61,6 +66,45 @@ async def test_a8_failed_model_call_falls_back_to_the_resolver_answer(
     assert (await a_bank.fetch_session_part("a8", "/references"))["last_reference"][
         "turn_index"
     ] == 2
+
+
+async def test_a8_question_of_a_user_without_tokens_is_answered_by_the_resolver(
+    a_bank: QuestionService,
+) -> None:
+    user = f"user-{uuid.uuid4().hex}"
+    a_bank.provider.queue_behaviours(answer_with_text("Calm."))
+    await a_bank.submit_question(RISK, "a8-quota")
+    http, session = a_bank.service.http, a_bank.get_session_id("a8-quota")
+    limits = {"input_tokens": 1, "requests_per_day": 3}
+    assert (await http.put(f"/v1/quotas/{user}", json=limits)).status_code == 200
+
+    async def submit_turn(text: str) -> httpx.Response:
+        form = {"text": text, "user": user}
+        return await http.post(f"/v1/sessions/{session}/turns?wait=60", json=form)
+
+    a_bank.provider.queue_behaviours(answer_with_text("Still calm."))
+    assert (await submit_turn(RISK)).json()["reply"] == "Still calm."
+    exchanges = len(a_bank.provider.exchanges)
+    for _ in range(2):
+        answered = (await submit_turn(PRICE)).json()
+        assert (answered["status"], answered["reply"]) == ("completed", PRICE_ANSWER)
+        assert answered["fallback"] == "quota-exceeded"
+    assert len(a_bank.provider.exchanges) == exchanges
+    refused = await submit_turn(PRICE)  # It would be the fourth request of the day.
+    assert (refused.status_code, refused.json()["code"]) == (429, "quota-exceeded")
+    balance = (await http.get(f"/v1/quotas/{user}")).json()
+    uses = {each["name"]: each["used"] for each in balance["uses"]}
+    assert (uses["input_tokens"], uses["requests_per_day"]) == (balance["input_tokens"], 3)
+    submitted = [
+        each.event
+        for each in await a_bank.load_events("a8-quota")
+        if isinstance(each.event, TurnSubmitted) and each.event.reservation
+    ]
+    reasons = [each.reservation and each.reservation.used_up for each in submitted]
+    assert reasons[0] is None
+    assert all("nothing is left of 1 input token per month" in (each or "") for each in reasons[1:])
+    verified = await a_bank.fetch_session_part("a8-quota", "/verify")
+    assert verified["findings"] == []
 
 
 async def test_a8_unroutable_question_has_an_empty_answer(

@@ -42,6 +42,10 @@ class TurnReservation(EventModel):
     """The id of the reservation."""
     period: str
     """The month that it counts for, such as `2026-11`."""
+    used_up: str | None = None
+    """The limit that is used up, in words: no model is asked, and the resolver's answer is the
+    reply. None while tokens are left.
+    """
 
 
 class InputFinding(EventModel):

@@ -93,6 +93,11 @@ class LimitUse:
         """Whether nothing would be left even if the turns that are not settled used nothing."""
         return self.used >= self.limit
 
+    @property
+    def is_of_tokens(self) -> bool:
+        """Whether only turns that call a model use it."""
+        return self.name in _TOKEN_LIMITS
+
 
 class QuotaExceeded(Refused):
     """Nothing is left of a limit, so no turn is allowed: it is used up, or reserved for now."""
@@ -249,7 +254,7 @@ def find_used_up_tokens(
     It was allowed once, so what others have reserved does not stop it, and it is one of the
     requests already.
     """
-    uses = [each for each in list_limit_uses(limits, balance, at) if each.name in _TOKEN_LIMITS]
+    uses = [each for each in list_limit_uses(limits, balance, at) if each.is_of_tokens]
     refusals = (QuotaExceeded(use, at) for use in uses if use.is_used_up)
     return next(refusals, None)
 

@@ -320,6 +320,8 @@ class SubmitTurn:
     """Who asked."""
     bound: TurnBound | None = None
     """What the turn may use at most of the user's quota; None if it makes no calls."""
+    has_fallback: bool = False
+    """Whether its resolver can answer it without a model."""
     overrides: tuple[UserOverride, ...] = ()
     """The user's own prompts for the session's blueprint."""
     findings: tuple[InputFinding, ...] = ()

@@ -21,7 +21,7 @@ import structlog
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Unavailable
-from turnlog.events.model.quota_events import QuotaReservation
+from turnlog.events.model.quota_events import QuotaLimits, QuotaReservation
 from turnlog.events.model.turn_events import (
     TurnQueued,
     TurnReservation,
@@ -224,26 +224,31 @@ class CommandQuota:
         submitted = next(turns, None)
         if submitted is None or command.user is None or command.bound is None:
             return events
-        is_child = isinstance(command, SubmitChildTurn)
-        wanted = (command.user, command.bound, submitted.turn)
-        reserved = await self._reserve(state, *wanted, is_child=is_child)
-        if reserved is None:
+        limits = await self.quotas.service.find_limits(self.tenant, command.user)
+        if limits == UNLIMITED:
             return events
+        reserved = await self._reserve(state, command, limits, submitted.turn)
         named = submitted.model_copy(update={"reservation": reserved})
         return tuple(named if each is submitted else each for each in events)
 
     async def _reserve(
-        self, state: SessionState, user: str, bound: TurnBound, turn: int, *, is_child: bool
-    ) -> TurnReservation | None:
-        quotas = self.quotas
-        limits = await quotas.service.find_limits(self.tenant, user)
-        if limits == UNLIMITED:
-            return None
+        self,
+        state: SessionState,
+        command: SubmitTurn | SubmitChildTurn,
+        limits: QuotaLimits,
+        turn: int,
+    ) -> TurnReservation:
+        """Reserve the bound of a turn.
+
+        One that the resolver can answer reserves no tokens if none are left.
+        """
+        quotas, user = self.quotas, command.user or ""
         at = quotas.clock()
         # Decided once more, the command keeps its reservation, for the number the turn has then.
         reserved = self.reserved or TurnReservation(
             id=quotas.service.parts.create_id(), period=format_period(at)
         )
+        bound = command.bound or TurnBound()
         wanted = QuotaReservation(
             id=reserved.id,
             session=self.session,
@@ -252,17 +257,41 @@ class CommandQuota:
             at=format_rfc3339(at),
             input_tokens=bound.input_tokens,
             output_tokens=bound.output_tokens,
-            child=is_child,
+            child=isinstance(command, SubmitChildTurn),
         )
         place = (self.tenant, user, reserved.period)
-        try:
-            await quotas.service.reserve_turn(*place, limits, wanted, self.metadata)
-        except QuotaExceeded:
-            # Turns that are over may still be reserved for, because their process died.
-            await quotas.reconcile_balance(*place)
-            await quotas.service.reserve_turn(*place, limits, wanted, self.metadata)
+        refusal = None
+        if reserved.used_up is None:
+            refusal = await self._find_refusal(place, limits, wanted)
+        if refusal is not None:
+            if not (_has_fallback(command) and refusal.use.is_used_up and refusal.use.is_of_tokens):
+                raise refusal
+            reserved = reserved.model_copy(update={"used_up": refusal.detail})
+        if reserved.used_up is not None:
+            unasked = wanted.model_copy(update={"input_tokens": 0, "output_tokens": 0})
+            await quotas.service.reserve_turn(
+                *place, limits.without_tokens(), unasked, self.metadata
+            )
         self.user, self.reserved = user, reserved
         return reserved
+
+    async def _find_refusal(
+        self, place: tuple[str, str, str], limits: QuotaLimits, wanted: QuotaReservation
+    ) -> QuotaExceeded | None:
+        """Reserve a turn, and return why that is refused, or None."""
+        service = self.quotas.service
+        try:
+            await service.reserve_turn(*place, limits, wanted, self.metadata)
+        except QuotaExceeded:
+            # Turns that are over may still be reserved for, because their process died.
+            await self.quotas.reconcile_balance(*place)
+        else:
+            return None
+        try:
+            await service.reserve_turn(*place, limits, wanted, self.metadata)
+        except QuotaExceeded as refusal:
+            return refusal
+        return None
 
     async def release_turn(self) -> None:
         """Take back what was reserved for a turn that certainly is not submitted or still waits."""
@@ -315,6 +344,10 @@ class CommandQuota:
     async def _settle_turn(self, ended: TurnSubmission) -> None:
         if ended.reservation is not None and ended.user is not None:
             await self.quotas.settle_reservation(self.tenant, ended.user, ended.reservation)
+
+
+def _has_fallback(command: SubmitTurn | SubmitChildTurn) -> bool:
+    return isinstance(command, SubmitTurn) and command.has_fallback
 
 
 def _ends_turn(events: NewEvents) -> bool:

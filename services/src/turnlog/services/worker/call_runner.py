@@ -84,6 +84,7 @@ class CallRunner:
         try:
             if await self._is_unroutable(active):
                 return TurnUnroutable()
+            _check_quota(active.context)
             context, planned = await self._prepare_state(active)
             if reply := find_fixed_reply(context.material, context.state):
                 return reply
@@ -216,3 +217,10 @@ def _log_exclusions(active: ActiveAttempt, manifest: Manifest) -> None:
     rules = Counter(part.rule for part in manifest.parts if not part.is_included)
     if rules:
         _log.debug("prompt-parts-excluded", rules=dict(rules), **describe_attempt(active))
+
+
+def _check_quota(context: TurnContext) -> None:
+    """Raise `Refused` for a turn whose user had no tokens left for a model."""
+    reservation = context.require_turn().submission.reservation
+    if reservation is not None and reservation.used_up is not None:
+        raise Refused("quota-exceeded", reservation.used_up)

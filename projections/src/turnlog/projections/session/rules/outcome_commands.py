@@ -257,6 +257,10 @@ def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerC
     )
 
 
+_UNASKED: Final = frozenset({"model_off", "quota-exceeded"})
+"""Codes of attempts that ask no model."""
+
+
 def _build_failure_command(
     report: AttemptReport, failed: AttemptFailed
 ) -> EndAttempt | FallBack | GiveUpSummary:
@@ -275,7 +279,7 @@ def _build_failure_command(
             rejection=failed.rejection,
         )
     if failed.allows_fallback and report.fallback is not None:
-        model_fault = None if fault.code == "model_off" else fault
+        model_fault = None if fault.code in _UNASKED else fault
         return _build_fallback(
             report=report,
             text=report.fallback,

@@ -91,7 +91,7 @@ TURN_FAILURES: Final[Mapping[str, FailureText]] = {
         "start the worker with a model and its key",
     ),
     "quota-exceeded": FailureText(
-        "a limit of the user was used up while the turn waited for a person",
+        "a limit of the user is used up, and nothing answers the turn without a model",
         "wait until the limit resets, or have it raised, then submit the turn again",
     ),
     "rate_limited": FailureText(

@@ -149,6 +149,7 @@ class TurnSubmitter:
             role=request.role or "user",
             user=user,
             bound=None if is_system else compute_turn_bound(blueprint, state.profile, inputs),
+            has_fallback=any(call.fallback for call in blueprint.calls.values()),
             overrides=await self.overrides.list_turn_overrides(
                 tenant, None if is_system else user, blueprint
             ),

@@ -52,7 +52,7 @@ export const FAILURE_TEXTS = {
   "phase-takes-no-turns": ["The phase the session is in takes no turns.", "choose what the phase offers"],
   "queue-full": ["As many turns wait as may.", "wait until one is answered"],
   "quota-busy": ["What is left of a limit is reserved by turns of the user that are not settled.", "wait until one of them is settled"],
-  "quota-exceeded": ["a limit of the user was used up while the turn waited for a person", "wait until the limit resets, or have it raised, then submit the turn again"],
+  "quota-exceeded": ["a limit of the user is used up, and nothing answers the turn without a model", "wait until the limit resets, or have it raised, then submit the turn again"],
   "rate_limited": ["the provider takes no more requests for now", "submit the turn later, or ask the provider for a higher limit"],
   "reply-withheld": ["The reply is withheld, and so is what shows it.", "leave it out"],
   "resolver_failed": ["the resolver answered with an error", "read the resolver's log"],
