@@ -40,7 +40,7 @@ class QuotaLimits(EventModel):
     requests_per_day: int | None = None
     """Turns that may begin in a calendar day, UTC."""
 
-    def without_tokens(self) -> QuotaLimits:
+    def drop_token_limits(self) -> QuotaLimits:
         """Return the limits of a turn that calls no model."""
         return self.model_copy(update={"input_tokens": None, "output_tokens": None})
 

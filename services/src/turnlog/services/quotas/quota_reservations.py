@@ -270,7 +270,7 @@ class CommandQuota:
         if reserved.used_up is not None:
             unasked = wanted.model_copy(update={"input_tokens": 0, "output_tokens": 0})
             await quotas.service.reserve_turn(
-                *place, limits.without_tokens(), unasked, self.metadata
+                *place, limits.drop_token_limits(), unasked, self.metadata
             )
         self.user, self.reserved = user, reserved
         return reserved
