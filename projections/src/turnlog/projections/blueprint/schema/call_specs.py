@@ -251,6 +251,10 @@ class CallSpec(StrictModel):
     """
     input: Literal["none"] | None = None
     """`none` for a call that a phase makes without user input."""
+    input_from: Name | None = None
+    """The input of the turn that the layer `input` shows in place of the turn's text, where it is
+    given: the text in other words, such as a summary of it.
+    """
     parameters: dict[str, JsonValue] = {}
     """Model parameters: `frequency_penalty`, `max_completion_tokens`, `max_tokens`,
     `parallel_tool_calls`, `presence_penalty`, `reasoning_effort`, `response_format`, `seed`,

@@ -146,6 +146,9 @@ def _check_call(blueprint: Blueprint, name: Name, call: CallSpec) -> BlueprintFi
         )
     if call.budget:
         yield from check_known_name((*path, "budget"), "budget", call.budget, blueprint.budget)
+    if call.input_from:
+        place = (*path, "input_from")
+        yield from check_known_name(place, "input", call.input_from, blueprint.inputs)
     for at, slot in enumerate(call.messages):
         if not isinstance(slot, HistoryMessageSlot) and slot.form:
             form = (*path, "messages", at, "form")

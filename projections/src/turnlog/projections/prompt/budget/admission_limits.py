@@ -45,17 +45,29 @@ def check_turn_text(
     model: str,
 ) -> None:
     """Refuse a text that exceeds the fixed limit of its component in a call of the turn."""
-    budgets = _list_budgets(material.blueprint, material.list_call_kinds(state))
-    for budget in budgets if text else ():
+    calls = [material.blueprint.calls[kind] for kind in material.list_call_kinds(state)]
+    shown = dict.fromkeys((*_find_shown_text(call, text, inputs), call.budget) for call in calls)
+    for field, shown_text, budget in shown:
+        if not shown_text or budget is None:
+            continue
         _check_text(
-            field="text",
-            text=text or "",
+            field=field,
+            text=shown_text,
             component=QUERY_COMPONENT,
-            budget=budget,
+            budget=material.blueprint.budget[budget],
             vocabularies=material.vocabularies,
             inputs=inputs,
             model=model,
         )
+
+
+def _find_shown_text(
+    call: CallSpec, text: str | None, inputs: Mapping[str, JsonValue]
+) -> tuple[str, str]:
+    """Return the field and the text that a call shows as the input of a turn."""
+    if call.input_from and (shown := format_prompt_value(inputs.get(call.input_from))):
+        return f"inputs.{call.input_from}", shown
+    return "text", text or ""
 
 
 def check_attribute_texts(

@@ -192,6 +192,10 @@ def _build_piece(source: PartSource | None, text: str, form: MessageFormat) -> L
 
 
 def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> DeferredPart[LayerPiece]:
+    written = sources.material.blueprint.calls[sources.call.kind].input_from
+    source, text = _resolve_input(sources.state, sources.call, written) if written else NO_TEXT
+    if text:
+        return build_filled(_build_piece(source, text, form))
     ref = sources.state.open.submission.text if sources.state.open else None
     if ref is None:
         return build_filled(LayerPiece(source=None, full_text="", rule="no input"))
