@@ -39,7 +39,7 @@ from turnlog.events.subjects import (
     SNAPSHOTS_STREAM,
     TOKENS_STREAM,
 )
-from turnlog.services.worker.delivery_lease import compute_redelivery_wait
+from turnlog.services.worker.turn_delivery import compute_redelivery_wait
 
 EXPECTED_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 

@@ -53,9 +53,12 @@ from turnlog.projections.prompt.history.history_window import (
     list_history_windows,
     render_history,
 )
-from turnlog.projections.prompt.planned_output import PlannedOutput, plan_output
+from turnlog.projections.prompt.planned_output import (
+    PlannedOutput,
+    plan_output,
+    plan_rejected_answer,
+)
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot, PromptPlan
-from turnlog.projections.prompt.rejected_answer import plan_rejected_answer
 from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
 from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer

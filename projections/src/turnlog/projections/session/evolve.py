@@ -61,9 +61,9 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import UnknownEvent
-from turnlog.projections.session.fold.left_outcomes import find_left_outcomes
 from turnlog.projections.session.fold.settled_turns import (
     apply_memory_event,
+    find_left_outcomes,
     find_settled_turn,
     mark_turn,
 )

@@ -45,7 +45,7 @@ from turnlog.projections.prompt.history.turn_messages import (
     add_work,
     build_turn_messages,
 )
-from turnlog.projections.session.fold.left_outcomes import has_no_model_reply
+from turnlog.projections.session.fold.settled_turns import has_no_model_reply
 from turnlog.projections.tools.result_condensation import omit_answered_results
 
 TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]

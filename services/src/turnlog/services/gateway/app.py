@@ -50,9 +50,9 @@ from turnlog.services.http.problem_details import (
     handle_error,
 )
 from turnlog.services.http.request_checks import check_body, check_query
+from turnlog.services.http.request_identity import get_actor
 from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.http.route_audiences import check_audience
-from turnlog.services.http.trusted_proxy import get_actor
 from turnlog.services.knowledge import knowledge_routes
 from turnlog.services.overrides import override_routes
 from turnlog.services.platform.concurrency import run_in_thread

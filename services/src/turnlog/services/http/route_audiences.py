@@ -14,8 +14,8 @@ from fastapi import Depends, Request
 
 from turnlog.contract import api_paths as paths
 from turnlog.events.errors import Refused
+from turnlog.services.http.request_identity import USER_ACTOR_PREFIX, get_actor
 from turnlog.services.http.request_tenant import RequestSettings
-from turnlog.services.http.trusted_proxy import USER_ACTOR_PREFIX, get_actor
 
 Audience = Literal["users", "own", "operators"]
 """`users` are all; `own` is read by the user whom the path names, and all else of it is for

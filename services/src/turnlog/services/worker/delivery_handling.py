@@ -21,16 +21,14 @@ from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent
 from turnlog.services.caches.state_cache import UNKNOWN_SESSION
-from turnlog.services.worker.delivery_lease import (
-    DeliveryLease,
-    HeldMessage,
-    compute_redelivery_wait,
-)
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
+    DeliveryLease,
     DeliverySettled,
     DeliveryVerdict,
+    HeldMessage,
     TurnDelivery,
+    compute_redelivery_wait,
 )
 from turnlog.services.worker.turn_runner import TurnRunner
 

@@ -23,9 +23,8 @@ from turnlog.projections.session.commands import ClaimTurn
 from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.worker.delivery_lease import compute_redelivery_wait
 from turnlog.services.worker.turn_context import AttemptSuperseded, TurnContext
-from turnlog.services.worker.turn_delivery import TurnDelivery
+from turnlog.services.worker.turn_delivery import TurnDelivery, compute_redelivery_wait
 
 
 @dataclass(frozen=True, slots=True)

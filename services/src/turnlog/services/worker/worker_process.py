@@ -33,12 +33,12 @@ from turnlog.services.sessions.cache_rollback_check import watch_log_identity
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
-from turnlog.services.worker.delivery_lease import compute_redelivery_wait
 from turnlog.services.worker.model.model_router import ModelRouter
 from turnlog.services.worker.queue_keeper import QueueKeeper
 from turnlog.services.worker.tools.mcp_server_settings import check_endpoints
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
+from turnlog.services.worker.turn_delivery import compute_redelivery_wait
 from turnlog.services.worker.turn_runner import TurnRunner
 from turnlog.services.worker.turn_subscription import build_broker, run_broker
 

@@ -26,7 +26,7 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.projections.audit.record.partial_log import MissingEvents, PartialLog
 from turnlog.projections.prompt.history.memory_access import list_message_refs
-from turnlog.projections.session.fold.left_outcomes import has_no_model_reply
+from turnlog.projections.session.fold.settled_turns import has_no_model_reply
 from turnlog.projections.session.state import SettledStatus, SettledTurnRef
 from turnlog.projections.session.text_refs import (
     TextRef,

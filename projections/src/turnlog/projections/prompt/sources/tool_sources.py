@@ -4,11 +4,12 @@ A model is offered the tool that ends a phase, the tools of servers, and the chi
 coordinator. A server's tool is a blob that the session is pinned to, so the manifest refers to it.
 A tool layer has two texts, full descriptions and names, and includes one of them; the rule of its
 parts says why. Offered tools cannot be shortened to names, since a model must see what it may call.
+The argument of the tool that ends a phase is a signal that the phase offers now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -19,16 +20,17 @@ from turnlog.events.model.manifest import BlobSource, BlueprintTextSource
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT, MessageFormat
 from turnlog.projections.blueprint.schema.layer_specs import PromptsLayer, ToolsLayer
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.projections.prompt.deferred_part import DeferredPart, build_filled, combine_parts
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.prompt.sources.offered_tools import (
     OfferedTool,
     ToolSchema,
+    get_tool_name,
     parse_tool,
 )
 from turnlog.projections.prompt.sources.retrieved_layers import describe_adaptation
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.prompt.sources.transition_tool import build_transition_tools
 from turnlog.projections.session.next_call import find_current_step
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
@@ -231,3 +233,41 @@ def condense_tools(block: LayerBlock) -> LayerBlock:
             return replace(block, pieces=_swap_to_names(full, names, CONDENSE_RULE, block.form))
         case _:
             return block
+
+
+def build_transition_tools(
+    material: SessionMaterial, state: SessionState, kind: str
+) -> Iterator[OfferedTool]:
+    """Yield the tool that ends the phase, unless the phase may not end yet."""
+    phases = material.phases
+    if phases is None or TRANSITION_TOOL not in material.blueprint.calls[kind].tools:
+        return
+    if signals := phases.list_signals(state.phase, state.exchanges):
+        tool = _build_transition_schema(
+            {signal: phases.get_signal_meaning(state.phase, signal) for signal in signals}
+        )
+        text = encode_canonical(tool)
+        source = BlueprintTextSource(text=text, of=("cartridge.phases",))
+        yield OfferedTool(tool, get_tool_name(tool), text, source)
+
+
+def _build_transition_schema(meanings: Mapping[str, str]) -> ToolSchema:
+    """Return the tool with what each signal means, for those that have a meaning."""
+    lines = [f"{signal}: {meaning}" for signal, meaning in meanings.items() if meaning]
+    signal: JsonValue = {
+        "type": "string",
+        "enum": list(meanings),
+        "description": "\n".join(["How the dialogue has gone.", *lines]),
+    }
+    return {
+        "type": "function",
+        "function": {
+            "name": TRANSITION_TOOL,
+            "description": "End this phase of the session, when its purpose is reached.",
+            "parameters": {
+                "type": "object",
+                "properties": {"signal": signal},
+                "required": ["signal"],
+            },
+        },
+    }

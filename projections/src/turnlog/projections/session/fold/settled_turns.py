@@ -1,4 +1,4 @@
-"""How settled turns, summaries and purges are kept in the state.
+"""How settled turns, what their tools left, summaries and purges are kept in the state.
 
 Recent turns are kept one by one, older ones as runs. A turn is recent while a window might reach
 it: as long as the later turns have fewer characters than the widest window of the blueprint, and
@@ -8,7 +8,8 @@ up to `MAX_RECENT_TURNS` turns.
 from __future__ import annotations
 
 import dataclasses
-from typing import assert_never
+from dataclasses import dataclass
+from typing import Final, assert_never
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.memory_events import (
@@ -18,7 +19,7 @@ from turnlog.events.model.memory_events import (
     SummaryFailed,
     SummaryUndone,
 )
-from turnlog.events.model.turn_events import TurnRole
+from turnlog.events.model.turn_events import TurnCompleted, TurnEndEvent, TurnRole
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.open_turn import UnpromptedCall
 from turnlog.projections.session.state import (
@@ -29,7 +30,7 @@ from turnlog.projections.session.state import (
     SettledTurnRef,
     SettledTurnRun,
 )
-from turnlog.projections.session.text_refs import TextRef, build_text_ref
+from turnlog.projections.session.text_refs import TextRef, build_literal_text_ref, build_text_ref
 from turnlog.projections.session.tool_disclosure import renew_disclosure
 from turnlog.projections.session.turn_summaries import (
     HistorySummary,
@@ -252,3 +253,41 @@ def _withdraw_pending_summary(state: SessionState, turn: int) -> SessionState:
         return state
     pending = replace(opened.summing, withdrawn=True)
     return replace(state, open=replace(opened, summing=pending))
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutcomes:
+    """The tools of a turn that ran, by reference."""
+
+    outcomes: TextRef | None = None
+    """Each of them with its outcome; None if none ran."""
+    results: tuple[TextRef, ...] = ()
+    """Their results, as far as windows may include them."""
+    is_shown: bool = False
+    """Whether windows include them now, or only if the reply is withheld later."""
+
+
+NOTHING_LEFT: Final = LeftOutcomes()
+
+
+def find_left_outcomes(
+    state: SessionState, recorded: RecordedEvent, event: TurnEndEvent
+) -> LeftOutcomes:
+    """Return what an event leaves of the tools of the turn that it ends."""
+    opened = state.open
+    if not event.outcomes or opened is None or opened.turn != event.turn:
+        return NOTHING_LEFT
+    results = {
+        use.result.summary.sequence: use.result.summary for use in opened.tools if use.result
+    }
+    return LeftOutcomes(
+        build_literal_text_ref(recorded, "outcomes", event.outcomes),
+        # The event's order, that of the model's requests: tools may return in another one.
+        tuple([results[each] for each in event.kept_results if each in results]),
+        has_no_model_reply(event),
+    )
+
+
+def has_no_model_reply(event: TurnEndEvent) -> bool:
+    """Return whether a turn ended without a reply of a model that mentions what its tools did."""
+    return not isinstance(event, TurnCompleted) or event.fallback is not None

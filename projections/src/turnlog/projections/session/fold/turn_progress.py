@@ -27,12 +27,13 @@ from turnlog.events.model.tool_events import (
     ToolStarted,
 )
 from turnlog.events.model.turn_events import TurnQueued, TurnResolved, TurnRole, TurnSubmitted
-from turnlog.projections.session.fold.left_outcomes import (
+from turnlog.projections.session.fold.settled_turns import (
     NOTHING_LEFT,
     LeftOutcomes,
+    add_settled_turn,
     find_left_outcomes,
+    mark_turn,
 )
-from turnlog.projections.session.fold.settled_turns import add_settled_turn, mark_turn
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.next_call import get_step_number, has_step_failed
 from turnlog.projections.session.open_turn import (
