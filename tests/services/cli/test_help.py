@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import packages_distributions, requires
 from inspect import isfunction
 from pkgutil import walk_packages
 
@@ -24,11 +26,33 @@ READERS = (
 )
 """What is called again and again on a terminal, or by a program."""
 
-SERVICE_LIBRARIES = frozenset(
-    {"aiohttp", "alembic", "fastapi", "faststream", "litellm", "mcp", "nats", "opentelemetry"}
-    | {"sqlalchemy", "uvicorn"}
-)
-OUTPUT_LIBRARIES = frozenset({"httpx", "pydantic", "rich"})
+PARSER = frozenset({"typer"})
+"""Help is text, so a command that prints it needs the parser of its arguments alone."""
+
+DISPLAY = frozenset({"rich", "ruamel"})
+"""What draws an answer on a terminal."""
+
+MEMBERS = ("turnlog-events", "turnlog-projections", "turnlog-services", "turnlog-client")
+
+
+def list_required_libraries(*members: str) -> frozenset[str]:
+    """List the packages of everything that members of the project require, with all extras."""
+    texts = [text for each in members for text in requires(each) or ()]
+    required = {normalize_name(re.split(r"[^\w.-]", text)[0]) for text in texts}
+    return frozenset(
+        library
+        for library, owners in packages_distributions().items()
+        if required & {normalize_name(owner) for owner in owners}
+    )
+
+
+def normalize_name(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def list_foreign_libraries(imported: set[str], needed: frozenset[str]) -> frozenset[str]:
+    """List the libraries that a command imported, and that the project requires for others."""
+    return (list_required_libraries(*MEMBERS) - {"turnlog"} - needed) & imported
 
 
 def list_imported_libraries(*arguments: str) -> set[str]:
@@ -50,16 +74,17 @@ def list_imported_libraries(*arguments: str) -> set[str]:
 def test_help_does_not_import_slow_libraries() -> None:
     imported = list_imported_libraries("--help")
     assert "turnlog" in imported
-    assert imported & (SERVICE_LIBRARIES | OUTPUT_LIBRARIES) == set()
+    assert list_foreign_libraries(imported, PARSER) == set()
 
 
 @pytest.mark.slow("an interpreter starts, to see what it imports")
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_client_command_does_not_import_service_libraries(words: list[str]) -> None:
+def test_client_command_imports_no_library_that_only_a_service_needs(words: list[str]) -> None:
     # A port that nothing can listen at: the request is the last thing that the command does.
     imported = list_imported_libraries(*words, "--url", "http://127.0.0.1:0")
-    assert imported >= OUTPUT_LIBRARIES
-    assert imported & SERVICE_LIBRARIES == set()
+    client = list_required_libraries("turnlog-client")
+    assert imported >= client
+    assert list_foreign_libraries(imported, PARSER | DISPLAY | client) == set()
 
 
 def test_help_lists_every_command_with_a_sentence(turnlog: RunCommand) -> None:
