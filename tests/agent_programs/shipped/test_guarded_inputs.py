@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +18,21 @@ import pytest
 from pydantic import JsonValue
 from structlog.testing import capture_logs
 
-from tests.agent_programs.agent_service import AgentService, answer_with_text
+from tests.agent_programs.agent_harness import build_loop_blueprint
+from tests.agent_programs.agent_service import (
+    AgentService,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
+from tests.agent_programs.phases.test_phases import build_four_phase_blueprint
 from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.content import PlainText, compute_digest, encode_canonical
+from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.policy_specs import InputCheckRule
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -104,6 +114,7 @@ async def require_stored_nowhere(platform: AgentService, session: str, *texts: s
             assert secret.encode() not in content, (secret, content[:2_000])
 
 
+@pytest.mark.slow("the first turn of a worker imports litellm")
 async def test_masked_turn_is_stored_sent_and_shown_masked(platform: AgentService) -> None:
     session = await open_guarded_session(platform)
     platform.provider.queue_behaviours(answer_with_text("Done."))
@@ -247,6 +258,76 @@ async def test_question_is_masked_on_the_route_for_questions(platform: AgentServ
     await require_stored_nowhere(platform, listed["session"], TEXT)
     refused = await platform.http.post("/v1/ask", json={"question": "Is it sk-abcdefgh?", **form})
     assert (refused.status_code, refused.json()["code"]) == (422, "unsafe-input")
+
+
+ABOUT_A_TURN: Final[Mapping[str, tuple[str, str, dict[str, object]]]] = {
+    "the comment of a vote": ("POST", "turns/1/feedback", {"vote": "up", "comment": TEXT}),
+    "the display form": ("PUT", "turns/1/display", {"text": f"<b>{TEXT}</b>"}),
+    "the reason of a redaction": ("POST", "redactions", {"turn": 1, "reason": TEXT}),
+    "a replacement": ("POST", "redactions", {"turn": 1, "reason": "r", "replacement": TEXT}),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "form"), ABOUT_A_TURN.values(), ids=ABOUT_A_TURN.keys())
+async def test_what_is_written_about_a_turn_is_masked_too(
+    platform: AgentService, method: str, path: str, form: dict[str, object]
+) -> None:
+    session = await open_guarded_session(platform)
+    await platform.submit_turn(session, answer_with_text("Done."))
+    url, headers = f"/v1/sessions/{session}/{path}", {"Idempotency-Key": "k"}
+    first = await platform.http.request(method, url, json=form, headers=headers)
+    assert first.status_code == 200, first.text
+    again = await platform.http.request(method, url, json=form, headers=headers)
+    assert again.json() == first.json()
+    last = (await platform.load_recorded_events(session))[-1]
+    assert MASKED_TEXT.encode() in last.stored
+    await require_stored_nowhere(platform, session, TEXT, f"<b>{TEXT}</b>")
+
+
+@pytest.mark.parametrize(("method", "path", "form"), ABOUT_A_TURN.values(), ids=ABOUT_A_TURN.keys())
+async def test_what_is_written_about_a_turn_may_be_refused(
+    platform: AgentService, method: str, path: str, form: dict[str, object]
+) -> None:
+    session = await open_guarded_session(platform)
+    await platform.submit_turn(session, answer_with_text("Done."))
+    url, written = f"/v1/sessions/{session}/{path}", json.dumps(form).replace(TEXT, "sk-abcdefgh")
+    answer = await platform.http.request(method, url, json=json.loads(written))
+    assert (answer.status_code, answer.json()["code"]) == (422, "unsafe-input")
+    assert "sk-abc" not in answer.text
+
+
+def add_rules(kind: Blueprint) -> Blueprint:
+    """Add the rule that masks cards to a blueprint."""
+    rule = InputCheckRule(name="card", check="cards", action="mask")
+    policies = kind.policies.model_copy(update={"input_safety": (rule,)})
+    return kind.model_copy(update={"policies": policies})
+
+
+async def test_text_that_is_carried_into_a_phase_is_masked(platform: AgentService) -> None:
+    session = await platform.open_session(add_rules(build_four_phase_blueprint()))
+    body = {"to": "focus", "carry": TEXT}
+    answer = await platform.http.post(f"/v1/sessions/{session}/phase", json=body)
+    assert answer.status_code == 200, answer.text
+    [_, entered] = await platform.load_events(session, PhaseEntered)
+    assert isinstance(entered.carried, PlainText)
+    assert MASKED_TEXT in entered.carried.text
+    await require_stored_nowhere(platform, session, TEXT)
+
+
+async def test_reason_of_an_approval_is_masked(platform: AgentService) -> None:
+    session = await platform.open_session(add_rules(build_loop_blueprint(tools=GUARDED_TOOLS)))
+    request = answer_with_tool_calls(("shop_pay", {"what": "boat"}))
+    platform.provider.queue_behaviours(request, answer_with_text("It is not paid."))
+    waiting = await post_turn(platform, session)
+    assert waiting.status_code == 202, waiting.text
+    path, body = f"/v1/sessions/{session}/turns/1", {"decision": "refuse", "reason": TEXT}
+    for _ in range(2):
+        decided = await platform.http.post(f"{path}/approvals/1", json=body)
+        assert decided.status_code == 200, decided.text
+    async with platform.watch_turn(session) as watched:
+        assert [event.name async for event in watched.iterate_events()][-1] == "done"
+    assert MASKED_TEXT in json.dumps(platform.bodies)
+    await require_stored_nowhere(platform, session, TEXT)
 
 
 async def test_preview_of_a_turn_is_guarded_like_the_turn(platform: AgentService) -> None:

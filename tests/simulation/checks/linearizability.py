@@ -17,9 +17,11 @@ from tests.simulation.network.simulated_stream import SimulatedStream
 from tests.simulation.processes.simulated_loop import START_TIME
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.projections.session.commands import Command
+from turnlog.events.model.tool_events import ApprovalDecided
+from turnlog.projections.session.commands import Command, DecideApproval
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import evolve
+from turnlog.projections.session.rules.steps.approval_rules import check_decision
 from turnlog.projections.session.state import SessionState
 
 
@@ -44,8 +46,8 @@ def find_untrue_answers(
             if code == "approval-overdue":
                 continue  # It is true by the clock of a gateway, which no state has.
             command = commands[each.key]
-            seen = compress(states[first : last + 1], batch_bounds[first:])
-            if code not in {_decide_answer(state, command) for state in seen}:
+            seen = compress(range(first, last + 1), batch_bounds[first:])
+            if code not in {_decide_answer(states[at], events[:at], command) for at in seen}:
                 yield f"{each.key} ({each.body['what']}) was told {code}, which was true at no time"
 
 
@@ -54,9 +56,27 @@ def _is_batch_start(event: RecordedEvent) -> bool:
     return event.envelope.prevstreamseq is not None
 
 
-def _decide_answer(state: SessionState | None, command: Command) -> str | None:
+def _decide_answer(
+    state: SessionState | None, before: Sequence[RecordedEvent], command: Command
+) -> str | None:
     """Return what a command leads to: a refusal's code, None for no effect, or "events"."""
     try:
+        if isinstance(command, DecideApproval) and (decided := _find_decision(before, command)):
+            check_decision(command, decided.decision)
+            return None
         return "events" if decide(state, command, START_TIME) else None
     except Refused as refused:
         return refused.code
+
+
+def _find_decision(
+    before: Sequence[RecordedEvent], command: DecideApproval
+) -> ApprovalDecided | None:
+    """Return what was decided, which is answered after the turn too; no state keeps it."""
+    for recorded in before:
+        match recorded.event:
+            case ApprovalDecided(turn=command.turn, approval=command.approval) as decided:
+                return decided
+            case _:
+                pass
+    return None

@@ -214,7 +214,7 @@ def build_gateway(
         submission=TurnSubmitter(handler, made.blueprints, overrides, "simulated/one"),
         turns=TurnWatching(handler, made.client.tokens, asyncio.Event()),
         steering=SessionSteering(handler, made.blueprints),
-        approvals=ApprovalUseCases(handler),
+        approvals=ApprovalUseCases(handler, made.blueprints),
     )
 
 

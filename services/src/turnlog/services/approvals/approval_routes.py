@@ -91,11 +91,6 @@ async def decide_approval(
     refused.
     """
     done = await approvals.decide_approval(
-        caller.create_caller(form),
-        session,
-        turn,
-        approval,
-        decision=form.decision,
-        reason=form.reason,
+        caller.create_caller(form), session, turn=turn, approval=approval, request=form
     )
     return tag_body(response, done)

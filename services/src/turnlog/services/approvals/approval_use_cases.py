@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnlog.contract.session_requests import DecideApprovalRequest
 from turnlog.contract.turn_payloads import ApprovalResult
-from turnlog.events.model.tool_events import ApprovalDecided, ApprovalDecision
+from turnlog.events.model.tool_events import ApprovalDecided
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.session.commands import Command, DecideApproval
 from turnlog.projections.session.rules.steps.approval_rules import check_decision
 from turnlog.projections.session.state import SessionState
 from turnlog.services.approvals.approval_views import RecordedDecision, create_approval_result
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
-from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
+from turnlog.services.sessions.request_guard import GuardedRequest, RequestGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,30 +23,45 @@ class ApprovalUseCases:
     """Decides about tools that wait for a person."""
 
     command_handler: CommandHandler
+    blueprints: BlueprintStore
 
     async def decide_approval(
         self,
         caller: Caller,
         session: str,
+        *,
         turn: int,
         approval: int,
-        *,
-        decision: ApprovalDecision,
-        reason: str = "",
+        request: DecideApprovalRequest,
     ) -> ApprovalResult:
         """Decide whether a tool may run; the turn goes on after the last decision.
 
         The same decision again has the same answer, also after the turn; another one is refused.
         """
-        command = DecideApproval(turn, approval, decision, check_text(reason, "reason"))
+        guard = RequestGuard(self.command_handler, self.blueprints)
 
-        async def choose(state: SessionState | None) -> Command | None:
-            recorded = await self._load_decision(state, command)
-            if recorded is None:
-                return command
-            check_decision(command, recorded.event.decision, _describe_decision(recorded))
-            return None
+        async def decide(
+            as_caller: Caller, guarded: GuardedRequest[DecideApprovalRequest]
+        ) -> ApprovalResult:
+            form = guarded.form
+            reason = check_text(form.reason, "reason")
+            command = DecideApproval(turn, approval, form.decision, reason)
 
+            async def choose(state: SessionState | None) -> Command | None:
+                state = await guard.require_allowed(state, guarded)
+                recorded = await self._load_decision(state, command)
+                if recorded is None:
+                    return command
+                check_decision(command, recorded.event.decision, _describe_decision(recorded))
+                return None
+
+            return await self._record_decision(as_caller, session, command, choose)
+
+        return await guard.run_guarded(caller, session, request, decide)
+
+    async def _record_decision(
+        self, caller: Caller, session: str, command: DecideApproval, choose: ChooseCommand
+    ) -> ApprovalResult:
         done = await self.command_handler.handle(
             caller.tenant, session, choose, caller.metadata, command=caller.command
         )

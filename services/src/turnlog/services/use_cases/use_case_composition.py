@@ -182,7 +182,7 @@ class _UseCaseBuilder:
             turns=self.turns,
             history=TurnHistory(travel),
             questions=self._build_questions(),
-            approvals=ApprovalUseCases(handler),
+            approvals=ApprovalUseCases(handler, parts.blueprints),
             approval_listing=ApprovalListing(handler, parts.store),
             events=EventReading(handler, self.redactions),
             exports=SessionExports(handler, self.redactions),

@@ -24,9 +24,7 @@ from turnlog.contract.turn_payloads import CommandResult
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
-    DisplayTurn,
     ExcludeTurn,
-    GiveFeedback,
     RequestSchemas,
     RestoreTurn,
 )
@@ -86,13 +84,7 @@ async def redact_reply(
     form: RedactReplyRequest,
 ) -> CommandResult:
     """Replace the reply of a turn wherever it is shown."""
-    done = await steering.redact_reply(
-        caller.create_caller(form),
-        session,
-        form.turn,
-        reason=form.reason,
-        replacement=form.replacement,
-    )
+    done = await steering.redact_reply(caller.create_caller(form), session, form)
     return tag_body(response, done)
 
 
@@ -118,9 +110,7 @@ async def send_signal(
     form: PhaseSignalRequest,
 ) -> CommandResult:
     """End the current phase by a signal it offers, or move to another phase by its name."""
-    done = await steering.change_phase(
-        caller.create_caller(form), session, signal=form.signal, to=form.to, carry=form.carry
-    )
+    done = await steering.change_phase(caller.create_caller(form), session, form)
     return tag_body(response, done)
 
 
@@ -170,8 +160,7 @@ async def display_turn(
 
     No prompt contains it, and the gateway does not render it.
     """
-    command = DisplayTurn(turn, form.text, form.reply)
-    done = await steering.handle_command(caller.create_caller(form), session, command, turn)
+    done = await steering.display_turn(caller.create_caller(form), session, turn, form)
     return tag_body(response, done)
 
 
@@ -189,8 +178,7 @@ async def record_feedback(
     The last vote of a turn counts for everything that the turn had retrieved, from the next
     retrieval of any session on.
     """
-    command = GiveFeedback(turn, form.vote, form.comment)
-    done = await steering.handle_command(caller.create_caller(form), session, command, turn)
+    done = await steering.record_feedback(caller.create_caller(form), session, turn, form)
     return tag_body(response, done)
 
 

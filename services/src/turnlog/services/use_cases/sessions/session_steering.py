@@ -6,15 +6,24 @@ last event, so that the next read can ask for at least that.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from turnlog.contract.session_requests import (
+    DisplayTurnRequest,
+    FeedbackRequest,
+    PhaseSignalRequest,
+    RedactReplyRequest,
+)
 from turnlog.contract.turn_payloads import CommandResult
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.session.commands import (
     Command,
+    DisplayTurn,
     EnterPhase,
+    GiveFeedback,
     PurgeMemory,
     RecordChoice,
     RedactReply,
@@ -30,6 +39,7 @@ from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.sessions.client_commands import handle_client_command
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
+from turnlog.services.sessions.request_guard import Form, GuardedRequest, RequestGuard
 
 OPERATOR_RULE = "operator"
 """The rule name recorded when a person redacts a reply."""
@@ -52,24 +62,63 @@ class SessionSteering:
         """Handle a command that needs only the caller's values; `turn` is the one it names."""
         return await self._handle(caller, session, command, turn)
 
-    async def redact_reply(
+    async def handle_request(
         self,
         caller: Caller,
         session: str,
-        turn: int,
-        *,
-        reason: str,
-        replacement: str | None = None,
+        form: Form,
+        build: Callable[[SessionState, Form], Awaitable[Command]],
+        turn: int | None = None,
+    ) -> CommandResult:
+        """Handle a request in which people write, by the command that `build` returns for it."""
+        guard = RequestGuard(self.command_handler, self.blueprints)
+
+        async def handle(as_caller: Caller, guarded: GuardedRequest[Form]) -> CommandResult:
+            async def choose(state: SessionState | None) -> Command:
+                state = await guard.require_allowed(state, guarded)
+                return await build(state, guarded.form)
+
+            return await self._handle(as_caller, session, choose, turn)
+
+        return await guard.run_guarded(caller, session, form, handle)
+
+    async def display_turn(
+        self, caller: Caller, session: str, turn: int, request: DisplayTurnRequest
+    ) -> CommandResult:
+        """Record a display form of a turn."""
+
+        async def build(_state: SessionState, form: DisplayTurnRequest) -> DisplayTurn:
+            return DisplayTurn(turn, form.text, form.reply)
+
+        return await self.handle_request(
+            caller=caller, session=session, form=request, build=build, turn=turn
+        )
+
+    async def record_feedback(
+        self, caller: Caller, session: str, turn: int, request: FeedbackRequest
+    ) -> CommandResult:
+        """Judge the reply of a turn."""
+
+        async def build(_state: SessionState, form: FeedbackRequest) -> GiveFeedback:
+            return GiveFeedback(turn, form.vote, form.comment)
+
+        return await self.handle_request(
+            caller=caller, session=session, form=request, build=build, turn=turn
+        )
+
+    async def redact_reply(
+        self, caller: Caller, session: str, request: RedactReplyRequest
     ) -> CommandResult:
         """Replace the reply of a turn wherever it is shown; by the blueprint's words by default."""
 
-        async def choose(state: SessionState | None) -> RedactReply:
-            state = _require_state(state)
+        async def build(state: SessionState, form: RedactReplyRequest) -> RedactReply:
             material = await self.blueprints.load_material(state)
-            words = replacement or material.get_replacement(state)
-            return RedactReply(turn, reason, OPERATOR_RULE, words)
+            words = form.replacement or material.get_replacement(state)
+            return RedactReply(form.turn, form.reason, OPERATOR_RULE, words)
 
-        return await self._handle(caller, session, choose, turn)
+        return await self.handle_request(
+            caller=caller, session=session, form=request, build=build, turn=request.turn
+        )
 
     async def record_choice(self, caller: Caller, session: str, choice: str) -> CommandResult:
         """Record a choice that the session's current phase offers."""
@@ -80,18 +129,13 @@ class SessionSteering:
         return await self._handle(caller, session, choose)
 
     async def change_phase(
-        self,
-        caller: Caller,
-        session: str,
-        *,
-        signal: str | None = None,
-        to: str | None = None,
-        carry: str | None = None,
+        self, caller: Caller, session: str, request: PhaseSignalRequest
     ) -> CommandResult:
         """End the current phase by a signal it offers, or move to another phase by its name."""
 
-        async def choose(state: SessionState | None) -> SendSignal | EnterPhase:
+        async def build(state: SessionState, form: PhaseSignalRequest) -> SendSignal | EnterPhase:
             phases = await self._load_phases(state)
+            signal, to, carry = form.signal, form.to, form.carry
             if to is not None and signal is None:
                 return EnterPhase(to, phases, carry and check_text(carry, "carry"))
             if signal is not None and to is None and carry is None:
@@ -100,7 +144,7 @@ class SessionSteering:
             detail = "the request names neither a signal nor a phase, or both"
             raise Refused("bad-phase", detail, field="signal", fix=fix)
 
-        return await self._handle(caller, session, choose)
+        return await self.handle_request(caller, session, request, build)
 
     async def _load_phases(self, state: SessionState | None) -> PhaseGraph:
         state = _require_state(state)

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from turnlog.contract.session_requests import SubmitTurnRequest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Conflict, Refused
+from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.prompt.budget.admission_limits import check_turn_text
@@ -17,11 +17,10 @@ from turnlog.projections.quotas.turn_bound import compute_turn_bound
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.overrides.override_service import OverrideService
-from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
-from turnlog.services.use_cases.turns.turn_guard import GuardedTurn, guard_turn
+from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler, CommandOutcome
+from turnlog.services.sessions.request_guard import GuardedRequest, RequestGuard
 from turnlog.services.use_cases.turns.turn_stream_events import create_cursor_refusal
 
 
@@ -36,14 +35,6 @@ class TurnOnLog:
     """The sequence of the event that submitted it."""
     events: tuple[RecordedEvent, ...] = ()
     """The events of its submission; empty when the request was repeated."""
-
-
-class _OtherRules(Conflict):
-    """The session's blueprint has other rules of `input_safety` than a turn was guarded by."""
-
-    def __init__(self, state: SessionState) -> None:
-        super().__init__(state.session, state.head.sequence, state.head.sequence)
-        self.state = state
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,55 +61,25 @@ class TurnSubmitter:
         """
         check_json(request.references, "references")
         check_json(request.meta, "meta")
-        state = await self._load_any_state(caller.tenant, session)
-        while True:
-            guarded = await self._guard_turn(state, request)
-            try:
-                return await self._submit_guarded_turn(caller, session, guarded, cursor)
-            except _OtherRules as other:
-                state = other.state
+        user = caller.choose_user(request.user)
+        guard = RequestGuard(self.command_handler, self.blueprints)
 
-    async def _load_any_state(self, tenant: str, session: str) -> SessionState | None:
-        """Return a state of a session that may be stale; its rules are compared later."""
-        handler = self.command_handler
-        cached = handler.state_cache.get_state(tenant, session)
-        return cached or await handler.load_state(tenant, session)
+        async def submit(
+            as_caller: Caller, guarded: GuardedRequest[SubmitTurnRequest]
+        ) -> TurnOnLog:
+            async def choose(state: SessionState | None) -> SubmitTurn:
+                state = await guard.require_allowed(state, guarded)
+                if cursor is not None:
+                    raise create_cursor_refusal("this turn is new: nothing of it was sent before")
+                return await self._build_command(caller.tenant, state, guarded, user)
 
-    async def _guard_turn(
-        self, state: SessionState | None, request: SubmitTurnRequest
-    ) -> GuardedTurn:
-        """Apply the rules of a session's blueprint; those of an unknown session are none."""
-        if state is None:
-            return GuardedTurn(rules=(), request=request)
-        material = await self.blueprints.load_material(state)
-        return await guard_turn(material.blueprint.policies.input_safety, request)
+            return await self._append_turn(as_caller, session, choose)
 
-    async def _submit_guarded_turn(
-        self, caller: Caller, session: str, guarded: GuardedTurn, cursor: str | None
-    ) -> TurnOnLog:
-        """Append a turn; raises `_OtherRules` if the session has others than it was guarded by."""
-        user = caller.choose_user(guarded.request.user)
+        return await guard.run_guarded(caller, session, request, submit)
 
-        async def choose(state: SessionState | None) -> SubmitTurn:
-            if state is None:
-                raise refuse_unknown_session()
-            if cursor is not None:
-                raise create_cursor_refusal("this turn is new, and nothing of it was sent before")
-            material = await self.blueprints.load_material(state)
-            if material.blueprint.policies.input_safety != guarded.rules:
-                raise _OtherRules(state)
-            if guarded.refusal is not None:
-                raise guarded.refusal
-            return await self._build_command(
-                tenant=caller.tenant, state=state, material=material, guarded=guarded, user=user
-            )
-
+    async def _append_turn(self, caller: Caller, session: str, choose: ChooseCommand) -> TurnOnLog:
         done = await self.command_handler.handle(
-            caller.tenant,
-            session,
-            choose,
-            caller.metadata,
-            command=guarded.create_command_ref(caller.command),
+            caller.tenant, session, choose, caller.metadata, command=caller.command
         )
         turn, sequence = _find_submission(done)
         return TurnOnLog(done.state.session, turn, sequence, done.events)
@@ -127,11 +88,10 @@ class TurnSubmitter:
         self,
         tenant: str,
         state: SessionState,
-        material: SessionMaterial,
-        guarded: GuardedTurn,
+        guarded: GuardedRequest[SubmitTurnRequest],
         user: str | None,
     ) -> SubmitTurn:
-        request = guarded.request
+        material, request = await self.blueprints.load_material(state), guarded.form
         blueprint, is_system = material.blueprint, request.role == "system"
         inputs = (
             _check_system_turn(request)
