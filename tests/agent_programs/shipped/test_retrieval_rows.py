@@ -173,6 +173,15 @@ async def test_u19_cases_are_filtered_by_efficiency_and_feedback_and_outcomes_ar
     assert (retrieved.limits.k, retrieved.limits.min_score) == (1, 0.6)
     assert (retrieved.index, retrieved.embedder) == ("fixed-1", "given-1")
     assert (retrieved.knowledge_position, retrieved.votes_position) == (7, 9)
+    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.1/why")
+    votes = {
+        each["part"]["layer"]: each["feedback"]
+        for each in why["parts"]
+        if each.get("feedback") is not None
+    }
+    assert votes == {"cases": 2}
+    untaken = {each["entry"]: each["feedback"] for each in why["untaken"]}
+    assert untaken == {"slow": 0, "disliked": -1, "spare": 0, "far": 0}
 
 
 async def test_u19_shipped_cases_of_low_efficiency_are_filtered(platform: AgentService) -> None:

@@ -20,7 +20,9 @@ from tests.support.sessions.prompt_assembly import (
     parse_blueprint,
 )
 from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.model.manifest import KnowledgeSource, PromptPart
 from turnlog.events.registry import EVENT_TYPES, KnownEvent, UnknownEvent
+from turnlog.projections.audit.explain.part_provenance import PartProvenance
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.testing import claim_turn, submit_turn
@@ -31,6 +33,7 @@ from turnlog.services.cli.views.prompt_view import (
     render_prompt_messages,
     split_prompt,
 )
+from turnlog.services.cli.views.provenance_view import render_origin
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_cost,
@@ -195,3 +198,28 @@ def test_every_event_family_has_a_unique_colour() -> None:
     families = {kind.leaf.partition(".")[0] for kind in EVENT_TYPES.values()}
     assert families == set(FAMILY_COLOURS)
     assert len(set(FAMILY_COLOURS.values())) == len(FAMILY_COLOURS)
+
+
+@pytest.mark.parametrize(("feedback", "shown"), [(2, "votes +2"), (0, None), (None, None)])
+def test_origin_of_a_retrieved_entry_shows_the_sum_of_its_votes(
+    feedback: int | None, shown: str | None
+) -> None:
+    source = KnowledgeSource(
+        retrieved=3,
+        collection="champion",
+        entry="yields",
+        revision=1,
+        digest="sha256:" + "0" * 64,
+        score=0.8,
+        confidence=0.8,
+    )
+    origin = PartProvenance(
+        part=PromptPart(layer="cases", component="rag_context", source=source),
+        by=(),
+        filled=(),
+        because=(),
+        removed=(),
+        feedback=feedback,
+    )
+    lines = render_origin(origin).plain.splitlines()
+    assert [line for line in lines if line.startswith("votes")] == ([shown] if shown else [])

@@ -19,7 +19,10 @@ from turnlog.projections.audit.explain.provenance_events import (
     find_text_events,
     find_value_events,
 )
-from turnlog.projections.audit.explain.retrieval_provenance import find_part_query
+from turnlog.projections.audit.explain.retrieval_provenance import (
+    find_part_feedback,
+    find_part_query,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,8 @@ class PartProvenance:
     """For a tool result: `shop_look, t1 of call 3.2`."""
     query: str | None = None
     """For a retrieved entry: the query nearest to it, where its retrieval had several."""
+    feedback: int | None = None
+    """For a retrieved entry: the sum of the votes on it when it was retrieved."""
 
 
 def build_event_ref(recorded: RecordedEvent) -> EventRef:
@@ -109,6 +114,7 @@ def trace_part(part: PromptPart, side: CallSnapshot) -> PartProvenance:
         ),
         tool=_describe_tool(part, side),
         query=find_part_query(part, side),
+        feedback=find_part_feedback(part, side),
     )
 
 

@@ -61,6 +61,20 @@ def iterate_untaken_entries(side: CallSnapshot) -> Iterator[UntakenEntry]:
 
 def find_part_query(part: PromptPart, side: CallSnapshot) -> str | None:
     """Return the query that found the entry of a part, where its retrieval had several."""
+    found = _find_part_candidate(part, side)
+    return _find_query(*found) if found else None
+
+
+def find_part_feedback(part: PromptPart, side: CallSnapshot) -> int | None:
+    """Return the sum of the votes on the entry of a part at that time; None of other parts."""
+    found = _find_part_candidate(part, side)
+    return found[1].feedback if found else None
+
+
+def _find_part_candidate(
+    part: PromptPart, side: CallSnapshot
+) -> tuple[KnowledgeRetrieved, RetrievalCandidate] | None:
+    """Return what a part was taken from: the retrieval, and the entry as it was found."""
     source = part.source
     if not isinstance(source, KnowledgeSource):
         return None
@@ -70,7 +84,7 @@ def find_part_query(part: PromptPart, side: CallSnapshot) -> str | None:
         return None
     name = (source.collection, source.entry)
     taken = (each for each in retrieved.taken if (each.collection, each.entry) == name)
-    return next((_find_query(retrieved, each) for each in taken), None)
+    return next(((retrieved, each) for each in taken), None)
 
 
 def _find_query(retrieved: KnowledgeRetrieved, candidate: RetrievalCandidate) -> str | None:

@@ -81,6 +81,8 @@ def _list_origin_lines(origin: PartProvenance) -> Iterator[Text]:
     if origin.query:
         query = format_one_line(origin.query)[:_SHOWN_QUERY]
         yield Text("found by ", MUTED).append(query, "default")
+    if origin.feedback:
+        yield Text("votes ", MUTED).append(f"{origin.feedback:+}", "default")
     if origin.by:
         yield Text(f"{_choose_verb(part.source)} ", MUTED).append_text(
             _render_source_events(origin.by)
