@@ -426,6 +426,26 @@ async def test_vote_is_recorded_and_applies_to_the_next_retrieval(
     assert (refused.status_code, refused.json()["code"]) == (404, "unknown-turn")
 
 
+@pytest.mark.parametrize(("feedback", "reason"), [(-1, "voted"), (0, "retrieved")])
+async def test_diff_names_votes_only_where_they_left_an_entry_out(
+    platform: AgentService, feedback: int, reason: str
+) -> None:
+    search = know(platform, build_found("yields", "First list the ships.", 0.8))
+    session = await open_working_session(platform)
+    await run_planned_turn(platform, session)
+    confidence = 0.8 if feedback else 0.5
+    search.hits = (build_found("yields", "First list the ships.", confidence, feedback=feedback),)
+    await run_planned_turn(platform, session)
+    second = await platform.load_events(session, KnowledgeRetrieved)
+    assert second[-1].taken == ()
+    for path in ("1.1/diff/2.1", "2.1/diff/1.1"):
+        found = await platform.fetch_json(f"/v1/sessions/{session}/calls/{path}")
+        (change,) = [each for each in found["changes"] if each["layer"] == "cases"]
+        causes = [each["what"] for each in change["because"]]
+        assert reason in causes
+        assert ("voted" in causes) == (reason == "voted")
+
+
 async def test_u18_text_retrieved_in_a_phase_is_in_no_prompt_of_another_phase(
     platform: AgentService,
 ) -> None:

@@ -19,6 +19,7 @@ from turnlog.events.model.manifest import (
     EventTextSource,
     HistorySource,
     KnowledgeSource,
+    PartSource,
     PromptPart,
     ResolutionSource,
     SegmentSource,
@@ -49,6 +50,7 @@ from turnlog.projections.audit.explain.provenance_events import (
     is_disclosure_rule,
     is_left_out_as_run,
 )
+from turnlog.projections.audit.explain.retrieval_provenance import is_excluded_by_votes
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, ROUNDS_LAYERS
 from turnlog.projections.prompt.assembly_inputs import has_verbatim_last_exchange
@@ -217,9 +219,18 @@ def _iterate_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
     elif any(isinstance(each.part.source, SegmentSource) for each in known):
         yield from _iterate_segment_causes(pair_side)
     elif any(isinstance(each.part.source, KnowledgeSource) for each in known):
-        yield from classify_events(find_turn_retrievals(pair_side.own_call))
+        yield from _iterate_retrieval_causes(known[0].part.source, pair_side)
     elif pair_side.own_entry and pair_side.other_entry:
         yield from _iterate_layer_causes(pair_side.own_entry, pair_side.other_entry, pair_side)
+
+
+def _iterate_retrieval_causes(
+    source: PartSource | None, pair_side: PairSide
+) -> Iterator[ReasonEvent]:
+    """Yield the retrievals of this side's turn, and of each whether votes excluded the entry."""
+    for recorded in find_turn_retrievals(pair_side.own_call):
+        is_voted = isinstance(source, KnowledgeSource) and is_excluded_by_votes(recorded, source)
+        yield "voted" if is_voted else "retrieved", recorded
 
 
 def _find_round_events(pair_side: PairSide) -> Iterator[RecordedEvent]:

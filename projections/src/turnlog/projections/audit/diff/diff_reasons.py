@@ -10,9 +10,9 @@ from turnlog.events.registry import format_event_name
 
 DiffReason = Literal[
     "said", "answered", "failed", "cancelled", "excluded", "restored", "redacted", "told", "choice",
-    "phase", "attribute", "resolved", "retrieved", "called", "returned", "pinned", "override",
-    "asked", "library", "variant", "blueprint", "budget", "room", "limit", "time", "kind",
-    "profile", "model", "assembler", "summarised", "undone", "purged", "unknown",
+    "phase", "attribute", "resolved", "retrieved", "voted", "called", "returned", "pinned",
+    "override", "asked", "library", "variant", "blueprint", "budget", "room", "limit", "time",
+    "kind", "profile", "model", "assembler", "summarised", "undone", "purged", "unknown",
 ]  # fmt: skip
 """What happened between two prompts, or what differs in what they were made from."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from turnlog.events.content import PlainText
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.manifest import KnowledgeSource, PromptPart
 from turnlog.events.model.retrieval_events import (
     CandidateOutcome,
@@ -69,6 +70,16 @@ def find_part_feedback(part: PromptPart, side: CallSnapshot) -> int | None:
     """Return the sum of the votes on the entry of a part at that time; None of other parts."""
     found = _find_part_candidate(part, side)
     return found[1].feedback if found else None
+
+
+def is_excluded_by_votes(recorded: RecordedEvent, source: KnowledgeSource) -> bool:
+    """Return whether a retrieval found an entry and left it out because of the votes on it."""
+    retrieved = recorded.event
+    return isinstance(retrieved, KnowledgeRetrieved) and any(
+        each.outcome == "feedback"
+        for each in retrieved.candidates
+        if (each.collection, each.entry) == (source.collection, source.entry)
+    )
 
 
 def _find_part_candidate(

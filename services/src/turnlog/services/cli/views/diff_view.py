@@ -56,6 +56,7 @@ REASON_LABELS: Final[dict[DiffReason, str]] = {
     "attribute": "an attribute",
     "resolved": "the resolved reference",
     "retrieved": "what was retrieved",
+    "voted": "left out by the votes on it",
     "called": "a tool call",
     "returned": "a tool result",
     "pinned": "what was pinned",
