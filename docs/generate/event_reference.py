@@ -26,6 +26,7 @@ from turnlog.contract.stream_payloads import (
     TurnStreamPayload,
     UnreadablePayload,
 )
+from turnlog.events.content import compute_digest
 from turnlog.events.model.knowledge_events import KnowledgeEvent
 from turnlog.events.model.override_events import OverrideEvent
 from turnlog.events.model.quota_events import QuotaEvent
@@ -74,6 +75,7 @@ EXAMPLES: tuple[tuple[str, TurnStreamPayload], ...] = (
             id="call_7",
             tool="shop_pay",
             arguments='{"what": "hammer"}',
+            digest=compute_digest('{"what": "hammer"}'),
             deadline="2026-01-01T12:00:00.000000Z",
             decision=None,
         ),

@@ -41,6 +41,7 @@ from turnlog.events.testing import SESSION, TENANT, make_draft, make_drafts, rec
 WAITED_FOR = (
     *("turn-submitted", "turn-submitted-system", "turn-released", "approval-decided"),
     "turn-submitted-user",
+    "approval-decided-edited",
     "child-ended",
     "turn-submitted-override",
     "turn-submitted-masked",

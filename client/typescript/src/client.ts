@@ -516,12 +516,17 @@ export class SessionClient {
     return this.command("cancel", { turn });
   }
 
-  /** Approve or refuse a tool that waits for it; the model reads the reason of a refusal. */
+  /**
+   * Approve or refuse a tool that waits for it; the model reads the reason of a refusal.
+   *
+   * `shown` is the `digest` of the arguments that the person was shown, and `arguments` what the
+   * person wrote instead of them.
+   */
   decideApproval(
     turn: number,
     approval: number,
     decision: "approve" | "refuse",
-    options: { reason?: string } = {},
+    options: { reason?: string; shown?: string; arguments?: Record<string, unknown> } = {},
   ): Promise<DecisionAnswer> {
     const path = `${this.path}/turns/${turn}/approvals/${approval}`;
     return this.turnlog.send(buildCommand(path, { decision, ...options }));

@@ -15,6 +15,7 @@ from tests.agent_programs.agent_harness import (
     open_loop,
 )
 from tests.support.sessions.session_harness import TENANT, TESTER, build_delivery
+from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import AttemptStarted
@@ -60,10 +61,16 @@ async def submit_until_pause(
 
 
 async def decide(
-    shop: AgentHarness, decision: ApprovalDecision, approval: int = 1, reason: str = ""
+    shop: AgentHarness,
+    decision: ApprovalDecision,
+    approval: int = 1,
+    reason: str = "",
+    edited: str | None = None,
 ) -> RecordedEvent:
     """Decide, and return the event that is delivered to a worker."""
-    command = DecideApproval(1, approval, decision, reason)
+    command = DecideApproval(
+        turn=1, approval=approval, decision=decision, reason=reason, edited=edited
+    )
     done = await shop.house.sessions.handle(TENANT, "s", command, TESTER)
     return done.events[-1]
 
@@ -165,6 +172,24 @@ async def test_tool_cannot_start_before_it_is_approved() -> None:
     assert shop.list_events(ToolStarted) == []
 
 
+async def test_tool_starts_with_the_approved_arguments_only() -> None:
+    shop = await open_guarded_loop()
+    await submit_until_pause(shop, PAY)
+    await decide(shop, "approve", edited='{"what":"nail"}')
+    await shop.house.sessions.handle(TENANT, "s", ClaimTurn(1, "w1", shop.kind.policies), TESTER)
+    state = await shop.house.load_state()
+    assert state.open is not None
+    attempt, use = AttemptRef(1, "1.2", state.open.attempt), state.open.tools[0]
+    approved = compute_digest('{"what":"nail"}')
+    for ran in (None, use.asked.digest):
+        done = await shop.house.sessions.handle(TENANT, "s", StartTool(attempt, use, ran), TESTER)
+        assert done.events == ()
+    start = StartTool(attempt, use, approved)
+    done = await shop.house.sessions.handle(TENANT, "s", start, TESTER)
+    assert [each.ran for each in shop.list_events(ToolStarted)] == [approved]
+    assert len(done.events) == 1
+
+
 async def test_turn_with_pending_approval_is_not_claimed() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY)
@@ -185,9 +210,9 @@ async def test_no_approval_is_requested_for_tool_call_with_invalid_arguments() -
 @pytest.mark.parametrize(
     ("command", "code"),
     [
-        (DecideApproval(1, 2, "approve"), "unknown-approval"),
-        (DecideApproval(2, 1, "approve"), "unknown-turn"),
-        (DecideApproval(1, 1, "refuse"), "approval-decided"),
+        (DecideApproval(turn=1, approval=2, decision="approve"), "unknown-approval"),
+        (DecideApproval(turn=2, approval=1, decision="approve"), "unknown-turn"),
+        (DecideApproval(turn=1, approval=1, decision="refuse"), "approval-decided"),
     ],
 )
 async def test_invalid_approval_decision_is_refused(command: DecideApproval, code: str) -> None:
@@ -203,7 +228,7 @@ async def test_repeated_approval_decision_appends_no_event() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY)
     await decide(shop, "approve")
-    again = DecideApproval(1, 1, "approve", "once more")
+    again = DecideApproval(turn=1, approval=1, decision="approve", reason="once more")
     done = await shop.house.sessions.handle(TENANT, "s", again, TESTER)
     assert done.events == ()
 

@@ -24,6 +24,7 @@ from tests.e2e.browser import (
     CHROMIUM,
     Browser,
     build_click_script,
+    build_input_script,
     build_texts_script,
     run_browser,
 )
@@ -174,6 +175,30 @@ async def test_page_lists_approvals_of_all_sessions_and_decides_one(
     assert platform.shop.tool_calls == []
     await browser.run_script("location.hash = '#/approvals?state=refused&user=ada'")
     await browser.wait_for(f"{links}.join() === '{session}'")
+
+
+async def test_page_runs_a_tool_with_arguments_that_the_person_edited(
+    platform: AgentService, browser: Browser
+) -> None:
+    session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
+    payment = answer_with_tool_calls(("shop_pay", {"what": "hammer"}))
+    platform.provider.queue_behaviours(payment, answer_with_text("It is yours."))
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}")
+    await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "A hammer."})
+    await browser.wait_for(build_click_script(".work .use button", "Approve"))
+    await browser.wait_for(f"{build_texts_script('dialog .preview pre')}.join() === '{PAID}'")
+    box = "dialog textarea[name=arguments]"
+    await browser.run_script(build_input_script(box, '{"what": 3}', "input"))
+    await browser.wait_for(build_click_script("dialog button", "Approve"))
+    fault = "document.querySelector('dialog .field .fault:not([hidden])')?.textContent"
+    await browser.wait_for(f"{fault}?.includes('arguments.what')")
+    browser.events.clear()  # The browser notes the 422.
+    await browser.run_script(build_input_script(box, '{"what": "nail"}', "input"))
+    await browser.wait_for(build_click_script("dialog button", "Approve"))
+    await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
+    assert platform.shop.tool_calls == [("pay", {"what": "nail"})]
+    facts = await browser.run_script(build_texts_script(".work .use summary .faint"))
+    assert "edited arguments" in facts[0]
 
 
 async def test_page_of_coordinator_requests_approval_that_its_child_needs(

@@ -396,7 +396,7 @@ async def test_parent_waits_while_child_awaits_approval() -> None:
     for pending in tuple(team.queue.list_pending()):
         await team.queue.deliver(team.house.build_worker(), pending)
     assert team.list_events("s", ChildSettled) == [], "its own time does not run meanwhile"
-    decision = DecideApproval(1, 1, "approve")
+    decision = DecideApproval(turn=1, approval=1, decision="approve")
     await team.house.sessions.handle(TENANT, child, decision, TESTER)
     await team.queue.deliver_all(team.house.build_worker())
     assert [each.outcome for each in team.list_events("s", ChildSettled)] == ["answered"]
@@ -440,7 +440,7 @@ async def test_report_policy_completes_parent_while_child_can_still_be_approved(
     assert [each.outcome for each in team.list_events("s", ChildSettled)] == ["waiting"]
     assert list_results(team) == ["failed: it waits for a person's approval of shop_pay"]
     assert len(team.list_events("s", TurnCompleted)) == 1
-    decision = DecideApproval(1, 1, "approve")
+    decision = DecideApproval(turn=1, approval=1, decision="approve")
     await team.house.sessions.handle(TENANT, child, decision, TESTER)
     await team.queue.deliver_all(team.house.build_worker())
     assert len(team.list_events(child, TurnCompleted)) == 1

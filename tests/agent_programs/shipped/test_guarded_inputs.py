@@ -330,6 +330,23 @@ async def test_reason_of_an_approval_is_masked(platform: AgentService) -> None:
     await require_stored_nowhere(platform, session, TEXT)
 
 
+async def test_edited_arguments_are_masked_before_they_are_recorded_and_run(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(add_rules(build_loop_blueprint(tools=GUARDED_TOOLS)))
+    request = answer_with_tool_calls(("shop_pay", {"what": "boat"}))
+    platform.provider.queue_behaviours(request, answer_with_text("It is paid."))
+    asked = (await post_turn(platform, session)).json()["approvals"][0]
+    body = {"decision": "approve", "shown": asked["digest"], "arguments": {"what": TEXT}}
+    for _ in range(2):
+        decided = await platform.http.post(asked["decide"], json=body)
+        assert decided.status_code == 200, decided.text
+    async with platform.watch_turn(session) as watched:
+        assert [event.name async for event in watched.iterate_events()][-1] == "done"
+    assert MASKED_TEXT in json.dumps(platform.shop.tool_calls)
+    await require_stored_nowhere(platform, session, TEXT)
+
+
 async def test_preview_of_a_turn_is_guarded_like_the_turn(platform: AgentService) -> None:
     session = await open_guarded_session(platform)
     path = f"/v1/sessions/{session}/window"

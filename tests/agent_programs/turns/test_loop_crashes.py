@@ -29,7 +29,10 @@ from turnlog.events.model.tool_events import (
     ToolStarted,
 )
 from turnlog.events.model.turn_events import TurnCompleted
-from turnlog.projections.audit.verify.approval_checks import check_approvals
+from turnlog.projections.audit.verify.approval_checks import (
+    check_approvals,
+    check_approved_arguments,
+)
 from turnlog.projections.session.open_turn import list_undecided_tools
 
 APPENDS = 12
@@ -80,7 +83,10 @@ APPROVED_APPENDS = 13
 
 
 async def crash_approved_loop(
-    at: int, when: Literal["before", "after"], decision: ApprovalDecision = "approve"
+    at: int,
+    when: Literal["before", "after"],
+    decision: ApprovalDecision = "approve",
+    edited: str | None = None,
 ) -> tuple[AgentHarness, bool]:
     """Let a worker die in a turn that waits for an approval, and another do what is left."""
     shop = await open_loop(tools=GUARDED_TOOLS)
@@ -95,7 +101,7 @@ async def crash_approved_loop(
             house.tokens.clear_all()
         delivery = build_delivery(submitted, redelivered=True)
         if list_undecided_tools((await house.load_state()).open):
-            delivery = build_delivery(await decide(shop, decision))
+            delivery = build_delivery(await decide(shop, decision, edited=edited))
     return shop, mortal.dead.is_set()
 
 
@@ -130,6 +136,25 @@ async def test_approved_tool_runs_at_most_once_and_only_after_its_approval(
 async def test_crash_points_cover_every_append_of_an_approved_loop() -> None:
     _, died = await crash_approved_loop(APPROVED_APPENDS + 1, "before")
     assert not died
+
+
+@pytest.mark.parametrize("when", WHEN)
+async def test_edited_arguments_run_at_most_once_and_no_others_wherever_a_worker_dies(
+    when: Literal["before", "after"],
+) -> None:
+    edited, outcomes = '{"what":"nail"}', Counter[str]()
+    for at in range(1, APPROVED_APPENDS + 1):
+        shop, died = await crash_approved_loop(at, when, edited=edited)
+        assert died
+        paid = [arguments for tool, arguments in shop.shop.tool_calls if tool == "pay"]
+        assert paid in ([], [{"what": "nail"}])
+        events = shop.house.list_events()
+        assert [*check_approvals(events), *check_approved_arguments(events)] == []
+        (ended,) = [each for each in shop.list_events(ToolReturned) if each.tool == "shop_pay"]
+        outcomes[ended.outcome] += 1
+        assert (paid == [{"what": "nail"}]) or ended.outcome == "lost"
+        assert (await shop.house.load_state()).open is None
+    assert outcomes["answered"] > outcomes["lost"]
 
 
 async def test_refused_tool_never_runs_wherever_a_worker_dies() -> None:

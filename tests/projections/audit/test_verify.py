@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -349,6 +350,36 @@ def test_tool_run_without_its_required_approval_is_found() -> None:
         ([pinned, called, begun, back], 3),
         ([pinned, called, asked, begun, approved, back], 4),
         ([pinned, called, asked, refused, begun, back], 5),
+    ]
+    for events, at in bad:
+        assert list_findings(SESSION.append_events(*events).events) == [
+            ("integrity", "tools", end + at)
+        ]
+
+
+def test_tool_run_with_other_arguments_than_approved_is_found() -> None:
+    use: dict[str, Any] = {"turn": 2, "call": "2.1", "id": "a", "tool": "look"}
+    asked, edited, other = ('{"what":"hammer"}', '{"what":"nail"}', '{"what":"saw"}')
+    called = ToolCalled(**use, arguments=asked)
+    back = ToolReturned(**use, outcome="answered")
+
+    decide = partial(ApprovalDecided, **use, approval=1, decision="approve")
+
+    def start(arguments: str) -> ToolStarted:
+        return ToolStarted(**use, attempt=2, ran=compute_digest(arguments))
+
+    shown = compute_digest(asked)
+    stays = decide(shown=shown, approved=shown)
+    edit = decide(shown=shown, edited=edited, approved=compute_digest(edited))
+    for sound in ((called, stays, start(asked), back), (called, edit, start(edited), back)):
+        assert list_findings(SESSION.append_events(*sound).events) == []
+    end = len(EVENTS)
+    bad: list[tuple[list[KnownEvent], int]] = [
+        ([called, stays, start(edited), back], 3),
+        ([called, edit, start(asked), back], 3),
+        ([called, edit, ToolStarted(**use, attempt=2), back], 3),
+        ([called, decide(shown=compute_digest(other)), ToolStarted(**use, attempt=2), back], 2),
+        ([called, decide(approved=compute_digest(other)), start(other), back], 2),
     ]
     for events, at in bad:
         assert list_findings(SESSION.append_events(*events).events) == [

@@ -62,7 +62,9 @@ def _decide_answer(
     """Return what a command leads to: a refusal's code, None for no effect, or "events"."""
     try:
         if isinstance(command, DecideApproval) and (decided := _find_decision(before, command)):
-            check_decision(command, decided.decision)
+            # The simulated client edits nothing, so the arguments are those that were asked.
+            asked = decided.approved or ""
+            check_decision(command, decided.decision, decided.approved, asked=asked)
             return None
         return "events" if decide(state, command, START_TIME) else None
     except Refused as refused:

@@ -137,7 +137,7 @@ class SimulatedClient:
     async def _decide_approval(self, turn: int) -> None:
         approval = self.chance.choice((1, 1, 1, 2, 3))
         form = DecideApprovalRequest(decision=self.chance.choice(("approve", "refuse")))
-        command = DecideApproval(turn, approval, form.decision, "")
+        command = DecideApproval(turn=turn, approval=approval, decision=form.decision)
         act = partial(approval_routes.decide_approval, turn=turn, approval=approval, form=form)
         await self._send_command(f"decide {turn} {approval}", command, act, used="approvals")
 

@@ -625,6 +625,17 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             decision="refuse",
             reason="too expensive",
         ),
+        "approval-decided-edited": ApprovalDecided(
+            turn=4,
+            approval=1,
+            call="4.2",
+            id="call_1",
+            tool="shop_pay",
+            decision="approve",
+            shown=compute_digest('{"what": "hammer"}'),
+            edited='{"what":"nail"}',
+            approved=compute_digest('{"what":"nail"}'),
+        ),
         "child-requested": ChildRequested(
             turn=4,
             call="4.1",
@@ -645,6 +656,14 @@ def build_tool_samples() -> dict[str, KnownEvent]:
         ),
         "child-ended": ChildEnded(turn=2, parent="s-1"),
         "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
+        "tool-started-approved": ToolStarted(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_pay",
+            attempt=3,
+            ran=compute_digest('{"what":"nail"}'),
+        ),
         "tool-returned-answered": ToolReturned(
             turn=4,
             call="4.2",

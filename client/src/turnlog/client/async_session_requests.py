@@ -48,11 +48,28 @@ class AsyncSessionRequests:
         return await self.turnlog.send(operation)
 
     async def decide_approval(
-        self, turn: int, approval: int, decision: ApprovalDecision, *, reason: str = ""
+        self,
+        turn: int,
+        approval: int,
+        decision: ApprovalDecision,
+        *,
+        reason: str = "",
+        shown: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
     ) -> ApprovalResult:
-        """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
+        """Approve or refuse a tool that waits for it; the model reads the reason of a refusal.
+
+        `shown` is the `digest` of the arguments that the person was shown, and `arguments` what the
+        person wrote instead of them.
+        """
         operation = operations.decide_approval(
-            session=self.session, turn=turn, approval=approval, decision=decision, reason=reason
+            session=self.session,
+            turn=turn,
+            approval=approval,
+            decision=decision,
+            reason=reason,
+            shown=shown,
+            arguments=arguments,
         )
         return await self.turnlog.send(operation)
 

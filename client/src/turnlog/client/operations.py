@@ -222,11 +222,24 @@ def cancel_turn(session: str, turn: int | None = None) -> ClientOperation[Comman
 
 
 def decide_approval(
-    session: str, turn: int, approval: int, decision: ApprovalDecision, *, reason: str = ""
+    session: str,
+    turn: int,
+    approval: int,
+    decision: ApprovalDecision,
+    *,
+    reason: str = "",
+    shown: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> ClientOperation[ApprovalResult]:
-    """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
+    """Approve or refuse a tool that waits for it; the model reads the reason of a refusal.
+
+    `shown` is the `digest` of the arguments that the person was shown, and `arguments` what the
+    person wrote instead of them.
+    """
     path = format_path(api_paths.APPROVAL, session=session, turn=turn, approval=approval)
-    return build_command(path, {"decision": decision, "reason": reason}, ApprovalResult)
+    body = {"decision": decision, "reason": reason, "shown": shown, "arguments": arguments}
+    given = {name: value for name, value in body.items() if value is not None}
+    return build_command(path, given, ApprovalResult)
 
 
 def record_feedback(

@@ -147,6 +147,10 @@ class ApprovalEvent:
     """The session to decide it in: that of the turn, or a child session that it asked."""
     turn: int
     """The number of the turn in that session."""
+    digest: str | None = None
+    """The digest of the arguments, which a decision names as `shown`; None from a service that has
+    none.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +328,7 @@ def _parse_turn_event(message: SseMessage) -> TurnEvent:
                 cursor=cursor,
                 session=session,
                 turn=turn,
+                digest=data.get("digest"),
             )
         case "done":
             return DoneEvent(_parse_done_data(data), cursor)

@@ -146,6 +146,8 @@ class ToolResultView(ResponseModel):
     """The name of the tool."""
     arguments: str
     """The arguments as the model wrote them."""
+    edited: str | None = None
+    """The arguments that a person wrote, with which the tool ran; null if the model's stayed."""
     outcome: str | None
     """The outcome; null until the tool returns."""
     detail: str

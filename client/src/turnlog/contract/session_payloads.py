@@ -60,6 +60,8 @@ class PendingApproval(ResponseModel):
     """The provider's id of the tool request."""
     tool: str
     """The name of the tool."""
+    digest: str | None = None
+    """The digest of its arguments; a decision names it as `shown`."""
     deadline: str
     """Without a decision by then the tool is refused."""
 

@@ -97,6 +97,10 @@ class DecideApprovalRequest(RequestModel):
     """Whether it may run."""
     reason: Annotated[str, Field(max_length=1_000)] = ""
     """The reason, recorded with the event; the model reads that of a refusal."""
+    shown: Annotated[str | None, ADDED_FIELD, Field(pattern=r"^sha256:[0-9a-f]{64}$")] = None
+    """The `digest` of the arguments that the person was shown; 409 if the tool has others."""
+    arguments: Annotated[JsonObject | None, ADDED_FIELD] = None
+    """The arguments that the person wrote instead of the model's; they need `shown`."""
 
 
 class FeedbackRequest(RequestModel):

@@ -76,6 +76,8 @@ class ApprovalPayload(StreamPayload):
     """The name of the tool."""
     arguments: str
     """Its arguments as the model wrote them."""
+    digest: str
+    """The digest of `arguments`; a decision names it as `shown`."""
     deadline: str
     """Without a decision by then the tool is refused."""
     decision: ApprovalDecision | None

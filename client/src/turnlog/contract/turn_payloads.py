@@ -61,6 +61,8 @@ class RequestedApproval(ResponseModel):
     """The name of the tool."""
     arguments: str
     """Its arguments as the model wrote them."""
+    digest: str | None = None
+    """The digest of `arguments`; a decision names it as `shown`."""
     deadline: str
     """Without a decision by then the tool is refused."""
     decide: str
@@ -86,6 +88,8 @@ class ListedApproval(ResponseModel):
     """The name of the tool."""
     arguments: str | None
     """Its arguments as the model wrote them; null once it is decided: `/history` has them."""
+    digest: str | None = None
+    """The digest of `arguments`; a decision names it as `shown`."""
     requested_at: str
     """When it was requested."""
     deadline: str
@@ -164,6 +168,10 @@ class ApprovalResult(CommandResult):
     """The decision on record."""
     by: str | None
     """The person who decided; null if the deadline passed first."""
+    approved: str | None = None
+    """The digest of the arguments that may run; null for a refusal."""
+    edited: bool = False
+    """Whether a person edited them."""
 
 
 class DisplayView(ResponseModel):
@@ -199,6 +207,8 @@ class TurnApproval(ResponseModel):
     """The reason that was given."""
     by: str | None = None
     """The person who decided; null if the deadline passed first."""
+    edited: str | None = None
+    """The arguments that the person wrote, with which the tool ran; null if the model's stayed."""
 
 
 class TurnChild(ResponseModel):

@@ -30,6 +30,7 @@ ANY_JSON: Final = {
     "CallFacts.parameters": PARAMETERS,
     "ContextAssembledData.parameters": PARAMETERS,
     "DebriefDonePayload.output": OUTPUT,
+    "DecideApprovalRequest.arguments": "the schema of its tool describes them",
     "ExchangeDonePayload.output": OUTPUT,
     "InheritableReferenceData.identifiers": IDENTIFIERS,
     "OpenSessionRequest.attributes": ATTRIBUTES,

@@ -6,7 +6,9 @@ step of a plan is an event of its own, so that prompts can refer to its goal as 
 
 A tool may need a person's approval. It is requested with the answer that calls the tool, and the
 turn goes on when all approvals of that answer are decided. `ApprovalDecided` is on a subject that
-workers wait for, so that one of them takes the turn up at once.
+workers wait for, so that one of them takes the turn up at once. Three events have the arguments of
+such a tool: `ToolCalled` those that the model asked for, `ApprovalDecided` those that the person
+edited, and `ToolStarted` the digest of those that ran.
 """
 
 from __future__ import annotations
@@ -128,9 +130,9 @@ class ApprovalDecided(ReplyTextEvent):
     leaf: ClassVar[str] = "turn.released"
     sentence: ClassVar[str] = (
         "turn {turn} approval {approval} · {tool} · {decision}[: {reason}]"
-        "[ · by the {cause|when:deadline}]"
+        "[ · by the {cause|when:deadline}][ · arguments edited to {edited}]"
     )
-    reply_texts: ClassVar[tuple[str, ...]] = ("reason",)
+    reply_texts: ClassVar[tuple[str, ...]] = ("reason", "edited")
 
     turn: int
     """The turn number."""
@@ -148,6 +150,13 @@ class ApprovalDecided(ReplyTextEvent):
     """The reason that was given; the model reads that of a refusal."""
     cause: Literal["person", "deadline"] = "person"
     """Whether a person decided, or the deadline passed."""
+    shown: Digest | None = None
+    """Digest of the arguments that the person was shown; None if the decision named none."""
+    edited: str | None = None
+    """The arguments that the person wrote instead of the model's; None if they stay."""
+    approved: Digest | None = None
+    """Digest of the arguments that may run; None for a refusal, and in events of earlier releases.
+    """
 
 
 class ToolStarted(EventModel):
@@ -167,6 +176,8 @@ class ToolStarted(EventModel):
     """The tool name."""
     attempt: int
     """The attempt that runs it."""
+    ran: Digest | None = None
+    """Digest of the arguments it runs with, if a person approved them."""
 
 
 class ToolReturned(EventModel):

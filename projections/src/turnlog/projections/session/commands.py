@@ -200,7 +200,7 @@ class DisplayTurn:
     """Display form of the reply; None leaves it unchanged."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecideApproval:
     """Approve or refuse a tool that waits for it."""
 
@@ -209,6 +209,10 @@ class DecideApproval:
     """Number of the approval within the turn."""
     decision: ApprovalDecision
     reason: str = ""
+    shown: Digest | None = None
+    """Digest of the arguments that the person was shown."""
+    edited: str | None = None
+    """The arguments that the person wrote instead; they are valid for the tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +221,8 @@ class StartTool:
 
     attempt: AttemptRef
     use: ToolUse
+    ran: Digest | None = None
+    """Digest of the arguments it runs with, if a person approved them."""
 
 
 @dataclass(frozen=True, slots=True)

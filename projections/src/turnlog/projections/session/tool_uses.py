@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from turnlog.events.content import Digest
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.projections.session.text_refs import TextRef
 
@@ -74,6 +75,8 @@ class DecidedApproval:
     decision: ApprovalDecision
     decided_at: int
     """Stream position of the decision."""
+    approved: Digest | None = None
+    """Digest of the arguments that may run; None if the decision names none."""
 
 
 ToolApproval = UndecidedApproval | DecidedApproval

@@ -50,6 +50,8 @@ class ApprovalActivity:
     """The reason that was given."""
     by: str | None = None
     """The person who decided; None if the deadline passed first."""
+    edited: str | None = None
+    """The arguments that the person wrote instead; None if the model's stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ def _withhold_tool_texts(use: ToolActivity) -> ToolActivity:
         detail="",
         text=None,
         characters=0,
-        approval=use.approval and replace(use.approval, reason=""),
+        approval=use.approval and replace(use.approval, reason="", edited=None),
     )
 
 
@@ -185,7 +187,13 @@ def format_activity(activity: TurnActivity) -> Iterator[str]:
 def _format_tool_use(use: ToolActivity) -> str:
     detail = f": {use.detail}" if use.detail else ""
     outcome = f"{use.outcome}{detail}" if use.outcome else describe_unfinished_use(use)
-    return f"{use.tool} {use.arguments} · {outcome}"
+    arguments = format_arguments(use.arguments, use.approval.edited if use.approval else None)
+    return f"{use.tool} {arguments} · {outcome}"
+
+
+def format_arguments(asked: str, edited: str | None) -> str:
+    """Return the arguments of a tool, with those that a person wrote instead."""
+    return asked if edited is None else f"{asked} · edited to {edited}"
 
 
 class ApprovalState(Protocol):
@@ -275,9 +283,16 @@ def _set_approval(approval: ApprovalActivity, use: ToolActivity) -> ToolActivity
 
 
 def _add_decision(decided: ApprovalDecided, by: str | None, use: ToolActivity) -> ToolActivity:
-    asked = use.approval
-    decision, reason = decided.decision, decided.reason
-    return replace(use, approval=asked and replace(asked, decision=decision, reason=reason, by=by))
+    if use.approval is None:
+        return use
+    approval = replace(
+        use.approval,
+        decision=decided.decision,
+        reason=decided.reason,
+        by=by,
+        edited=decided.edited,
+    )
+    return replace(use, approval=approval)
 
 
 def _finish_tool_use(back: ToolReturned, sequence: int, use: ToolActivity) -> ToolActivity:

@@ -27,7 +27,9 @@ from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.tool_events import (
+    ApprovalDecided,
     ToolReturned,
+    ToolStarted,
 )
 from turnlog.events.model.turn_events import TurnCompleted, TurnResolved
 from turnlog.events.registry import Event, KnownEvent
@@ -107,6 +109,7 @@ def _find_redaction(
             return _find_later(earlier, recorded.sequence)
         case (
             ReplyTextEvent(turn=turn)
+            | ToolStarted(turn=turn)
             | TurnCompleted(turn=turn)
             | TurnResolved(turn=turn)
             | CallCompleted(turn=turn)
@@ -127,6 +130,10 @@ def _find_later(found: Iterable[TurnRedaction], sequence: int) -> TurnRedaction 
 def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
     """Return an event without what is withheld; None if it says nothing of it."""
     match event:
+        case ApprovalDecided():
+            return _withhold_approved_arguments(event)
+        case ToolStarted(ran=ran) if ran is not None:
+            return event.model_copy(update={"ran": None})
         case ReplyTextEvent():
             return _withhold_reply_texts(event, instead)
         case TurnCompleted():
@@ -136,8 +143,12 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
         case CallCompleted(text=text):
             hidden = {"digest": WITHHELD_DIGEST, "characters": 0}
             return event.model_copy(update=hidden | {"text": text and instead})
-        case ToolReturned(text=text, summary=summary):
-            texts = {"text": text and instead, "summary": summary and instead}
+        case ToolReturned(text=text, summary=summary, brief=brief):
+            texts = {
+                "text": text and instead,
+                "summary": summary and instead,
+                "brief": brief and instead,
+            }
             unsaid = {"detail": "", "result": None, "characters": 0}
             return event.model_copy(update=texts | unsaid)
         case KnowledgeRetrieved(candidates=candidates):
@@ -153,6 +164,13 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             return event.model_copy(update={"withheld": None})
         case _:
             return None
+
+
+def _withhold_approved_arguments(event: ApprovalDecided) -> ApprovalDecided | None:
+    """Return a decision without its texts and the digests of arguments."""
+    hidden = {"reason": "", "edited": event.edited and "", "shown": None, "approved": None}
+    left = event.model_copy(update=hidden)
+    return None if left == event else left
 
 
 def _withhold_reply_texts(event: _ReplyTextEventT, instead: Content) -> _ReplyTextEventT | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnlog.contract.turn_payloads import ApprovalPage, ListedApproval
+from turnlog.events.content import compute_digest
 from turnlog.projections.session_views.turn_activity import ToolActivity
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.approval_queries import ApprovalQuery, list_approvals
@@ -48,7 +49,9 @@ class ApprovalListing:
                 if asked := tool.use.approval:
                     waiting[session, turn, asked.approval] = tool.use
         return [
-            each.model_copy(update={"arguments": use.arguments})
+            each.model_copy(
+                update={"arguments": use.arguments, "digest": compute_digest(use.arguments)}
+            )
             for each in listed
             if (use := waiting.get((each.session, each.turn, each.approval)))
         ]

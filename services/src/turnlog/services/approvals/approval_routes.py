@@ -88,7 +88,8 @@ async def decide_approval(
 
     The approvals of a turn stand with its tools in `/history`, those that wait in `open` of the
     session. The same decision again has the same answer, also after the turn; another one is
-    refused.
+    refused. With `shown`, what runs is bound to the arguments that the person saw, and with
+    `arguments` the tool runs with those instead; they are checked against its schema first.
     """
     done = await approvals.decide_approval(
         caller.create_caller(form), session, turn=turn, approval=approval, request=form

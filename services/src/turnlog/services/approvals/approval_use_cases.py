@@ -6,12 +6,17 @@ from dataclasses import dataclass
 
 from turnlog.contract.session_requests import DecideApprovalRequest
 from turnlog.contract.turn_payloads import ApprovalResult
-from turnlog.events.model.tool_events import ApprovalDecided
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.model.tool_events import ApprovalDecided, ToolCalled
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.session.commands import Command, DecideApproval
-from turnlog.projections.session.rules.steps.approval_rules import check_decision
+from turnlog.projections.session.rules.steps.approval_rules import (
+    check_decision,
+    check_shown_digest,
+)
 from turnlog.projections.session.state import SessionState
 from turnlog.services.approvals.approval_views import RecordedDecision, create_approval_result
+from turnlog.services.approvals.argument_edits import check_edited_arguments, encode_edit
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
@@ -43,17 +48,19 @@ class ApprovalUseCases:
         async def decide(
             as_caller: Caller, guarded: GuardedRequest[DecideApprovalRequest]
         ) -> ApprovalResult:
-            form = guarded.form
-            reason = check_text(form.reason, "reason")
-            command = DecideApproval(turn, approval, form.decision, reason)
+            arguments = guarded.form.arguments
+            command = _build_command(turn, approval, guarded.form)
 
             async def choose(state: SessionState | None) -> Command | None:
                 state = await guard.require_allowed(state, guarded)
                 recorded = await self._load_decision(state, command)
-                if recorded is None:
-                    return command
-                check_decision(command, recorded.event.decision, _describe_decision(recorded))
-                return None
+                if recorded is not None:
+                    _check_recorded_decision(command, recorded)
+                    return None
+                if arguments is not None:
+                    blobs = self.blueprints.blobs
+                    await check_edited_arguments(blobs, state, command, arguments)
+                return command
 
             return await self._record_decision(as_caller, session, command, choose)
 
@@ -76,16 +83,40 @@ class ApprovalUseCases:
         """Return what was decided about a tool, also in a turn that is over, or None."""
         if state is None or not 1 <= command.turn <= state.submitted:
             return None
+        asked: dict[tuple[str, str], Digest] = {}
         for recorded in await self.command_handler.load_turn_events(state, command.turn):
             match recorded.event:
+                case ToolCalled(turn=command.turn, call=call, id=id, arguments=written):
+                    asked[call, id] = compute_digest(written)
                 case ApprovalDecided(turn=command.turn, approval=command.approval) as decided:
-                    return RecordedDecision(recorded, decided)
+                    return RecordedDecision(recorded, decided, asked[decided.call, decided.id])
                 case _:
                     pass
         return None
 
 
-def _describe_decision(recorded: RecordedDecision) -> str:
-    """Return who decided, and when."""
+def _build_command(turn: int, approval: int, form: DecideApprovalRequest) -> DecideApproval:
+    edited = (
+        None if form.arguments is None else encode_edit(form.arguments, form.decision, form.shown)
+    )
+    return DecideApproval(
+        turn=turn,
+        approval=approval,
+        decision=form.decision,
+        reason=check_text(form.reason, "reason"),
+        shown=form.shown,
+        edited=edited,
+    )
+
+
+def _check_recorded_decision(command: DecideApproval, recorded: RecordedDecision) -> None:
+    """Refuse a decision that differs from the one on record; names who decided, and when."""
+    check_shown_digest(command, recorded.asked)
     by = f"by {recorded.by}" if recorded.by else "by its deadline"
-    return f"{by} at {recorded.at}"
+    check_decision(
+        command,
+        recorded.event.decision,
+        recorded.event.approved,
+        asked=recorded.asked,
+        by_whom=f"{by} at {recorded.at}",
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.turn_payloads import ApprovalResult, ListedApproval, RequestedApproval
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.tool_events import ApprovalDecided
 from turnlog.projections.store.read.row_types import ApprovalRow
@@ -19,6 +20,8 @@ class RecordedDecision:
 
     recorded: RecordedEvent
     event: ApprovalDecided
+    asked: Digest
+    """Digest of the arguments as the model wrote them."""
 
     @property
     def by(self) -> str | None:
@@ -44,6 +47,7 @@ def create_requested_approval(tool: GuardedTool) -> RequestedApproval | None:
         id=use.id,
         tool=use.tool,
         arguments=use.arguments,
+        digest=compute_digest(use.arguments),
         deadline=approval.deadline,
         decide=_format_decision_path(tool.session, tool.turn, approval.approval),
     )
@@ -79,6 +83,8 @@ def create_approval_result(recorded: RecordedDecision) -> ApprovalResult:
         approval=event.approval,
         decision=event.decision,
         by=recorded.by,
+        approved=event.approved,
+        edited=event.edited is not None,
     )
 
 

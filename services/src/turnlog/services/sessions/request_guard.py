@@ -35,7 +35,7 @@ from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler
 
 GUARDED_FIELDS: Final[Mapping[type[RequestModel], frozenset[str]]] = {
-    DecideApprovalRequest: frozenset({"reason"}),
+    DecideApprovalRequest: frozenset({"reason", "arguments"}),
     DisplayTurnRequest: frozenset({"text"}),
     FeedbackRequest: frozenset({"comment"}),
     PhaseSignalRequest: frozenset({"carry"}),

@@ -111,7 +111,8 @@ def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
         case ApprovalDecided() as event if event.turn == turn:
             word = "approved" if event.decision == "approve" else "refused"
             reason = f": {event.reason}" if event.reason else ""
-            return f"{recorded.envelope.actor} {word} {event.tool}{reason}"
+            edited = f" with {event.edited} instead" if event.edited is not None else ""
+            return f"{recorded.envelope.actor} {word} {event.tool}{edited}{reason}"
         case ToolReturned() as event if event.turn == turn:
             return f"{event.tool} was {event.outcome}" + (
                 f": {event.detail}" if event.detail else ""

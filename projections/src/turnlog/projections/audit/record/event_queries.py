@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
-from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.tool_events import ApprovalDecided, ToolCalled, ToolReturned
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.sent_names import is_repeatable_name, quote_sent_name
 
@@ -57,6 +57,8 @@ class ToolUseOutcome:
     """None until the tool returns."""
     sequence: int = 0
     """Sequence of the event that holds the result, or of the request until then."""
+    edited: str | None = None
+    """The arguments that a person wrote instead of the model's, if so."""
 
 
 def find_tool_use(events: Iterable[RecordedEvent], call: str, id: str) -> ToolUseOutcome | None:
@@ -66,8 +68,11 @@ def find_tool_use(events: Iterable[RecordedEvent], call: str, id: str) -> ToolUs
         match recorded.event:
             case ToolCalled() as called if (called.call, called.id) == (call, id):
                 found = ToolUseOutcome(called, None, recorded.sequence)
+            case ApprovalDecided() as decided if (decided.call, decided.id) == (call, id):
+                found = found and replace(found, edited=decided.edited)
             case ToolReturned() as returned if (returned.call, returned.id) == (call, id):
-                return ToolUseOutcome(found.called, returned, recorded.sequence) if found else None
+                end = recorded.sequence
+                return replace(found, returned=returned, sequence=end) if found else None
             case _:
                 pass
     return found

@@ -25,7 +25,10 @@ from turnlog.projections.audit.record.session_replay import (
     SessionReplay,
     list_event_blobs,
 )
-from turnlog.projections.audit.verify.approval_checks import check_approvals
+from turnlog.projections.audit.verify.approval_checks import (
+    check_approvals,
+    check_approved_arguments,
+)
 from turnlog.projections.audit.verify.audit_findings import (
     AuditFinding,
     CheckName,
@@ -240,6 +243,7 @@ RULE_CHECKS: Final[Sequence[tuple[CheckName, RuleCheck]]] = (
     ("answers", check_settlements),
     ("tools", check_tool_calls),
     ("tools", check_approvals),
+    ("tools", check_approved_arguments),
     ("children", check_children),
 )
 

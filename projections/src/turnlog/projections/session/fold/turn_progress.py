@@ -413,10 +413,11 @@ def _apply_tool_event(use: ToolUse, recorded: RecordedEvent, event: ToolUseEvent
     match event:
         case ApprovalRequested(approval=number, deadline=deadline):
             return replace(use, approval=UndecidedApproval(number, deadline))
-        case ApprovalDecided(decision=decision):
+        case ApprovalDecided(decision=decision, approved=approved):
             if use.approval is None:
                 return use
-            decided = DecidedApproval(use.approval.number, decision, recorded.stream_sequence)
+            place = recorded.stream_sequence
+            decided = DecidedApproval(use.approval.number, decision, place, approved)
             return replace(use, approval=decided)
         case ToolStarted(attempt=attempt):
             return _begin_tool(use, StartedTool(attempt))

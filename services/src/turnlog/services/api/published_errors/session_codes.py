@@ -15,6 +15,13 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.CONFLICT,
         retry="no",
     ),
+    "approval-arguments-differ": ErrorCode(
+        meaning="A person decided on other arguments than those of the tool call.",
+        action="show the arguments of the tool call, and decide again",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
     "approval-decided": ErrorCode(
         meaning="The approval was decided otherwise before.",
         action="nothing is left to do",

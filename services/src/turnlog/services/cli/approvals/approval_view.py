@@ -45,5 +45,6 @@ def _render_notes(page: ApprovalPage) -> Iterator[RenderableType]:
     if page.approvals and (first := page.approvals[0]).decision is None:
         command = f"turnlog approve {first.session} {first.turn} {first.approval} [--refuse]"
         yield Text(f"\ndecide: {command}", MUTED)
+        yield Text(f"  edit: add --arguments JSON --shown {first.digest}", MUTED)
     if page.next:
         yield Text(f"more: --before {page.next}", MUTED)

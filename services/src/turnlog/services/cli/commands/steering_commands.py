@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -15,6 +16,7 @@ from turnlog.services.cli.command_runner import (
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
     from rich.console import RenderableType
 
 
@@ -95,6 +97,35 @@ def repeat_debrief(
     run_command(target, operations.submit_turn(session), render, output)
 
 
+@dataclass(frozen=True, slots=True)
+class EditedArguments:
+    """The arguments that a person was shown, and those that the person wrote instead."""
+
+    shown: Annotated[
+        str | None,
+        typer.Option(
+            "--shown", metavar="DIGEST", help="Digest of the arguments that were shown to you."
+        ),
+    ] = None
+    arguments: Annotated[
+        str | None,
+        typer.Option(
+            "--arguments", metavar="JSON", help="Run the tool with these instead; needs --shown."
+        ),
+    ] = None
+
+    def parse_arguments(self) -> dict[str, JsonValue] | None:
+        """Return the arguments that are given; None if there are none."""
+        from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
+
+        if self.arguments is None:
+            return None
+        found = parse_tool_arguments(self.arguments)
+        if found is None:
+            raise typer.BadParameter("it is no JSON object", param_hint="--arguments")
+        return found
+
+
 def decide_approval(
     session: SessionArgument,
     turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="The turn that waits.")],
@@ -107,10 +138,11 @@ def decide_approval(
         str,
         typer.Option("--reason", metavar="TEXT", help="Recorded; the model reads it if refused."),
     ] = "",
+    edit: EditedArguments,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Approve or refuse a tool that waits for it; `show` lists those that do."""
+    """Approve or refuse a tool that waits for it; `approvals` lists those that do."""
     from turnlog.client import operations
 
     operation = operations.decide_approval(
@@ -119,6 +151,8 @@ def decide_approval(
         approval=approval,
         decision="refuse" if refuse else "approve",
         reason=reason,
+        shown=edit.shown,
+        arguments=edit.parse_arguments(),
     )
     word = "refused" if refuse else "approved"
     confirm_command(target, operation, f"approval {approval} of turn {turn} is {word}", output)

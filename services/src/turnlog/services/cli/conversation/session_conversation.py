@@ -53,6 +53,7 @@ class SessionConversation:
                 approval=event.approval,
                 decision=decision,
                 reason=reason,
+                shown=event.digest,
             )
         )
 

@@ -20,7 +20,10 @@ from turnlog.contract.session_payloads import (
 from turnlog.contract.turn_payloads import HistoryView, PhaseVisit, TurnToolUse, TurnView
 from turnlog.contract.usage_payloads import TurnUsage
 from turnlog.contract.value_names import InputFindingAction
-from turnlog.projections.session_views.turn_activity import describe_unfinished_use
+from turnlog.projections.session_views.turn_activity import (
+    describe_unfinished_use,
+    format_arguments,
+)
 from turnlog.services.cli.views.text_format import (
     UNKNOWN_TEXT,
     escape_controls,
@@ -144,7 +147,8 @@ def _format_tool_use(use: TurnToolUse) -> str:
     named = f" · {use.call} {use.id}"
     if use.child is not None and use.outcome:
         named += f" · turn {use.child.turn} of {use.child.session}"
-    return format_one_line(f"{use.tool} {use.arguments} · {outcome}{more}{size}{short}{named}")
+    arguments = format_arguments(use.arguments, use.approval.edited if use.approval else None)
+    return format_one_line(f"{use.tool} {arguments} · {outcome}{more}{size}{short}{named}")
 
 
 def render_user_text(text: str) -> RenderableType:

@@ -194,6 +194,7 @@ def _create_tool_result_view(
         id=called.id,
         tool=called.tool,
         arguments=called.arguments,
+        edited=tool_use.edited,
         outcome=returned.outcome if returned else None,
         detail=returned.detail if returned else "",
         text=get_plain_text(returned.text) if returned else None,

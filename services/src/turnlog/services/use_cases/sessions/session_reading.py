@@ -125,6 +125,7 @@ def _create_open_turn_view(opened: OpenTurn) -> OpenTurnView:
                 call=each.use.call,
                 id=each.use.id,
                 tool=each.use.tool,
+                digest=each.use.asked.digest,
                 deadline=each.approval.deadline,
             )
             for each in list_undecided_tools(opened)

@@ -31,7 +31,7 @@ from turnlog.contract.stream_payloads import (
     TurnEndPayload,
     TurnStreamPayload,
 )
-from turnlog.events.content import PlainText, parse_structured_text
+from turnlog.events.content import PlainText, compute_digest, parse_structured_text
 from turnlog.events.errors import Refused
 from turnlog.events.log_token_join import (
     ReceivedText,
@@ -225,6 +225,7 @@ def build_approval_event(at: TurnCursor, tool: GuardedTool) -> TurnStreamEvent:
         id=use.id,
         tool=use.tool,
         arguments=use.arguments,
+        digest=compute_digest(use.arguments),
         deadline=approval.deadline,
         decision=approval.decision,
     )

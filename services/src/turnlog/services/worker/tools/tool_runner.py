@@ -38,10 +38,15 @@ from turnlog.projections.prompt.sources.tool_sources import has_tools
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.session.open_turn import list_pending_tools
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
-from turnlog.projections.session.rules.steps.approval_rules import describe_refusal
+from turnlog.projections.session.rules.steps.approval_rules import (
+    EDITED_NOTE,
+    apply_edit,
+    describe_refusal,
+)
 from turnlog.projections.session.rules.steps.tool_rules import (
     LOST_DETAIL,
     MALFORMED_DETAIL,
+    UNAPPROVED_DETAIL,
     may_run_tool,
     refuse_tool_call,
     report_lost_tool,
@@ -153,8 +158,13 @@ class ToolRun:
 
     use: ToolUse
     called: ToolCalled
+    """The request, with the arguments that a person approved."""
     pin: ToolPin
     arguments: dict[str, JsonValue]
+    ran: Digest | None
+    """Digest of the arguments, if a person approved them."""
+    is_edited: bool
+    """Whether a person edited them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +228,7 @@ class ToolRunner:
             if isinstance(ready, ToolReturned):
                 context = await self._record_return(context, use, ready)
             else:
-                await self._record_start(context, use)
+                await self._record_start(context, ready)
                 begun.append(ready)
         runs = (self._run_tool(context.state, each, spec) for each in begun)
         # All are waited for, also where one cannot be recorded.
@@ -231,20 +241,33 @@ class ToolRunner:
 
     async def _prepare_run(self, tenant: str, use: ToolUse, pin: ToolPin) -> ToolRun | ToolReturned:
         """Return what a tool is run with, or its outcome where it must not run."""
-        called = await read_event(self.sessions.log, tenant, use.asked.place, ToolCalled)
+        asked = await read_event(self.sessions.log, tenant, use.asked.place, ToolCalled)
+        decided = await self._read_decision(tenant, use)
+        if decided and decided.decision == "refuse":
+            return refuse_tool_call(asked, describe_refusal(decided))
+        called = apply_edit(asked, decided)
+        ran = compute_digest(called.arguments) if decided else None
+        if decided and decided.approved not in {None, ran}:
+            return refuse_tool_call(called, UNAPPROVED_DETAIL)
         arguments = parse_tool_arguments(called.arguments)
-        if isinstance(use.approval, DecidedApproval) and use.is_approval_refused:
-            place = use.approval.decided_at
-            decided = await read_event(self.sessions.log, tenant, place, ApprovalDecided)
-            return refuse_tool_call(called, describe_refusal(decided))
         if arguments is None:
             return refuse_tool_call(called, MALFORMED_DETAIL)
         if not may_run_tool(use, pin):
             return report_lost_tool(called)
-        return ToolRun(use=use, called=called, pin=pin, arguments=arguments)
+        is_edited = called is not asked
+        return ToolRun(
+            use=use, called=called, pin=pin, arguments=arguments, ran=ran, is_edited=is_edited
+        )
 
-    async def _record_start(self, context: TurnContext, use: ToolUse) -> None:
-        start = StartTool(context.attempt, use)
+    async def _read_decision(self, tenant: str, use: ToolUse) -> ApprovalDecided | None:
+        if not isinstance(use.approval, DecidedApproval):
+            return None
+        place = use.approval.decided_at
+        return await read_event(self.sessions.log, tenant, place, ApprovalDecided)
+
+    async def _record_start(self, context: TurnContext, run: ToolRun) -> None:
+        use = run.use
+        start = StartTool(context.attempt, use, run.ran)
         begun = await self.sessions.handle(context.tenant, context.session, start, context.by)
         if not begun.events:
             raise AttemptSuperseded
@@ -303,6 +326,7 @@ class ToolRunner:
         may_be_done = answered.unsure and pin.kind == "tool"
         request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
         note = "; it may have been done" if may_be_done else ""
+        note += f"\n({EDITED_NOTE})" if run.is_edited else ""
         texts = build_result_texts(
             request=request,
             result=whole,

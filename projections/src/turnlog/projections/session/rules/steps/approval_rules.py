@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from turnlog.events.codec import format_rfc3339
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
@@ -74,15 +75,15 @@ def _can_run(called: ToolCalled) -> bool:
     return parse_tool_arguments(called.arguments) is not None
 
 
-def is_run_allowed(state: SessionState, use: ToolUse) -> bool:
-    """Return whether a tool call needs no approval, or has it."""
+def is_run_allowed(state: SessionState, use: ToolUse, ran: Digest | None) -> bool:
+    """Return whether a tool call needs no approval, or has it for arguments with this digest."""
     match use.approval:
         case None:
             return not needs_approval(state, use.tool)
         case UndecidedApproval():
             return False
-        case DecidedApproval(decision=decision):
-            return decision == "approve"
+        case DecidedApproval(decision=decision, approved=approved):
+            return decision == "approve" and approved in {None, ran}
         case _ as never:
             assert_never(never)
 
@@ -91,9 +92,10 @@ def decide_approval(state: SessionState, command: DecideApproval, at: datetime) 
     """Record a decision; nothing where it was decided so before."""
     require_open_session(state)
     use, approval = _find_approval(state, command)
+    check_shown_digest(command, use.asked.digest)
     match approval:
-        case DecidedApproval(decision=decision):
-            check_decision(command, decision)
+        case DecidedApproval(decision=decision, approved=approved):
+            check_decision(command, decision, approved, asked=use.asked.digest)
             return ()
         case UndecidedApproval(deadline=deadline) if is_approval_overdue(approval, at):
             detail = f"approval {approval.number} had to be decided by {deadline}"
@@ -105,14 +107,33 @@ def decide_approval(state: SessionState, command: DecideApproval, at: datetime) 
             assert_never(never)
 
 
+def check_shown_digest(command: DecideApproval, asked: Digest) -> None:
+    """Raise `Refused` where a person was shown other arguments than the model's."""
+    if command.shown in {None, asked}:
+        return
+    detail = f"the arguments shown are {command.shown}, and those of the tool call are {asked}"
+    fix = "show the person the arguments of the tool call, and decide again"
+    raise Refused("approval-arguments-differ", detail, field="shown", fix=fix)
+
+
 def check_decision(
-    command: DecideApproval, decision: ApprovalDecision, by_whom: str = "before"
+    command: DecideApproval,
+    decision: ApprovalDecision,
+    approved: Digest | None,
+    *,
+    asked: Digest,
+    by_whom: str = "before",
 ) -> None:
-    """Raise `Refused` `approval-decided` for another decision than the one on record."""
-    if decision == command.decision:
+    """Raise `Refused` `approval-decided` for another decision than the one on record.
+
+    An approval of other arguments is another decision.
+    """
+    is_same = decision == command.decision
+    if is_same and approved in {None, _find_approved_digest(command, asked)}:
         return
     word = "approved" if decision == "approve" else "refused"
-    detail = f"approval {command.approval} of turn {command.turn} was {word} {by_whom}"
+    others = " with other arguments" if is_same else ""
+    detail = f"approval {command.approval} of turn {command.turn} was {word}{others} {by_whom}"
     raise Refused("approval-decided", detail, field="decision", fix="nothing is left to do")
 
 
@@ -133,6 +154,13 @@ def _find_approval(state: SessionState, command: DecideApproval) -> tuple[ToolUs
     return found
 
 
+def _find_approved_digest(command: DecideApproval, asked: Digest) -> Digest | None:
+    """Return the digest of the arguments that a decision lets run; None if it is a refusal."""
+    if command.decision == "refuse":
+        return None
+    return asked if command.edited is None else compute_digest(command.edited)
+
+
 def _build_decision(
     turn: int, use: ToolUse, approval: UndecidedApproval, command: DecideApproval | None = None
 ) -> ApprovalDecided:
@@ -146,6 +174,9 @@ def _build_decision(
         decision=command.decision if command else "refuse",
         reason=command.reason if command else OVERDUE_REASON,
         cause="person" if command else "deadline",
+        shown=command.shown if command else None,
+        edited=command.edited if command else None,
+        approved=_find_approved_digest(command, use.asked.digest) if command else None,
     )
 
 
@@ -170,3 +201,13 @@ def describe_refusal(decided: ApprovalDecided) -> str:
     if decided.cause == "deadline":
         return OVERDUE_REASON
     return f"a person refused it: {decided.reason}" if decided.reason else "a person refused it"
+
+
+EDITED_NOTE: Final = "a person edited the arguments; it ran with those above"
+"""What the model reads in the result of a tool whose arguments were edited; it never changes."""
+
+
+def apply_edit(called: ToolCalled, decided: ApprovalDecided | None) -> ToolCalled:
+    """Return a tool call with the arguments that a person approved."""
+    edited = decided.edited if decided else None
+    return called if edited is None else called.model_copy(update={"arguments": edited})

@@ -47,6 +47,9 @@ LOST_DETAIL: Final = "it was begun, and nobody knows whether it was done"
 MALFORMED_DETAIL: Final = "its arguments are no JSON object, or repeat a key"
 """The detail of a refusal because of arguments that cannot be read in one way only."""
 
+UNAPPROVED_DETAIL: Final = "its arguments are not those that a person approved"
+"""The detail of a refusal because of a record that does not fit together."""
+
 
 def snapshot_tools(state: SessionState, command: SnapshotTools) -> NewEvents:
     """Pin the tools of a profile, once."""
@@ -68,12 +71,13 @@ def request_schemas(state: SessionState) -> NewEvents:
 def start_tool(state: SessionState, command: StartTool) -> NewEvents:
     """Record the start of a pending tool; nothing where the claim is lost or the tool returned.
 
-    Nor is there anything for a tool that was not approved and needs it.
+    Nor is there anything for a tool that needs an approval and does not have it for exactly these
+    arguments.
     """
     opened = find_claimed_turn(state, command.attempt)
     if opened is None or not _is_pending(opened, command.use):
         return ()
-    if not is_run_allowed(state, command.use):
+    if not is_run_allowed(state, command.use, command.ran):
         return ()
     return (
         ToolStarted(
@@ -82,6 +86,7 @@ def start_tool(state: SessionState, command: StartTool) -> NewEvents:
             id=command.use.id,
             tool=command.use.tool,
             attempt=command.attempt.attempt,
+            ran=command.ran,
         ),
     )
 

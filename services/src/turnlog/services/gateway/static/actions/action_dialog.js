@@ -43,7 +43,8 @@ export function openActionDialog({ title, intro, fields = [], confirm, isSevere 
   }
 
   function showProblem(problem) {
-    const field = fields.find((each) => each.name === problem.field && !each.element.hidden);
+    const [name] = problem.field?.split(".") ?? [];
+    const field = fields.find((each) => each.name === name && !each.element.hidden);
     if (field) {
       field.showFault(describeProblem(problem));
       field.focus();

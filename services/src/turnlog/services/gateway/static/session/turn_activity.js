@@ -72,6 +72,7 @@ function renderToolTexts(key, use, isWaiting) {
   return [
     (use.detail ?? "").includes("\n") ? section("what failed", use.detail) : null,
     use.arguments ? section("arguments", use.arguments) : null,
+    (use.approval?.edited ?? null) === null ? null : section("arguments as a person edited them, and it ran", use.approval.edited),
     use.outcome ? section("result", use.text ?? "(not in prompts)") : null,
   ];
 }
@@ -80,7 +81,8 @@ function renderToolTexts(key, use, isWaiting) {
 export function listToolFigures(use, isWaiting) {
   const size = use.characters ? `${formatCount(use.characters, "character")}${use.condensed ? ", condensed" : ""}` : null;
   const duration = (use.milliseconds ?? null) === null ? null : formatDuration(use.milliseconds);
-  return [use.outcome ?? (isWaiting ? `waits for approval ${use.approval.approval}` : "is under way"), size, duration];
+  const isEdited = (use.approval?.edited ?? null) !== null;
+  return [use.outcome ?? (isWaiting ? `waits for approval ${use.approval.approval}` : "is under way"), isEdited ? "edited arguments" : null, size, duration];
 }
 
 const applyToolResult = (turn, data) => ({ tools: (turn.tools ?? []).map((use) => (use.call === data.call && use.id === data.id
@@ -98,7 +100,7 @@ const changeApproval = (turn, data, change) => ({ tools: (turn.tools ?? []).map(
 
 export const ACTIVITY_FOLDS = {
   "approval-requested": (data, turn) => changeApproval(turn, data, { approval: data.approval, deadline: data.deadline }),
-  "approval-decided": (data, turn) => changeApproval(turn, data, { decision: data.decision, reason: data.reason ?? "" }),
+  "approval-decided": (data, turn) => changeApproval(turn, data, { decision: data.decision, reason: data.reason ?? "", edited: data.edited ?? null }),
   "child-requested": (data, turn) => setChild(turn, data),
   "child-settled": (data, turn) => setChild(turn, data),
   "step-planned": (data, turn) => ({ steps: [...(turn.steps ?? []), { step: data.step, goal: readContent(data.goal), given: (data.given ?? null) !== null }] }),

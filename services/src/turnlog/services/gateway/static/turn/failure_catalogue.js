@@ -3,6 +3,7 @@
 
 export const FAILURE_TEXTS = {
   "already-redacted": ["The reply is withheld already.", "nothing is left to do"],
+  "approval-arguments-differ": ["A person decided on other arguments than those of the tool call.", "show the arguments of the tool call, and decide again"],
   "approval-decided": ["The approval was decided otherwise before.", "nothing is left to do"],
   "approval-overdue": ["The deadline of the approval has passed, so the tool counts as refused.", "nothing is left to do"],
   "bad_request": ["the provider does not understand the request", "compare model and `parameters` of the call with what the provider takes"],
