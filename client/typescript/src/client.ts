@@ -541,8 +541,8 @@ export class SessionClient {
     return this.command(`turns/${turn}/feedback`, { vote, ...options });
   }
 
-  /** Close the session: it accepts no more turns. */
-  closeSession(reason?: string): Promise<CommandAnswer> {
+  /** Close the session and its children: they accept no more turns. */
+  closeSession(reason?: string): Promise<Schemas["CloseResult"]> {
     return this.command("close", { reason });
   }
 

@@ -29,9 +29,10 @@ from turnlog.contract.turn_payloads import HistoryView
 from turnlog.events.content import PlainText
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.model.session_events import SessionClosed, SessionOpened
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
+from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.services.api.prompt_payloads import RecordedPromptView
 from turnlog.services.bundle import verifier
 from turnlog.services.cli.views.session_view import (
@@ -421,3 +422,45 @@ async def test_cost_of_children_is_listed_beside_parent_and_counted_once(
     for child in children.values():
         assert f"{child} at sequence" in text
     assert text.count("· 1 turn · $") == 2
+
+
+async def test_closing_a_coordinator_closes_its_children_and_repeating_it_closes_what_is_left(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    http = platform.http
+    last = (await http.get(f"/v1/sessions/{session}")).json()["sequence"]
+    copied = await http.post(f"/v1/sessions/{session}/fork", json={"at": last})
+    assert copied.status_code == 201, copied.text
+    closed = await http.post(f"/v1/sessions/{copied.json()['session']}/close")
+    assert closed.json()["children"] == [], "a fork has asked nobody"
+    for _ in range(2):
+        closed = await http.post(f"/v1/sessions/{session}/close", json={"reason": "done"})
+        assert closed.status_code == 200, closed.text
+        assert closed.json()["children"] == [
+            {"session": each, "closed": True} for each in children.values()
+        ]
+    for each in (session, *children.values()):
+        (event,) = await platform.load_events(each, SessionClosed)
+        assert event.reason == "done"
+        assert (await http.get(f"/v1/sessions/{each}/verify")).json()["findings"] == []
+
+
+async def test_move_of_a_coordinator_names_the_children_that_stay_with_the_version_before(
+    platform: AgentService,
+) -> None:
+    folder = platform.copy_shipped_blueprint("uderia", "uderia-moving")
+    platform.provider.choose_behaviour = choose_answer
+    session = await platform.open_shipped_session("uderia-moving", attributes={}, profile="genie")
+    await platform.complete_turn(session, text=QUESTION)
+    children = await add_children(platform, session)
+    path, http = f"/v1/sessions/{session}/blueprint", platform.http
+    unmoved = (await http.post(path)).json()
+    assert (unmoved["moved"], unmoved["children_left"]) == (False, [])
+    file = folder / BLUEPRINT_FILE
+    file.write_text(file.read_text().replace("version: 1", "version: 2", 1))
+    await http.post(f"/v1/sessions/{session}/phase", json={"to": "focus"})
+    moved = (await http.post(path)).json()
+    assert (moved["moved"], moved["children_left"]) == (True, [*children.values()])

@@ -13,6 +13,7 @@ from turnlog.contract.memory_payloads import ExclusionPreviewView
 from turnlog.contract.session_payloads import SessionView
 from turnlog.contract.turn_payloads import (
     ApprovalResult,
+    CloseResult,
     CommandResult,
     HistoryView,
     SubmittedTurn,
@@ -80,8 +81,8 @@ class AsyncSessionRequests:
         operation = operations.record_feedback(self.session, turn, vote, comment=comment)
         return await self.turnlog.send(operation)
 
-    async def close_session(self, reason: str | None = None) -> CommandResult:
-        """Close the session: it accepts no more turns."""
+    async def close_session(self, reason: str | None = None) -> CloseResult:
+        """Close the session and its children: they accept no more turns."""
         operation = operations.close_session(self.session, reason)
         return await self.turnlog.send(operation)
 

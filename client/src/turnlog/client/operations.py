@@ -26,6 +26,7 @@ from turnlog.contract.memory_payloads import ExclusionPreviewView
 from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
 from turnlog.contract.turn_payloads import (
     ApprovalResult,
+    CloseResult,
     CommandResult,
     HistoryView,
     SettledTurnView,
@@ -250,10 +251,10 @@ def record_feedback(
     return build_command(path, {"vote": vote, "comment": comment}, CommandResult)
 
 
-def close_session(session: str, reason: str | None = None) -> ClientOperation[CommandResult]:
-    """Close the session: it accepts no more turns."""
+def close_session(session: str, reason: str | None = None) -> ClientOperation[CloseResult]:
+    """Close the session and its children: they accept no more turns."""
     return build_command(
-        format_path(api_paths.CLOSE, session=session), {"reason": reason}, CommandResult
+        format_path(api_paths.CLOSE, session=session), {"reason": reason}, CloseResult
     )
 
 

@@ -156,6 +156,24 @@ class CommandResult(ResponseModel):
     """The sequence of its last event; the session's last sequence when it had nothing to do."""
 
 
+class ClosedChild(ResponseModel):
+    """A child session of a coordinator that was closed."""
+
+    session: str
+    """The session id of the child."""
+    closed: bool
+    """Whether the child is closed; if not, it could not be reached, and closing the parent again
+    tries again.
+    """
+
+
+class CloseResult(CommandResult):
+    """A session is closed, and its children with it."""
+
+    children: tuple[ClosedChild, ...] = ()
+    """The child sessions, and theirs."""
+
+
 class ApprovalResult(CommandResult):
     """What is decided about a tool: by this request, or by an earlier one with the same decision.
 

@@ -113,6 +113,10 @@ class BlueprintMoveResult(ResponseModel):
     """The version number set by its author."""
     digest: Digest
     """The digest of its structure."""
+    children_left: tuple[str, ...] = ()
+    """Child sessions that stay with the version before: the session asks new ones from now on,
+    which know nothing of what these were asked. They are open until the session is closed.
+    """
 
 
 class BlueprintMovePreview(ResponseModel):

@@ -38,7 +38,11 @@ def render_move(done: BlueprintMoveResult) -> Text:
     if not done.moved:
         return Text(f"{done.session} already uses {version}", MUTED)
     line = Text("✓ ", GOOD).append(f"{done.session} now uses {version}", "default")
-    return line.append(f"  {format_digest(done.digest)} · event {done.sequence}", MUTED)
+    line.append(f"  {format_digest(done.digest)} · event {done.sequence}", MUTED)
+    if done.children_left:
+        left = ", ".join(done.children_left)
+        line.append(f"\n  its children stay with the version before, and are asked no more: {left}")
+    return line
 
 
 def render_move_preview(preview: BlueprintMovePreview) -> Text:

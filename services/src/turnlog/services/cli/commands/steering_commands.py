@@ -76,11 +76,21 @@ def close_session(
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Close a session: it takes no more turns, and can still be read and forked."""
+    """Close a session and its children: they take no more turns, and can be read and forked."""
     from turnlog.client import operations
+    from turnlog.contract.turn_payloads import CloseResult
+    from turnlog.services.cli.views.theme import WARNING, render_confirmation
 
-    operation = operations.close_session(session, reason)
-    confirm_command(target, operation, f"{session} is closed", output)
+    def render(done: CloseResult) -> RenderableType:
+        closed = sum(child.closed for child in done.children)
+        left = [child.session for child in done.children if not child.closed]
+        whose = f" with {closed} child session{'' if closed == 1 else 's'}" if closed else ""
+        text = render_confirmation(f"{session} is closed{whose}", done.sequence)
+        if left:
+            text.append(f"\n{', '.join(left)}: still open; close {session} again", WARNING)
+        return text
+
+    run_command(target, operations.close_session(session, reason), render, output)
 
 
 def repeat_debrief(

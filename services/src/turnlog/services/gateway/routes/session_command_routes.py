@@ -20,10 +20,9 @@ from turnlog.contract.session_requests import (
     RedactReplyRequest,
     SwitchProfileRequest,
 )
-from turnlog.contract.turn_payloads import CommandResult
+from turnlog.contract.turn_payloads import CloseResult, CommandResult
 from turnlog.projections.session.commands import (
     CancelTurn,
-    CloseSession,
     ExcludeTurn,
     RequestSchemas,
     RestoreTurn,
@@ -67,11 +66,13 @@ async def close_session(
     steering: Steering,
     response: Response,
     form: CloseSessionRequest | None = None,
-) -> CommandResult:
-    """Close a session: it accepts no more turns, and stays readable."""
+) -> CloseResult:
+    """Close a session: it accepts no more turns, and stays readable.
+
+    The children of a coordinator are closed with it, and the answer names them.
+    """
     request = form or CloseSessionRequest()
-    command = CloseSession(request.reason)
-    done = await steering.handle_command(caller.create_caller(request), session, command)
+    done = await steering.close_session(caller.create_caller(request), session, request.reason)
     return tag_body(response, done)
 
 

@@ -15,11 +15,12 @@ from turnlog.contract.session_requests import (
     PhaseSignalRequest,
     RedactReplyRequest,
 )
-from turnlog.contract.turn_payloads import CommandResult
+from turnlog.contract.turn_payloads import CloseResult, CommandResult
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.session.commands import (
+    CloseSession,
     Command,
     DisplayTurn,
     EnterPhase,
@@ -37,6 +38,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.sessions.child_closing import ChildClosing
 from turnlog.services.sessions.client_commands import handle_client_command
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
 from turnlog.services.sessions.request_guard import Form, GuardedRequest, RequestGuard
@@ -51,6 +53,7 @@ class SessionSteering:
 
     command_handler: CommandHandler
     blueprints: BlueprintStore
+    children: ChildClosing
 
     async def handle_command(
         self,
@@ -61,6 +64,14 @@ class SessionSteering:
     ) -> CommandResult:
         """Handle a command that needs only the caller's values; `turn` is the one it names."""
         return await self._handle(caller, session, command, turn)
+
+    async def close_session(self, caller: Caller, session: str, reason: str) -> CloseResult:
+        """Close a session, then its children; repeated, it closes the children that are left."""
+        command = CloseSession(reason)
+        done = await self._handle(caller, session, command)
+        state = await self.command_handler.require_state(caller.tenant, session)
+        children = await self.children.close_children(caller, state, command)
+        return CloseResult(**done.model_dump(), children=children)
 
     async def handle_request(
         self,
