@@ -121,8 +121,8 @@ class SimulatedClient:
                 await self._decide_approval(self.turn or 1)
             case "close":
                 close = CloseSessionRequest()
-                act = partial(session_command_routes.close_session, form=close)
-                await self._send_command("close", CloseSession(close.reason), act)
+                closing = partial(session_command_routes.close_session, form=close)
+                await self._send_command("close", CloseSession(close.reason), closing)
 
     def _choose_weights(self) -> Sequence[float]:
         if self.material.phases:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from turnlog.contract.turn_payloads import ClosedChild
-from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.errors import TurnlogError
 from turnlog.projections.session.commands import CloseSession
 from turnlog.projections.session.state import SessionState
 from turnlog.services.command_handling.callers import Caller
@@ -45,7 +45,7 @@ class ChildClosing:
                     place = (caller.tenant, session)
                     done = await self.command_handler.handle(*place, command, caller.metadata)
                     child = done.state
-            except (Unavailable, Corrupt, Refused):
+            except TurnlogError:
                 closed.append(ClosedChild(session=session, closed=False))
                 continue
             closed.append(ClosedChild(session=session, closed=True))
