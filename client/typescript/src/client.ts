@@ -543,7 +543,7 @@ export class SessionClient {
 
   /** Close the session and its children: they accept no more turns. */
   closeSession(reason?: string): Promise<Schemas["CloseResult"]> {
-    return this.command("close", { reason });
+    return this.turnlog.send(buildCommand(`${this.path}/close`, { reason }));
   }
 
   /** Move to a phase; `carry` is what that phase is told of this one. */
