@@ -141,6 +141,25 @@ async def test_attempt_without_tokens_is_left_alone_until_its_message_came_a_thi
     assert [end.outcome for end in list_attempt_ends(house)] == ["lost", "answered"]
 
 
+async def test_worker_that_gets_a_turn_again_does_not_take_over_its_own_running_attempt() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    gate = asyncio.Event()
+    house.model.scripts = [[gate, "Hello."], ["Hello again."]]
+    worker = house.build_worker("stopped for a while")
+    worker.ack_wait = 30.0
+    delivery = build_delivery(submitted)
+    working = asyncio.create_task(worker.run_turn(replace(delivery, deliveries=2)))
+    await house.wait_for_event(ContextAssembled)
+    house.tokens.clear_all()
+    # A third delivery shows that another worker was silent, but this one runs the attempt itself.
+    assert await worker.run_turn(replace(delivery, deliveries=3)) == DeliveryDeferred(30)
+    gate.set()
+    assert await working == DeliverySettled()
+    assert [end.outcome for end in list_attempt_ends(house)] == ["answered"]
+
+
 async def test_only_worker_takes_over_at_once_what_it_does_not_run_itself() -> None:
     house = SessionHarness()
     await house.open_session()

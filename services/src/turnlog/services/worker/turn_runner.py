@@ -212,6 +212,9 @@ class TurnRunner:
         """Leave a turn to the attempt that runs, or complete it with what that left; else None."""
         is_ours = self.is_alone or running.worker == self.name
         if not is_ours or delivery.key in self._running:
+            if is_ours:
+                # How often it was delivered says nothing of an attempt that runs right here.
+                delivery = replace(delivery, deliveries=1)
             grace = await compute_grace(self.tokens, delivery, running.attempt, self.ack_wait)
             if grace > 0:
                 return DeliveryDeferred(grace)
