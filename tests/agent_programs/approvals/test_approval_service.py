@@ -31,7 +31,7 @@ from turnlog.client import (
 )
 from turnlog.contract.turn_payloads import ApprovalPage, HistoryView
 from turnlog.events.model.child_events import ChildRequested
-from turnlog.events.model.tool_events import ApprovalDecided, ApprovalRequested
+from turnlog.events.model.tool_events import ApprovalDecided, ApprovalRequested, ToolCalled
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
 from turnlog.services.cli.approvals.approval_view import render_approvals
@@ -206,6 +206,25 @@ async def test_approvals_of_all_sessions_are_listed_by_page_until_they_are_decid
     assert sessions[1] not in await list_sessions_of_page(platform)
     await platform.http.post(f"/v1/sessions/{sessions[0]}/cancel")
     assert sessions[0] not in await list_sessions_of_page(platform)
+
+
+async def test_approval_in_a_session_that_cannot_be_read_is_listed_without_arguments(
+    platform: AgentService,
+) -> None:
+    platform.provider.choose_behaviour = answer_with_payment
+    damaged, sound = [await submit_payment(platform) for _ in range(2)]
+    await wait_for_rows(platform, sound)
+    platform.opened_sessions.remove(damaged)
+    called = next(
+        each
+        for each in await platform.load_recorded_events(damaged)
+        if isinstance(each.event, ToolCalled)
+    )
+    platform.backend.log.drop_event(called.stream_sequence)
+    page = await platform.fetch_json("/v1/approvals")
+    arguments = {each["session"]: each["arguments"] for each in page["approvals"]}
+    assert (arguments[damaged], arguments[sound]) == (None, HAMMER)
+    await decide(platform, sound, "refuse")
 
 
 async def test_decided_approvals_are_listed_by_state_and_user_with_who_decided_and_when(

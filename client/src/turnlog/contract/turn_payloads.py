@@ -87,7 +87,9 @@ class ListedApproval(ResponseModel):
     tool: str
     """The name of the tool."""
     arguments: str | None
-    """Its arguments as the model wrote them; null once it is decided: `/history` has them."""
+    """Its arguments as the model wrote them; null once it is decided, since `/history` has them,
+    and where the log of the session cannot be read.
+    """
     digest: str | None = None
     """The digest of `arguments`; a decision names it as `shown`."""
     requested_at: str

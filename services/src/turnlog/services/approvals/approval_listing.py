@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from turnlog.contract.turn_payloads import ApprovalPage, ListedApproval
 from turnlog.events.content import compute_digest
+from turnlog.events.errors import Corrupt
 from turnlog.projections.session_views.turn_activity import ToolActivity
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.approval_queries import ApprovalQuery, list_approvals
@@ -42,16 +43,29 @@ class ApprovalListing:
     async def _keep_waiting(
         self, tenant: str, listed: Sequence[ListedApproval]
     ) -> list[ListedApproval]:
-        """Return those that still wait, with their arguments."""
+        """Return those that still wait, with their arguments.
+
+        Those of a session whose log cannot be read stay in the list, without.
+        """
         waiting: dict[tuple[str, int, int], ToolActivity] = {}
+        unreadable = set[str]()
         for session, turn in dict.fromkeys((each.session, each.turn) for each in listed):
-            for tool in await list_undecided(self.command_handler, tenant, session, turn):
+            try:
+                tools = await list_undecided(self.command_handler, tenant, session, turn)
+            except Corrupt:
+                unreadable.add(session)
+                continue
+            for tool in tools:
                 if asked := tool.use.approval:
                     waiting[session, turn, asked.approval] = tool.use
+        uses = ((each, waiting.get((each.session, each.turn, each.approval))) for each in listed)
         return [
-            each.model_copy(
-                update={"arguments": use.arguments, "digest": compute_digest(use.arguments)}
-            )
-            for each in listed
-            if (use := waiting.get((each.session, each.turn, each.approval)))
+            _add_arguments(each, use) if use else each
+            for each, use in uses
+            if use or each.session in unreadable
         ]
+
+
+def _add_arguments(listed: ListedApproval, use: ToolActivity) -> ListedApproval:
+    digest = compute_digest(use.arguments)
+    return listed.model_copy(update={"arguments": use.arguments, "digest": digest})
