@@ -52,15 +52,17 @@ COLLECTOR_THRESHOLDS = (20_000, 20, 20)
 
 
 def pytest_configure() -> None:
-    """Put the folders of tests into memory, restore Ctrl-C, and keep compiled code.
+    """Put the folders of tests into memory, restore signals, and keep compiled code.
 
     Every server syncs every acknowledgement, so on a disk half of the suite's time is waiting for
     it. No test cuts the power: what was synced into memory outlives any process that is killed.
     """
-    # A shell starts a background job with SIGINT ignored, and every process that a test starts
-    # would inherit that.
+    # A shell starts a background job with SIGINT ignored, and `nohup` one with SIGHUP. What tests
+    # start would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None

@@ -135,6 +135,7 @@ async def test_session_continues_after_operator_removes_its_tool_server(
 TASKS = {
     "tool_enabled": "plan",
     "llm_only": "talk it through",
+    "llm_condensed": "talk it through",
     "rag_focused": "answer from the documents",
     "genie": "coordinate",
 }
