@@ -448,6 +448,25 @@ async def test_closing_a_coordinator_closes_its_children_and_repeating_it_closes
         assert (await http.get(f"/v1/sessions/{each}/verify")).json()["findings"] == []
 
 
+async def test_child_that_cannot_be_read_is_named_as_left_and_stops_no_other(
+    platform: AgentService,
+) -> None:
+    session = await open_genie(platform)
+    await platform.complete_turn(session, text=QUESTION)
+    damaged, sound = (await add_children(platform, session)).values()
+    platform.opened_sessions = [
+        each for each in platform.opened_sessions if each not in {session, damaged}
+    ]
+    lost = (await platform.load_recorded_events(damaged))[-1]
+    platform.backend.log.drop_event(lost.stream_sequence)
+    closed = await platform.http.post(f"/v1/sessions/{session}/close")
+    assert closed.status_code == 200, closed.text
+    assert closed.json()["children"] == [
+        {"session": damaged, "closed": False},
+        {"session": sound, "closed": True},
+    ]
+
+
 async def test_move_of_a_coordinator_names_the_children_that_stay_with_the_version_before(
     platform: AgentService,
 ) -> None:

@@ -107,6 +107,26 @@ async def test_a8_question_of_a_user_without_tokens_is_answered_by_the_resolver(
     assert verified["findings"] == []
 
 
+async def test_a8_question_of_a_user_without_tokens_is_refused_where_no_resolver_may_answer_it(
+    a_bank: QuestionService,
+) -> None:
+    user, text = f"user-{uuid.uuid4().hex}", (a_bank.blueprint / "blueprint.yaml").read_text()
+    # Another profile's call has the fallback; the turn's own has none.
+    unused = "  spare: {messages: [{user: [input]}], fallback: resolved.answer}\n\nhistory:\n"
+    other = "\n  spare: {call: spare}\n"
+    written = text.replace("    fallback: resolved.answer", "   ").replace("\nhistory:\n", unused)
+    with a_bank.edit_file("blueprint.yaml", written.rstrip() + other):
+        a_bank.provider.queue_behaviours(answer_with_text("Calm."))
+        await a_bank.submit_question(RISK, "a8-no-fallback")
+    http, session = a_bank.service.http, a_bank.get_session_id("a8-no-fallback")
+    limited = await http.put(f"/v1/quotas/{user}", json={"input_tokens": 0})
+    assert limited.status_code == 200, limited.text
+    path = f"/v1/sessions/{session}/turns"
+    refused = await http.post(path, json={"text": RISK, "user": user})
+    assert (refused.status_code, refused.json()["code"]) == (429, "quota-exceeded")
+    assert len((await a_bank.fetch_session_part("a8-no-fallback", "/history"))["turns"]) == 1
+
+
 async def test_a8_unroutable_question_has_an_empty_answer(
     a_bank: QuestionService,
 ) -> None:

@@ -34,7 +34,6 @@ from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.telemetry.traces import create_tracing
-from turnlog.services.sessions.child_closing import ChildClosing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.use_cases.sessions.session_steering import SessionSteering
@@ -214,7 +213,7 @@ def build_gateway(
         role=made,
         submission=TurnSubmitter(handler, made.blueprints, overrides, "simulated/one"),
         turns=TurnWatching(handler, made.client.tokens, asyncio.Event()),
-        steering=SessionSteering(handler, made.blueprints, ChildClosing(handler)),
+        steering=SessionSteering(handler, made.blueprints),
         approvals=ApprovalUseCases(handler, made.blueprints),
     )
 

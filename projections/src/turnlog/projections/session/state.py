@@ -25,7 +25,7 @@ from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 20
+FOLD_VERSION: Final = 21
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -270,7 +270,7 @@ class SessionState:
     drawn: str | None = None
     """Session id that prompt variants are drawn by, where it is not the session's own."""
     children: dict[str, int] = field(default_factory=dict[str, int])
-    """Child session to the number of turns that it was asked for."""
+    """Child session to the number of turns that this session asked it for."""
 
     @property
     def unsettled_turns(self) -> tuple[TurnSubmission, ...]:

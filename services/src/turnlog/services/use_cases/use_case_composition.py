@@ -30,7 +30,6 @@ from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_use_cases import QuotaUseCases
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.segments.segment_use_cases import SegmentUseCases
-from turnlog.services.sessions.child_closing import ChildClosing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.time_travel import TimeTravel
@@ -176,7 +175,7 @@ class _UseCaseBuilder:
             opening=self.opening,
             sessions=SessionReading(travel, parts.store, self.session_row_waits),
             forking=SessionForking(travel),
-            steering=SessionSteering(handler, parts.blueprints, ChildClosing(handler)),
+            steering=SessionSteering(handler, parts.blueprints),
             memory=SessionMemory(handler, parts.blueprints),
             moves=BlueprintMoves(travel, parts.blueprints, parts.blueprint_folders),
             submission=self.submission,

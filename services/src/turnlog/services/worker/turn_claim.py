@@ -83,12 +83,20 @@ async def measure_silence(
 
 
 async def compute_grace(
-    tokens: TokenStream, delivery: TurnDelivery, attempt: int, ack_wait: float
+    tokens: TokenStream,
+    delivery: TurnDelivery,
+    attempt: int,
+    ack_wait: float,
+    *,
+    runs_here: bool,
 ) -> float:
-    """Return the seconds to leave a running attempt alone; 0 when it may be taken over."""
+    """Return the seconds to leave a running attempt alone; 0 when it may be taken over.
+
+    How often its turn was delivered says nothing of an attempt that this worker runs itself.
+    """
     silence = await measure_silence(tokens, delivery, attempt)
     if silence is None:
-        silence = estimate_silence(delivery.deliveries, ack_wait)
+        silence = 0.0 if runs_here else estimate_silence(delivery.deliveries, ack_wait)
     return max(0.0, ack_wait - silence)
 
 

@@ -211,11 +211,11 @@ class TurnRunner:
     ) -> DeliveryVerdict | None:
         """Leave a turn to the attempt that runs, or complete it with what that left; else None."""
         is_ours = self.is_alone or running.worker == self.name
-        if not is_ours or delivery.key in self._running:
-            if is_ours:
-                # How often it was delivered says nothing of an attempt that runs right here.
-                delivery = replace(delivery, deliveries=1)
-            grace = await compute_grace(self.tokens, delivery, running.attempt, self.ack_wait)
+        runs_here = is_ours and delivery.key in self._running
+        if not is_ours or runs_here:
+            grace = await compute_grace(
+                self.tokens, delivery, running.attempt, self.ack_wait, runs_here=runs_here
+            )
             if grace > 0:
                 return DeliveryDeferred(grace)
         return await self._complete_from_tokens(context)

@@ -96,7 +96,12 @@ def apply_turn_progress(
 def apply_child_requested(
     state: SessionState, recorded: RecordedEvent, event: ChildRequested
 ) -> SessionState:
-    """Count the turns that a child session is asked for; the number outlives the turn."""
+    """Count the turns that a child session is asked for; the number outlives the turn.
+
+    What a fork copied was asked by its original, whose children are not the fork's.
+    """
+    if recorded.envelope.copyof is not None:
+        return apply_turn_progress(state, recorded, event)
     children = {**state.children, event.session: event.child_turn}
     return apply_turn_progress(replace(state, children=children), recorded, event)
 

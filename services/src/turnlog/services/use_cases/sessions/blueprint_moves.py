@@ -40,8 +40,8 @@ from turnlog.services.blueprints.blueprint_store import (
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.extensions.plugins import check_plugins_registered
-from turnlog.services.sessions.child_closing import ChildClosing
 from turnlog.services.sessions.command_handler import CommandOutcome
+from turnlog.services.sessions.orphaned_children import list_children_left
 from turnlog.services.sessions.time_travel import TimeTravel
 
 
@@ -86,17 +86,7 @@ class BlueprintMoves:
             blueprint=blueprint.name,
             version=blueprint.version,
             digest=blueprint.digest,
-            children_left=await self._list_children_left(outcome.state),
-        )
-
-    async def _list_children_left(self, state: SessionState) -> tuple[str, ...]:
-        """List the open children that a session asked with another version of the blueprint."""
-        closing = ChildClosing(self.time_travel.command_handler)
-        children = [await closing.find_child(state, each) for each in state.children]
-        return tuple(
-            child.session
-            for child in children
-            if child and not child.closed and child.blueprint.digest != state.blueprint.digest
+            children_left=await list_children_left(self.time_travel.command_handler, outcome.state),
         )
 
     async def preview_move(self, tenant: str, session: str) -> BlueprintMovePreview:

@@ -38,9 +38,9 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
-from turnlog.services.sessions.child_closing import ChildClosing
 from turnlog.services.sessions.client_commands import handle_client_command
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
+from turnlog.services.sessions.orphaned_children import close_children
 from turnlog.services.sessions.request_guard import Form, GuardedRequest, RequestGuard
 
 OPERATOR_RULE = "operator"
@@ -53,7 +53,6 @@ class SessionSteering:
 
     command_handler: CommandHandler
     blueprints: BlueprintStore
-    children: ChildClosing
 
     async def handle_command(
         self,
@@ -70,7 +69,7 @@ class SessionSteering:
         command = CloseSession(reason)
         done = await self._handle(caller, session, command)
         state = await self.command_handler.require_state(caller.tenant, session)
-        children = await self.children.close_children(caller, state, command)
+        children = await close_children(self.command_handler, caller, state, command)
         return CloseResult(**done.model_dump(), children=children)
 
     async def handle_request(

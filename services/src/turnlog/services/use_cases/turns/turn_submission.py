@@ -109,7 +109,7 @@ class TurnSubmitter:
             role=request.role or "user",
             user=user,
             bound=None if is_system else compute_turn_bound(blueprint, state.profile, inputs),
-            has_fallback=any(call.fallback for call in blueprint.calls.values()),
+            has_fallback=_has_fallback(material, state, request.text),
             overrides=await self.overrides.list_turn_overrides(
                 tenant, None if is_system else user, blueprint
             ),
@@ -126,6 +126,12 @@ class TurnSubmitter:
             material=material, state=state, text=request.text, inputs=inputs, model=model
         )
         return inputs
+
+
+def _has_fallback(material: SessionMaterial, state: SessionState, text: str | None) -> bool:
+    """Return whether the resolver's answer may stand for that of the turn's first call."""
+    first = material.blueprint.calls[material.list_call_kinds(state)[0]]
+    return text is not None and first.fallback is not None
 
 
 def _check_system_turn(request: SubmitTurnRequest) -> dict[str, JsonValue]:
