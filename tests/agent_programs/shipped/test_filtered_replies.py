@@ -86,9 +86,9 @@ async def test_u26_done_of_every_program_has_why_the_model_stopped(
     assert "ratings" not in done, "the provider gave none"
 
 
-async def fetch_done(platform: AgentService, session: str) -> dict[str, Any]:
-    """Return the data of the event that ends the stream of the first turn."""
-    async with platform.watch_turn(session) as watched:
+async def fetch_done(platform: AgentService, session: str, turn: int = 1) -> dict[str, Any]:
+    """Return the data of the event that ends the stream of a turn."""
+    async with platform.watch_turn(session, turn) as watched:
         end = (await watched.read_all())[-1]
     assert end.name == "done"
     return end.json
@@ -183,3 +183,22 @@ async def test_u26_filtered_reply_is_recorded_and_logged_with_provider_ratings(
     assert "Half" not in json.dumps(contents)
     assert (await platform.load_events(session, AttemptEnded))[1].ratings == ()
     assert await platform.find_unreproducible_calls() == []
+
+
+async def test_u26_done_has_the_ratings_of_a_reply_that_also_ended_its_phase(
+    gemini_platform: AgentService,
+) -> None:
+    platform = gemini_platform.reset_for_test()
+    session = await platform.open_shipped_session("trickster", attributes={"task": "lucky-draw"})
+    first = build_candidate("Only today.", finishReason="STOP", safetyRatings=[LOW])
+    await platform.complete_turn(session, encode_frames(first), text="Is it real?")
+    call = {"functionCall": {"name": "transition_phase", "args": {"signal": "understood"}}}
+    cut = build_candidate("Half of", finishReason="SAFETY", safetyRatings=[LOW, HIGH])
+    cut["candidates"][0]["content"]["parts"].append(call)
+    debrief = build_candidate("It was bait.", finishReason="STOP", safetyRatings=[LOW])
+    await platform.complete_turn(session, encode_frames(cut), encode_frames(debrief), text="Bait!")
+    done = await fetch_done(platform, session, 2)
+    assert (done["phase_transition"], done["finish"]) == ("understood", "safety")
+    assert done["ratings"] == [LOW, HIGH]
+    debriefed = await fetch_done(platform, session, 3)
+    assert (debriefed["debrief_complete"], "ratings" in debriefed) == (True, False)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from turnlog.events.content import Content, PlainText
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.call_events import AttemptStarted, find_attempt_end
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import (
@@ -185,6 +186,8 @@ class ReplyRecord:
     """The latest attempt that gave no answer and was followed by another."""
     partial_text: str = ""
     """The text of that attempt when it ended without an answer."""
+    ratings: tuple[SafetyRating, ...] = ()
+    """The provider's ratings of the latest attempt's answer; of a fallback there are none."""
     end_event: TurnEndEvent | None = None
     end_sequence: int = 0
     """The sequence of the end event."""
@@ -210,7 +213,12 @@ def _evolve_record(record: ReplyRecord, event: RecordedEvent) -> ReplyRecord:
     ended = find_attempt_end(event.event)
     if ended is not None and ended.attempt == record.attempt:
         partial = read_plain_text(ended.partial)
-        record = replace(record, is_answered=ended.outcome == "answered", partial_text=partial)
+        record = replace(
+            record,
+            is_answered=ended.outcome == "answered",
+            partial_text=partial,
+            ratings=ended.ratings,
+        )
     match event.event:
         case AttemptStarted(attempt=attempt, call=call):
             abandoned = record.abandoned_attempt if record.is_answered else record.attempt
@@ -225,6 +233,7 @@ def _evolve_record(record: ReplyRecord, event: RecordedEvent) -> ReplyRecord:
                 record,
                 attempt=record.attempt + has_text,
                 abandoned_attempt=record.attempt if has_text else record.abandoned_attempt,
+                ratings=(),
                 end_event=ending,
                 end_sequence=event.sequence,
             )

@@ -264,7 +264,7 @@ def _split_text(position: ReplyPosition, offset: int, text: str) -> Iterator[Tur
 def _build_end_payload(end: TurnEndEvent, record: ReplyRecord) -> TurnEndPayload:
     match end:
         case TurnCompleted():
-            return _build_done_payload(end, record.end_sequence)
+            return _build_done_payload(end, record)
         case TurnFailed(code=code, retryable=retryable):
             partial = record.partial_text[:MAX_TOKEN_TEXT]
             return ReplyFailedPayload(code=code, retryable=retryable, partial=partial)
@@ -277,11 +277,13 @@ def _build_end_payload(end: TurnEndEvent, record: ReplyRecord) -> TurnEndPayload
 
 
 def _build_done_payload(
-    reply: TurnCompleted, sequence: int
+    reply: TurnCompleted, record: ReplyRecord
 ) -> ReplyDonePayload | ExchangeDonePayload | DebriefDonePayload:
     """Return the data of the `done` event, in the format of the turn's phase if it has one."""
     output = parse_structured_text(reply.text) if reply.structured else None
-    ratings = _build_ratings(reply)
+    ratings = tuple(
+        SafetyRatingPayload.model_validate(each.model_dump()) for each in record.ratings
+    )
     exchange = reply.exchange
     if exchange is None:
         return ReplyDonePayload(
@@ -290,7 +292,7 @@ def _build_done_payload(
             turn=reply.turn,
             fallback=reply.fallback.code if reply.fallback else None,
             output=output,
-            sequence=sequence,
+            sequence=record.end_sequence,
         )
     if exchange.kind == "debrief":
         return DebriefDonePayload(
@@ -304,8 +306,3 @@ def _build_done_payload(
         ratings=ratings,
         output=output,
     )
-
-
-def _build_ratings(reply: TurnCompleted) -> tuple[SafetyRatingPayload, ...]:
-    given = reply.answer.spent.ratings if reply.answer else ()
-    return tuple(SafetyRatingPayload.model_validate(each.model_dump()) for each in given)
