@@ -56,7 +56,7 @@ def test_cancel_ends_the_running_turn_or_a_queued_one(
     queued = turnlog("cancel", session, "3", *here)
     assert queued.out.startswith("✓ turn 3 is cancelled  event ")
     running = turnlog("cancel", session, *here)
-    assert running.out.startswith("✓ the running turn is cancelled  event ")
+    assert running.out.startswith("✓ turn 1 is cancelled  event ")
     answer = turnlog("cancel", session, "2", "-o", "json", *here).json
     assert (answer["session"], answer["turn"]) == (session, 2)
     assert list_statuses(client, session) == ["cancelled"] * 3

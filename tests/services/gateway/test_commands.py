@@ -13,14 +13,19 @@ async def test_cancelling_the_open_turn_opens_the_queued_one(idle: RunningGatewa
     session = await idle.open_session()
     await idle.submit_turn(session, "one")
     await idle.submit_turn(session, "two")
-    answer = await idle.http.post(f"/v1/sessions/{session}/cancel")
+    path, key = f"/v1/sessions/{session}/cancel", {"Idempotency-Key": "once"}
+    answer = await idle.http.post(path, headers=key)
     assert answer.status_code == 200
-    assert answer.json() == {"session": session, "turn": None, "sequence": 5}
+    assert answer.json() == {"session": session, "turn": 1, "sequence": 5}
     assert answer.headers["ETag"] == '"5"'
+    await idle.submit_turn(session, "three")
+    again = await idle.http.post(path, headers=key)
+    assert again.json() == answer.json(), "turn 2, which it opened, is another turn"
     turns = (await idle.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
     assert [(turn["status"], turn["reason"]) for turn in turns] == [
         ("cancelled", "cancelled"),
         ("open", None),
+        ("queued", None),
     ]
 
 

@@ -62,9 +62,13 @@ def cancel_turn(
     """Cancel the running turn, or one that waits behind it."""
     from turnlog.client import operations
 
-    which = "the running turn" if turn is None else f"turn {turn}"
-    operation = operations.cancel_turn(session, turn)
-    confirm_command(target, operation, f"{which} is cancelled", output)
+    from turnlog.contract.turn_payloads import CommandResult
+    from turnlog.services.cli.views.theme import render_confirmation
+
+    def render(done: CommandResult) -> RenderableType:
+        return render_confirmation(f"turn {done.turn} is cancelled", done.sequence)
+
+    run_command(target, operations.cancel_turn(session, turn), render, output)
 
 
 def close_session(

@@ -22,7 +22,6 @@ from turnlog.contract.session_requests import (
 )
 from turnlog.contract.turn_payloads import CloseResult, CommandResult
 from turnlog.projections.session.commands import (
-    CancelTurn,
     ExcludeTurn,
     RequestSchemas,
     RestoreTurn,
@@ -52,10 +51,9 @@ async def cancel_turn(
     response: Response,
     form: CancelTurnRequest | None = None,
 ) -> CommandResult:
-    """Cancel the open turn, or one that is queued."""
+    """Cancel the open turn, or one that is queued; the answer names it."""
     request = form or CancelTurnRequest()
-    command, turn = CancelTurn(request.turn), request.turn
-    done = await steering.handle_command(caller.create_caller(request), session, command, turn)
+    done = await steering.cancel_turn(caller.create_caller(request), session, request.turn)
     return tag_body(response, done)
 
 

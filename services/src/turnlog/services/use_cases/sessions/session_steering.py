@@ -38,7 +38,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
-from turnlog.services.sessions.client_commands import handle_client_command
+from turnlog.services.sessions.client_commands import cancel_turn, handle_client_command
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
 from turnlog.services.sessions.orphaned_children import close_children
 from turnlog.services.sessions.request_guard import Form, GuardedRequest, RequestGuard
@@ -63,6 +63,10 @@ class SessionSteering:
     ) -> CommandResult:
         """Handle a command that needs only the caller's values; `turn` is the one it names."""
         return await self._handle(caller, session, command, turn)
+
+    async def cancel_turn(self, caller: Caller, session: str, turn: int | None) -> CommandResult:
+        """Cancel the open turn, or one that is queued; the result names it."""
+        return await cancel_turn(self.command_handler, caller, session, turn)
 
     async def close_session(self, caller: Caller, session: str, reason: str) -> CloseResult:
         """Close a session, then its children; repeated, it closes the children that are left."""
