@@ -298,7 +298,7 @@ async def test_python_client_lists_and_decides_approvals(platform: AgentService)
         (pending,) = waiting.approvals
         assert (waiting.turn, pending.approval, pending.tool) == (1, 1, "shop_pay")
         await wait_for_rows(platform, session)
-        listed = (await turnlog.list_approvals(user=None)).approvals[0]
+        (listed,) = (await turnlog.list_approvals(user=None, limit=1)).approvals
         assert (listed.session, listed.arguments) == (session, HAMMER)
         async with aclosing(client.watch_turn(1)) as events:
             async for event in events:

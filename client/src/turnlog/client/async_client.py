@@ -88,16 +88,19 @@ class AsyncTurnlogClient(AsyncServiceConnection):
         state: ApprovalStatus = "pending",
         user: str | None = None,
         since: datetime | None = None,
+        limit: int | None = None,
         before: str | None = None,
     ) -> ApprovalPage:
         """Return a page of the tools of all sessions that wait for a person, newest first.
 
-        `before` is the `next` of the page before it; `since` needs a time zone.
+        `limit` is at most 500, and 50 by default. `before` is the `next` of the page before it;
+        `since` needs a time zone.
         """
         query = {
             "state": state,
             "user": user,
             "since": since.isoformat() if since else None,
+            "limit": limit,
             "before": before,
         }
         return await self.send(tenant_operations.list_approvals(query))

@@ -85,16 +85,19 @@ class TurnlogClient(ServiceConnection):
         state: ApprovalStatus = "pending",
         user: str | None = None,
         since: datetime | None = None,
+        limit: int | None = None,
         before: str | None = None,
     ) -> ApprovalPage:
         """Return a page of the tools of all sessions that wait for a person, newest first.
 
-        `before` is the `next` of the page before it; `since` needs a time zone.
+        `limit` is at most 500, and 50 by default. `before` is the `next` of the page before it;
+        `since` needs a time zone.
         """
         query = {
             "state": state,
             "user": user,
             "since": since.isoformat() if since else None,
+            "limit": limit,
             "before": before,
         }
         return self.send(tenant_operations.list_approvals(query))

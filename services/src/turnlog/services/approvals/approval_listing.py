@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from turnlog.contract.turn_payloads import ApprovalPage, ListedApproval
 from turnlog.events.content import compute_digest
@@ -12,8 +14,11 @@ from turnlog.projections.session_views.turn_activity import ToolActivity
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.approval_queries import ApprovalQuery, list_approvals
 from turnlog.services.approvals.approval_views import create_listed_approval
-from turnlog.services.approvals.approval_watch import list_undecided
+from turnlog.services.approvals.approval_watch import GuardedTool, list_undecided
 from turnlog.services.sessions.command_handler import CommandHandler
+
+MAX_TURN_LOADS: Final = 8
+"""Turns that are loaded from the log at the same time for one list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +52,37 @@ class ApprovalListing:
 
         Those of a session whose log cannot be read stay in the list, without.
         """
-        waiting: dict[tuple[str, int, int], ToolActivity] = {}
-        unreadable = set[str]()
-        for session, turn in dict.fromkeys((each.session, each.turn) for each in listed):
-            try:
-                tools = await list_undecided(self.command_handler, tenant, session, turn)
-            except Corrupt:
-                unreadable.add(session)
-                continue
-            for tool in tools:
-                if asked := tool.use.approval:
-                    waiting[session, turn, asked.approval] = tool.use
+        turns = dict.fromkeys((each.session, each.turn) for each in listed)
+        found = await load_undecided(self.command_handler, tenant, turns)
+        waiting = {
+            (tool.session, tool.turn, asked.approval): tool.use
+            for tools in found.values()
+            for tool in tools or ()
+            if (asked := tool.use.approval)
+        }
         uses = ((each, waiting.get((each.session, each.turn, each.approval))) for each in listed)
         return [
             _add_arguments(each, use) if use else each
             for each, use in uses
-            if use or each.session in unreadable
+            if use or found[each.session, each.turn] is None
         ]
+
+
+async def load_undecided(
+    command_handler: CommandHandler, tenant: str, turns: Collection[tuple[str, int]]
+) -> Mapping[tuple[str, int], Sequence[GuardedTool] | None]:
+    """Return the tools of each turn of a session that wait now; None where its log is damaged."""
+    free = asyncio.Semaphore(MAX_TURN_LOADS)
+
+    async def load(session: str, turn: int) -> Sequence[GuardedTool] | None:
+        async with free:
+            try:
+                return await list_undecided(command_handler, tenant, session, turn)
+            except Corrupt:
+                return None
+
+    found = await asyncio.gather(*(load(*each) for each in turns))
+    return dict(zip(turns, found, strict=True))
 
 
 def _add_arguments(listed: ListedApproval, use: ToolActivity) -> ListedApproval:
