@@ -61,7 +61,6 @@ def cancel_turn(
 ) -> None:
     """Cancel the running turn, or one that waits behind it."""
     from turnlog.client import operations
-
     from turnlog.contract.turn_payloads import CommandResult
     from turnlog.services.cli.views.theme import render_confirmation
 
