@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.projections.blueprint.personal_details import (
+from turnlog.projections.blueprint.personal_detail_finders import (
     find_cards,
     find_emails,
     find_ibans,

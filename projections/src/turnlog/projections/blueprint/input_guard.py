@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import InputFinding
 from turnlog.projections.blueprint.linear_patterns import compile_pattern
-from turnlog.projections.blueprint.personal_details import (
+from turnlog.projections.blueprint.personal_detail_finders import (
     TextSpan,
     find_cards,
     find_emails,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.personal_details import (
+from turnlog.projections.blueprint.personal_detail_finders import (
     find_cards,
     find_emails,
     find_ibans,
