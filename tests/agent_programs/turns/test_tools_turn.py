@@ -14,6 +14,7 @@ from tests.agent_programs.agent_harness import (
     build_plan_script,
     build_tool_script,
 )
+from tests.support.sessions.puppet_model import ScriptStep
 from tests.support.sessions.session_harness import TENANT, TESTER
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import (
@@ -264,7 +265,8 @@ async def test_failed_call_is_retried_without_repeating_earlier_calls() -> None:
 
 async def test_claims_are_counted_per_call() -> None:
     shop = await AgentHarness().open_session()
-    await shop.run_turn(build_plan_script(*EIGHT), *(build_tool_script() for _ in EIGHT), ["Done."])
+    idle: list[list[ScriptStep]] = [["Nothing to do."] for _ in EIGHT]
+    await shop.run_turn(build_plan_script(*EIGHT), *idle, ["Done."])
     assert shop.list_events(TurnFailed) == []
     assert len(shop.list_events(AttemptStarted)) == Policies().max_claims
 

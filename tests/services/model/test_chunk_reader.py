@@ -7,12 +7,9 @@ from types import SimpleNamespace as Chunk
 
 import pytest
 
-from turnlog.services.worker.model.chunk_reader import (
-    MAX_RESPONSE_ID,
-    ChunkReader,
-    build_finished,
-    read_reported_usage,
-)
+from turnlog.services.worker.model.answers.answer_end import MAX_RESPONSE_ID, build_finished
+from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
+from turnlog.services.worker.model.answers.reported_usage import read_reported_usage
 from turnlog.services.worker.model.litellm_library import RawStreamCheck
 from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall, ModelUsage
 

@@ -7,7 +7,7 @@ import pytest
 from tests.services.model.model_requests import build_request, collect_answer, expect_failure
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
-from turnlog.services.worker.model.chunk_reader import MAX_ANSWER_BYTES
+from turnlog.services.worker.model.answers.chunk_reader import MAX_ANSWER_BYTES
 from turnlog.services.worker.model.model_types import LanguageModel
 
 HALF = "\ud83d"

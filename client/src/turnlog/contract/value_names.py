@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
+FinishReason = Literal[
+    "stop", "length", "tool_calls", "content_filter", "safety", "recitation", "other"
+]
 """Why a model stopped, in one vocabulary for all providers."""
 
 TurnRole = Literal["user", "system"]

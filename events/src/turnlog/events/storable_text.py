@@ -14,7 +14,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-_UNSTORABLE_CHARACTERS: Final = re.compile("[\0\ud800-\udfff]")
+_UNSTORABLE_CHARACTERS: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\0\ud800-\udfff]")
+"""A pair whose halves came apart, which is a character, or what is none."""
+
+_PAIR: Final = 2
 
 
 def is_storable(text: str) -> bool:
@@ -27,8 +30,17 @@ def is_storable(text: str) -> bool:
 
 
 def replace_unstorable(text: str) -> str:
-    """Replace unstorable characters by U+FFFD, for texts that no caller can correct."""
-    return _UNSTORABLE_CHARACTERS.sub("\ufffd", text)
+    """Replace unstorable characters by U+FFFD, for texts that no caller can correct.
+
+    The two halves of a surrogate pair beside each other are the character that they mean.
+    """
+    return _UNSTORABLE_CHARACTERS.sub(_replace_found, text)
+
+
+def _replace_found(found: re.Match[str]) -> str:
+    if len(found[0]) != _PAIR:
+        return "\ufffd"
+    return found[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def replace_unstorable_texts(value: JsonValue) -> JsonValue:

@@ -112,6 +112,8 @@ class AttemptClosed(EventModel):
     """The provider's id of the answer; None if it gave none."""
     ratings: tuple[SafetyRating, ...] = ()
     """The provider's ratings of an answer that its filter cut."""
+    finish_sent: str | None = None
+    """Why the model stopped in the provider's words, where that is none that we know."""
 
 
 TokenEvent = Annotated[

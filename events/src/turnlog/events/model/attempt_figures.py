@@ -70,6 +70,8 @@ class AttemptUsage(EventModel):
     """The provider's id of the finished answer; None if it gave none."""
     ratings: tuple[SafetyRating, ...] = ()
     """The provider's ratings of an answer that its filter cut; empty if it gave none."""
+    finish_sent: str | None = None
+    """Why the model stopped in the provider's words, where that is none that we know."""
 
 
 def build_figures_sentence(path: str) -> str:
@@ -79,7 +81,11 @@ def build_figures_sentence(path: str) -> str:
         "usage|usage",
         "usage.reasoning_tokens|count:reasoning token",
     )
-    more = ("response {%sresponse_id}", "{%sratings|count:safety rating}")
+    more = (
+        "response {%sresponse_id}",
+        "{%sratings|count:safety rating}",
+        "ended with {%sfinish_sent}",
+    )
     return "".join(
         (
             *(f"[ · {{{path}{figure}}}]" for figure in figures),

@@ -127,6 +127,8 @@ class AttemptEnded(ReplyTextEvent):
     """The provider's id of the finished answer; None if it gave none."""
     ratings: tuple[SafetyRating, ...] = ()
     """The provider's ratings of an answer that its filter cut; empty if it gave none."""
+    finish_sent: str | None = None
+    """Why the model stopped in the provider's words, where that is none that we know."""
     rejected: Content | None = None
     """The whole answer where it did not have the required form."""
     correction: str = ""
@@ -202,6 +204,7 @@ def _build_answered_end(turn: int, call: str, attempt: int, spent: AttemptUsage)
         timings=spent.timings,
         response_id=spent.response_id,
         ratings=spent.ratings,
+        finish_sent=spent.finish_sent,
     )
 
 

@@ -18,8 +18,12 @@ from turnlog.events.model.attempt_figures import AttemptUsage, build_figures_sen
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.redaction_events import ReplyRedacted
 
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
-"""Why a model stopped, in one vocabulary for all providers."""
+FinishReason = Literal[
+    "stop", "length", "tool_calls", "content_filter", "safety", "recitation", "other"
+]
+"""Why a model stopped, in one vocabulary for all providers; `other` is none that we know, and the
+provider's own word is recorded beside it.
+"""
 
 FILTER_REASONS: Final[frozenset[FinishReason]] = frozenset(
     {"content_filter", "safety", "recitation"}

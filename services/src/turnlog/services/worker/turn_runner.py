@@ -268,6 +268,7 @@ class TurnRunner:
             timings=timings,
             response_id=closed.response_id,
             ratings=closed.ratings,
+            finish_sent=closed.finish_sent,
         )
         attempt = replace(context.attempt, call=closed.call)
         work = await describe_turn_work(

@@ -163,6 +163,8 @@ class Policies(StrictModel):
     """Whether later windows include a turn whose reply a filter of the provider cut."""
     retries: RetryPolicy = RetryPolicy()
     """Retries of failed attempts."""
+    empty_reply: Literal["retry", "fail", "accept"] = "retry"
+    """What becomes of an answer that holds neither text nor a tool call."""
     children: ChildPolicy = ChildPolicy()
     """The children of coordinators."""
     safety: SafetySpec = SafetySpec()

@@ -133,6 +133,7 @@ def build_attempt_ended(
         partial=PlainText(text=partial) if partial else None,
         response_id=spent.response_id,
         ratings=spent.ratings,
+        finish_sent=spent.finish_sent,
         rejected=PlainText(text=rejection.text) if rejection else None,
         correction=rejection.correction if rejection else "",
     )

@@ -90,6 +90,10 @@ TURN_FAILURES: Final[Mapping[str, FailureText]] = {
         "the worker was started without a model",
         "start the worker with a model and its key",
     ),
+    "out_of_credit": FailureText(
+        "nothing is left to pay the provider with",
+        "pay the provider, or use another model, then submit the turn again",
+    ),
     "quota-exceeded": FailureText(
         "a limit of the user is used up, and nothing answers the turn without a model",
         "wait until the limit resets, or have it raised, then submit the turn again",

@@ -304,6 +304,7 @@ class ActiveAttempt:
             tools=list_tool_requests(end),
             response_id=spent.response_id,
             ratings=spent.ratings,
+            finish_sent=spent.finish_sent,
         )
 
 

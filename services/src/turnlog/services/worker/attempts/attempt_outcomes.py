@@ -25,8 +25,6 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
-from turnlog.projections.blueprint.schema.call_specs import OutputSpec
-from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.session.commands import AnswerRejection, AttemptRef, CompleteTurn
 from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.rules.attempt_events import UNKNOWN_USAGE
@@ -48,18 +46,14 @@ from turnlog.projections.session.rules.retry_rules import compute_retry_delay
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.structured_output.json_repair import (
     InvalidAnswer,
-    validate_answer,
 )
 from turnlog.projections.structured_output.output_requests import (
     RESPONSE_FORMAT,
     find_output_request,
 )
-from turnlog.projections.structured_output.schema_repair import JsonSchema
 from turnlog.projections.tools.parsed_plan import (
-    PLAN_SCHEMA,
     ParsedPlan,
     expand_loops,
-    parse_plan,
 )
 from turnlog.projections.tools.result_condensation import list_rows
 from turnlog.projections.tools.step_tools import fit_step_tools
@@ -68,7 +62,13 @@ from turnlog.services.model_facts.model_prices import PriceTable, compute_cost
 from turnlog.services.model_facts.response_formats import RESPONSE_FORMAT_VARIABLE
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
-from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, list_tool_requests
+from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
+from turnlog.services.worker.attempts.answer_parsing import (
+    build_rejection,
+    get_max_steps,
+    list_unoffered_tools,
+    parse_answer,
+)
 from turnlog.services.worker.attempts.argument_checks import find_argument_faults
 from turnlog.services.worker.attempts.output_guard import GuardViolation, SafetyCheckFailure
 from turnlog.services.worker.attempts.retrieval_step import KnowledgeFailure
@@ -223,6 +223,8 @@ class OutcomeRecorder:
                 return await self._find_answer_outcome(active, end)
             case GuardViolation():
                 return await self._store_refused_answer(active, end)
+            case ModelFailure(unread=unread) if unread:
+                return await self._keep_text(active, end, AnswerRejection(unread))
             case ModelFailure() | ResolverFailure() | SafetyCheckFailure() | ToolServerFailure():
                 return self._find_failure_outcome(active, end)
             case KnowledgeFailure():
@@ -252,6 +254,8 @@ class OutcomeRecorder:
             ratings = [each.model_dump(exclude_defaults=True) for each in end.ratings]
             described = describe_attempt(active)
             _log.warning("answer-filtered", finish=end.finish_reason, ratings=ratings, **described)
+        if failed := self._find_empty_outcome(active, end):
+            return failed
         try:
             parse = partial(parse_answer, active, end)
             answer = await run_text_work(parse, len(active.text))
@@ -266,7 +270,7 @@ class OutcomeRecorder:
         has_used_rounds = active.progress.setup.has_used_rounds and active.stage == "reply"
         if has_used_rounds and answer.continues_turn and not answer.text:
             return AttemptFailed(fault=ROUNDS_FAULT, is_from_call=True)
-        if names := _list_unoffered_tools(active, answer):
+        if names := list_unoffered_tools(active, answer):
             what = f"it called {names}, which nobody offered, and wrote nothing"
             return self._find_failure_outcome(active, ModelFailure("tools_not_offered", what))
         if active.stage != "summarise":
@@ -284,16 +288,39 @@ class OutcomeRecorder:
         faults = await find_argument_faults(answer.tools, active.request.tools)
         return replace(answer, argument_faults=faults)
 
+    def _find_empty_outcome(
+        self, active: ActiveAttempt, end: FinishedAnswer
+    ) -> AttemptFailed | None:
+        """Return the failure of an answer that holds neither text nor a tool call, if it is one."""
+        policy = active.material.blueprint.policies.empty_reply
+        is_cut = end.finish_reason in FILTER_REASONS
+        if active.text.strip() or end.tool_calls or is_cut or policy == "accept":
+            return None
+        used = end.usage.reasoning_tokens if end.usage else 0
+        reasoned = f" but {used} tokens of reasoning" if used else ""
+        detail = f"it ended with nothing said{reasoned} ({end.finish_sent or end.finish_reason})"
+        # An answer that used up its room would use it up again
+        is_final = policy == "fail" or end.finish_reason == "length"
+        failure = ModelFailure("empty", detail, is_final=is_final)
+        return self._find_failure_outcome(active, failure)
+
     async def _reject_answer(self, active: ActiveAttempt, fault: InvalidAnswer) -> AttemptOutcome:
         """Fail with an answer of another form than required, unless a rule withholds it."""
+        failure = ModelFailure("malformed", str(fault))
+        return await self._keep_text(active, failure, build_rejection(active, fault))
+
+    async def _keep_text(
+        self, active: ActiveAttempt, failure: ModelFailure, rejection: AnswerRejection | None
+    ) -> AttemptOutcome:
+        """Fail with a text that is recorded; what a rule forbids is stored as withheld instead."""
+        text = rejection.text if rejection else active.text
         try:
-            violation = await active.progress.guard.check_json(active.text)
-        except SafetyCheckFailure as failure:
-            return self._find_failure_outcome(active, failure)
+            violation = await active.progress.guard.check_json(text)
+        except SafetyCheckFailure as fault:
+            return self._find_failure_outcome(active, fault)
         if violation is not None:
             return await self._store_refused_answer(active, violation)
-        failed = self._find_failure_outcome(active, ModelFailure("malformed", str(fault)))
-        return replace(failed, rejection=build_rejection(active, fault))
+        return replace(self._find_failure_outcome(active, failure), rejection=rejection)
 
     async def _expand_loops(self, active: ActiveAttempt, plan: ParsedPlan) -> ParsedPlan:
         """Replace each looping step of a plan by one for each row of the result it loops over."""
@@ -311,7 +338,7 @@ class OutcomeRecorder:
                 digest = recorded.event.result
                 texts = await self.sessions.texts.read_blobs(tenant, (digest,))
                 rows[sequence] = list_rows(texts[digest])
-        return expand_loops(plan, rows, _get_max_steps(active))
+        return expand_loops(plan, rows, get_max_steps(active))
 
     async def _store_refused_answer(
         self, active: ActiveAttempt, violation: GuardViolation
@@ -369,6 +396,7 @@ class OutcomeRecorder:
             timings=timings,
             response_id=end.response_id,
             ratings=end.ratings,
+            finish_sent=end.finish_sent,
         )
 
 
@@ -398,73 +426,6 @@ def _explain_refused_format(active: ActiveAttempt, fault: AttemptFault) -> Attem
     )
     detail = f"the provider refuses the schema of the answer ({fault.detail}): {fix}"
     return fault.model_copy(update={"detail": detail})
-
-
-_PLAN_OUTPUT = OutputSpec.model_validate({"schema": "plan"})
-
-
-def parse_answer(active: ActiveAttempt, end: FinishedAnswer) -> AttemptAnswer:
-    """Parse an answer; raises `InvalidAnswer` if it does not have the required format."""
-    text, tools = active.text, list_tool_requests(end)
-    spec = _find_output_spec(active)
-    answer = AttemptAnswer(text=text, finish=end.finish_reason, tools=tools)
-    is_free = active.stage == "summarise" or (active.stage == "loop" and answer.continues_turn)
-    if spec is None or is_free:
-        return answer
-    found = validate_answer(text, get_answer_schema(spec), repair=spec.repairs_faults)
-    if active.stage != "plan":
-        return AttemptAnswer(
-            text=found.text,
-            finish=end.finish_reason,
-            tools=tools,
-            repairs=found.repairs,
-            structured=True,
-        )
-    plan, setup = validate_answer(found.text, PLAN_SCHEMA), active.progress.setup
-    planned = parse_plan(plan, setup.tools, _get_max_steps(active), setup.prior_results)
-    repairs = (*found.repairs, *plan.repairs)
-    return AttemptAnswer(
-        text=found.text, finish=end.finish_reason, tools=tools, plan=planned, repairs=repairs
-    )
-
-
-def _find_output_spec(active: ActiveAttempt) -> OutputSpec | None:
-    return active.output_spec or (_PLAN_OUTPUT if active.stage == "plan" else None)
-
-
-def build_rejection(active: ActiveAttempt, fault: InvalidAnswer) -> AnswerRejection | None:
-    """Return a rejected answer and what the model is told about it; None if it is empty."""
-    spec = _find_output_spec(active)
-    if not active.text:
-        return None
-    is_told = spec is not None and spec.tells_faults
-    return AnswerRejection(active.text, f"{CORRECTION}\n{fault}" if is_told else "")
-
-
-CORRECTION: Final = (
-    "This answer was not used, because it does not have the required form. Answer again, with "
-    "the JSON alone. What is wrong with it:"
-)
-"""What a model is told about a rejected answer, before the rule that the answer breaks."""
-
-
-def _get_max_steps(active: ActiveAttempt) -> int:
-    spec = active.material.blueprint.tools or ToolsSpec(servers={})
-    return spec.most_steps
-
-
-def get_answer_schema(spec: OutputSpec) -> JsonSchema:
-    """Return the schema of an answer; a schema file has been loaded by then."""
-    return spec.schema_ if isinstance(spec.schema_, dict) else PLAN_SCHEMA
-
-
-def _list_unoffered_tools(active: ActiveAttempt, answer: AttemptAnswer) -> str:
-    """Name the tools that a reply consists of, if none of them was offered; otherwise nothing."""
-    if active.stage != "reply" or answer.text.strip() or active.manifest is None:
-        return ""
-    offered = {part.layer for part in active.manifest.parts if part.role == "tools"}
-    called = dict.fromkeys(request.tool for request in answer.tools)
-    return "" if offered & called.keys() else ", ".join(repr(name[:80]) for name in called)
 
 
 def _log_unusual_answer(active: ActiveAttempt, answer: AttemptAnswer) -> None:

@@ -25,6 +25,10 @@ from pydantic import JsonValue
 from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.prompt.chat_request import encode_chat_body
+from turnlog.services.worker.model.answers.answer_end import build_finished
+from turnlog.services.worker.model.answers.chunk_fields import get_choice, get_field
+from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
+from turnlog.services.worker.model.answers.reported_usage import has_usage, read_reported_usage
 from turnlog.services.worker.model.bounded_responses import (
     MAX_ERROR_BYTES,
     PIECE_BYTES,
@@ -32,11 +36,6 @@ from turnlog.services.worker.model.bounded_responses import (
     is_compressed,
 )
 from turnlog.services.worker.model.call_timeouts import CallTimeouts, CallTimer, open_call_timer
-from turnlog.services.worker.model.chunk_reader import (
-    ChunkReader,
-    build_finished,
-    read_reported_usage,
-)
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelFailure,
@@ -47,8 +46,8 @@ from turnlog.services.worker.model.model_types import (
 )
 from turnlog.services.worker.model.provider_errors import (
     ProviderRefusal,
+    map_error_frame,
     map_refusal,
-    read_error_code,
 )
 
 _EVENT_STREAM: Final = "text/event-stream"
@@ -314,6 +313,8 @@ class ProtocolAnswer:
         """Yield the same for an event without its end, which the last one may lack."""
         self.is_over = True
         yield from self._read_frame(self._bounds.check_rest())
+        if rest := self._reading.read_rest():
+            yield rest, False
 
     def build_finished(self, requested_model: str, content_type: str) -> FinishedAnswer:
         """Return the end of the answer, or fail if it is none."""
@@ -328,32 +329,39 @@ class ProtocolAnswer:
         )
 
     def _read_frame(self, frame: bytes) -> Iterator[tuple[str, bool]]:
+        if not self._has_events and frame.lstrip().startswith(b"{"):
+            # A server that does not stream answers with one object
+            chunk = self._record_chunk(frame.decode(errors="replace"))
+            self._has_events = get_choice(chunk) is not None
+            yield self._reading.read_chunk(chunk)
+            return
         data = _read_event_data(frame)
         if not data:
             return
         self._has_events = True
         if data.strip() == _END_MARK:
             self.is_over = True
+            if rest := self._reading.read_rest():
+                yield rest, False
             return
         yield self._reading.read_chunk(self._record_chunk(data))
 
     def _record_chunk(self, data: str) -> Mapping[str, object]:
         try:
-            parsed = parse_json(data)
+            # As written: half of a surrogate pair may have its other half in the next chunk
+            parsed = parse_json(data, as_written=True)
         except InvalidJson:
             parsed = None
         if not isinstance(parsed, dict):
             raise ModelFailure("malformed", "a frame is not a JSON object")
         chunk = cast("Mapping[str, JsonValue]", parsed)
         if chunk.get("error") or chunk.get("object") == "error":
-            raise ModelFailure("error_in_stream", read_error_code(chunk))
-        response_id, choices = chunk.get("id"), chunk.get("choices")
+            raise map_error_frame(chunk)
+        response_id, reason = chunk.get("id"), get_field(get_choice(chunk), "finish_reason")
         if self._response_id is None and isinstance(response_id, str):
             self._response_id = response_id or None
-        if chunk.get("usage"):
+        if has_usage(chunk):
             self._usages[1:] = [chunk]  # Some servers report what they have counted in each chunk
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        reason = choice.get("finish_reason") if isinstance(choice, dict) else None
         if isinstance(reason, str) and reason:
             self.finish = reason
         return chunk

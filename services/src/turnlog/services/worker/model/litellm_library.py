@@ -27,6 +27,7 @@ import httpx
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.services.worker.model.answers.reported_usage import has_usage
 from turnlog.services.worker.model.bounded_responses import BoundedTransportFactory
 from turnlog.services.worker.model.model_types import ModelFailure
 
@@ -142,7 +143,7 @@ class ReportedUsages(list[object]):
         self.chunks: list[object] = []
 
     def append(self, chunk: object) -> None:
-        if getattr(chunk, "usage", None) is not None:
+        if has_usage(chunk):
             self.chunks.append(chunk)
 
 

@@ -16,12 +16,10 @@ import structlog
 from turnlog.events.errors import Unavailable
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import freeze_live_objects, pause_collection
+from turnlog.services.worker.model.answers.answer_end import build_finished
+from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
+from turnlog.services.worker.model.answers.reported_usage import read_reported_usage
 from turnlog.services.worker.model.call_timeouts import CallTimeouts, open_call_timer
-from turnlog.services.worker.model.chunk_reader import (
-    ChunkReader,
-    build_finished,
-    read_reported_usage,
-)
 from turnlog.services.worker.model.litellm_library import (
     LitellmLibrary,
     attach_stream_check,
@@ -88,6 +86,8 @@ class LitellmModel:
                         patience.mark_token()
             finally:
                 await stream.aclose()
+        if rest := reading.read_rest():
+            yield TextDelta(rest)
         received_id = reading.received_id if has_provider_ids else None
         yield build_finished(
             reading,

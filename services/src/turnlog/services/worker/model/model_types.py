@@ -34,6 +34,7 @@ FailureCode = Literal[
     "too_long",
     "model_off",
     "unauthorised",
+    "out_of_credit",
     "unknown_model",
     "bad_request",
     "response_format_refused",
@@ -43,7 +44,8 @@ without text, `tools_not_offered` a reply that consists of calls of tools that i
 offer. `content_filtered` is a refusal before the answer began; an answer that a filter
 stopped is a `FinishedAnswer` with that reason. `too_long` is an answer that no event could hold.
 `model_off` is a service that was started without a model. `response_format_refused` is a request
-that the provider, or litellm for it, refused because of the schema of its answer.
+that the provider, or litellm for it, refused because of the schema of its answer, and
+`out_of_credit` one for which nothing is left to pay with.
 """
 
 RETRYABLE_CODES: frozenset[FailureCode] = frozenset(
@@ -76,6 +78,8 @@ class ModelFailure(TurnlogError):
         *,
         retry_after: float | None = None,
         address: str = "",
+        unread: str = "",
+        is_final: bool = False,
     ) -> None:
         super().__init__(f"{code}: {detail}" if detail else code)
         self.code: FailureCode = code
@@ -83,10 +87,14 @@ class ModelFailure(TurnlogError):
         self.retry_after = retry_after
         self.address = address
         """Host and port that the request was for, for the worker's log; never recorded."""
+        self.is_final = is_final
+        """Whether the same request would fail again, whatever the code says."""
+        self.unread = unread
+        """What the model sent and nothing here can read, as it came, which is recorded."""
 
     @property
     def retryable(self) -> bool:
-        return self.code in RETRYABLE_CODES
+        return self.code in RETRYABLE_CODES and not self.is_final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +152,8 @@ class FinishedAnswer:
     """The model that answered, by the provider's account if it gives one."""
     response_id: str | None
     """The provider's id of the answer; None if it gives none, whatever litellm makes up then."""
+    finish_sent: str | None = None
+    """The finish reason in the provider's words, if it is none that we know."""
     ratings: tuple[SafetyRating, ...] = ()
     """The provider's ratings of an answer that its filter cut."""
 

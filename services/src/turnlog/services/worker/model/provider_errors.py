@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -25,7 +25,7 @@ from turnlog.services.worker.model.model_types import FailureCode, ModelFailure
 
 _CODE_BY_STATUS: Mapping[int, FailureCode] = {
     401: "unauthorised",
-    402: "unauthorised",
+    402: "out_of_credit",
     403: "unauthorised",
     404: "unknown_model",
     408: "server_error",
@@ -47,7 +47,36 @@ _CODE_BY_ERROR_CODE: Mapping[str, FailureCode] = {
     "context_length_exceeded": "context_overflow",
     "exceed_context_size_error": "context_overflow",
     "model_not_found": "unknown_model",
+    "model_not_exist": "unknown_model",
+    "invalid_model": "unknown_model",
+    "invalid_api_key": "unauthorised",
+    "invalid_authentication_error": "unauthorised",
+    "authentication_error": "unauthorised",
+    "permission_error": "unauthorised",
+    "insufficient_quota": "out_of_credit",
+    "exceeded_current_quota_error": "out_of_credit",
+    "insufficient_balance": "out_of_credit",
+    "insufficient_credits": "out_of_credit",
+    "insufficient_funds": "out_of_credit",
+    "billing_hard_limit_reached": "out_of_credit",
+    "billing_not_active": "out_of_credit",
 }
+"""Providers' codes that say more than the status: 429 is an empty purse at some, a busy hour at
+others.
+"""
+
+_CREDIT_WORDS = re.compile(
+    r"credit balance is too low|insufficient (?:balance|credits?|funds)|out of credits",
+    re.IGNORECASE,
+)
+"""What providers say when nothing is left to pay with, where they send no code for it. Gemini says
+"exceeded your current quota" of a limit a minute, so that is none of them.
+"""
+
+_KEY_WORDS = re.compile(
+    r"api[ _]key (?:is )?(?:not valid|invalid)|invalid api[ _]key", re.IGNORECASE
+)
+"""What Gemini and others say of a key with status 400."""
 
 _RESPONSE_FORMAT_WORDS = re.compile(
     r"response_?(?:format|schema|json_?schema)|output_(?:format|config)|json_schema"
@@ -129,8 +158,8 @@ def map_refusal(
         "server_error" if status >= httpx.codes.INTERNAL_SERVER_ERROR else "bad_request"
     )
     code = class_code or _CODE_BY_ERROR_CODE.get(error_code) or _CODE_BY_STATUS.get(status, default)
-    if code == "bad_request":
-        code = _find_code_by_words(words)
+    if code in {"bad_request", "rate_limited"}:
+        code = _find_code_by_words(words, code)
     detail = f"HTTP {status} {error_code}".rstrip()
     retry_after = parse_retry_after(refusal.headers, now)
     return ModelFailure(code, detail, retry_after=retry_after, address=address)
@@ -145,10 +174,25 @@ def _find_address(links: tuple[BaseException, ...]) -> str:
     return ""
 
 
-def _find_code_by_words(words: str) -> FailureCode:
-    if _CONTEXT_OVERFLOW_WORDS.search(words):
-        return "context_overflow"
-    return "response_format_refused" if _RESPONSE_FORMAT_WORDS.search(words) else "bad_request"
+_CODE_BY_WORDS: Sequence[tuple[re.Pattern[str], FailureCode]] = (
+    (_CONTEXT_OVERFLOW_WORDS, "context_overflow"),
+    (_CREDIT_WORDS, "out_of_credit"),
+    (_KEY_WORDS, "unauthorised"),
+    (_RESPONSE_FORMAT_WORDS, "response_format_refused"),
+)
+
+
+def _find_code_by_words(words: str, default: FailureCode) -> FailureCode:
+    """Return what the words of a refused request mean; of a busy provider, only an empty purse."""
+    found = (code for pattern, code in _CODE_BY_WORDS if pattern.search(words))
+    code: FailureCode = next(found, default)
+    return code if default == "bad_request" or code == "out_of_credit" else default
+
+
+def map_error_frame(frame: Mapping[str, object]) -> ModelFailure:
+    """Return the failure of an answer whose stream has an error instead of its next piece."""
+    code = read_error_code(frame)
+    return ModelFailure(_CODE_BY_ERROR_CODE.get(code, "error_in_stream"), code)
 
 
 def _read_http_refusal(response: httpx.Response) -> ProviderRefusal:

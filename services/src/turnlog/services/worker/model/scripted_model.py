@@ -22,8 +22,9 @@ from ruamel.yaml.error import YAMLError
 
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.linear_patterns import compile_pattern, find_pattern_fault
+from turnlog.services.worker.model.answers.answer_end import build_finished
+from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
 from turnlog.services.worker.model.call_timeouts import CallTimeouts, open_call_timer
-from turnlog.services.worker.model.chunk_reader import ChunkReader, build_finished
 from turnlog.services.worker.model.model_types import (
     FailureCode,
     FinishedAnswer,

@@ -48,6 +48,7 @@ export const FAILURE_TEXTS = {
   "not-recorded": ["What a what-if needs to know is in no record.", "leave this change out"],
   "nothing-found": ["A retrieval found nothing, and the blueprint refuses to answer without.", "ask otherwise, or add what is missing to the collections"],
   "nothing-to-cancel": ["No such turn is open.", "nothing is left to do"],
+  "out_of_credit": ["nothing is left to pay the provider with", "pay the provider, or use another model, then submit the turn again"],
   "over-budget": ["What a call must include does not fit its budget.", "shorten the input, or raise the budget"],
   "phase-not-free": ["The cartridge defines which phase follows.", "enter the phase that follows"],
   "phase-takes-no-turns": ["The phase the session is in takes no turns.", "choose what the phase offers"],
