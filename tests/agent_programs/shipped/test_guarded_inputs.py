@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final
 
-import httpx
 import pytest
 from pydantic import JsonValue
 from structlog.testing import capture_logs
@@ -26,6 +23,21 @@ from tests.agent_programs.agent_service import (
 )
 from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
 from tests.agent_programs.phases.test_phases import build_four_phase_blueprint
+from tests.agent_programs.shipped.guarded_inputs import (
+    CARD,
+    EMAIL,
+    FOUND,
+    MASKED_TEXT,
+    OTHER_CARD,
+    RULES,
+    SECRETS,
+    TEXT,
+    copy_guarded,
+    list_command_digests,
+    open_guarded_session,
+    post_turn,
+    require_stored_nowhere,
+)
 from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.content import PlainText, compute_digest, encode_canonical
 from turnlog.events.model.phase_events import PhaseEntered
@@ -35,83 +47,6 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.policy_specs import InputCheckRule
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-CARD: Final = "5105 1051 0510 5100"
-OTHER_CARD: Final = "4012 8888 8888 1881"
-EMAIL: Final = "grace@ships.example"
-
-TEXT: Final = f"Charge {CARD} for the boat."
-
-MASKED_TEXT: Final = "Charge [card] for the boat."
-
-SECRETS: Final = (CARD, CARD.replace(" ", ""), OTHER_CARD, OTHER_CARD.replace(" ", ""))
-
-RULES: Final = """
-  input_safety:
-    - {name: card, check: cards, action: mask}
-    - {name: contact, check: emails, action: note}
-    - {name: accounts, check: ibans, action: refuse}
-    - {name: keys, pattern: 'sk-[a-z]{8}', action: refuse}
-"""
-
-GUARDED: Final = "assistant-guarded"
-
-FOUND: Final = {"rule": "card", "action": "mask", "count": 1}
-
-
-def copy_guarded(platform: AgentService, shipped: str, name: str) -> None:
-    platform.copy_shipped_blueprint(shipped, name, {"policies:\n": f"policies:{RULES}"})
-
-
-async def open_guarded_session(platform: AgentService) -> str:
-    copy_guarded(platform, "assistant", GUARDED)
-    return await platform.open_shipped_session(GUARDED)
-
-
-async def post_turn(
-    platform: AgentService, session: str, key: str | None = None, **form: object
-) -> httpx.Response:
-    headers = {"Idempotency-Key": key} if key else {}
-    path = f"/v1/sessions/{session}/turns?wait=60"
-    return await platform.http.post(path, json={"text": "Hi", **form}, headers=headers)
-
-
-def iterate_stored(platform: AgentService, events: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield everything that is stored: events, blobs, snapshots, tokens and rows."""
-    backend = platform.backend
-    yield from events
-    yield from backend.blobs.blobs.values()
-    for snapshot in backend.snapshots.snapshots.values():
-        yield snapshot
-        yield inflate(snapshot)
-    yield repr(backend.tokens.events_by_turn).encode()
-    rows = list(platform.folder.parent.glob("rows.db*"))
-    assert rows
-    yield from (Path(file).read_bytes() for file in rows)
-
-
-def inflate(data: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(data)
-    except zlib.error:
-        return b""
-
-
-async def list_command_digests(platform: AgentService, session: str) -> set[str]:
-    stored = [json.loads(each.stored) for each in await platform.load_recorded_events(session)]
-    return {each["commandhash"] for each in stored if "commandhash" in each}
-
-
-async def require_stored_nowhere(platform: AgentService, session: str, *texts: str) -> None:
-    """Require that no card and no digest of these texts is stored or published."""
-    await platform.list_calls(session)  # Waits until the rows hold the last event.
-    events = [each.stored for each in await platform.load_recorded_events(session)]
-    stored = list(iterate_stored(platform, events))
-    paths = ("history", "events?limit=1000", "window")
-    shown = [(await platform.http.get(f"/v1/sessions/{session}/{each}")).content for each in paths]
-    for content in (*stored, *shown, json.dumps(platform.bodies).encode()):
-        for secret in (*SECRETS, *map(compute_digest, (*SECRETS, *texts))):
-            assert secret.encode() not in content, (secret, content[:2_000])
 
 
 @pytest.mark.slow("the first turn of a worker imports litellm")
@@ -248,14 +183,15 @@ async def test_question_is_masked_on_the_route_for_questions(platform: AgentServ
     copy_guarded(platform, "araquem", "araquem")
     platform.provider.queue_behaviours(answer_with_text("It is paid."))
     form = {"conversation_id": "c", "client_id": "bank", "nickname": f"Ada {OTHER_CARD}"}
+    before = set(platform.backend.log.sessions)
     answer = await platform.http.post("/v1/ask", json={"question": TEXT, **form})
     assert answer.status_code == 200, answer.text
-    [listed] = (await platform.fetch_json("/v1/sessions", blueprint="araquem"))["sessions"]
-    platform.opened_sessions.append(listed["session"])
-    [submitted] = await platform.load_events(listed["session"], TurnSubmitted)
+    [(_, session)] = set(platform.backend.log.sessions) - before
+    platform.opened_sessions.append(session)
+    [submitted] = await platform.load_events(session, TurnSubmitted)
     assert submitted.text == PlainText(text=MASKED_TEXT)
     assert submitted.meta == {"nickname": "Ada [card]"}
-    await require_stored_nowhere(platform, listed["session"], TEXT)
+    await require_stored_nowhere(platform, session, TEXT)
     refused = await platform.http.post("/v1/ask", json={"question": "Is it sk-abcdefgh?", **form})
     assert (refused.status_code, refused.json()["code"]) == (422, "unsafe-input")
 

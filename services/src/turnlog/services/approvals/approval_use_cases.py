@@ -19,8 +19,9 @@ from turnlog.services.approvals.approval_views import RecordedDecision, create_a
 from turnlog.services.approvals.argument_edits import check_edited_arguments, encode_edit
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.guarded_requests import GuardedRequest
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
-from turnlog.services.sessions.request_guard import GuardedRequest, RequestGuard
+from turnlog.services.sessions.request_guard import RequestGuard
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,6 @@ from turnlog.services.overrides.override_use_cases import OverrideUseCases
 router = APIRouter()
 
 
-def _create_place(category: str, form: OverridePlaceRequest) -> OverridePlace:
-    """Return the place that a request names."""
-    return OverridePlace(category, form.profile, form.provider)
-
-
 async def get_overrides(request: Request) -> OverrideUseCases:
     """Return the use cases of this application."""
     overrides: OverrideUseCases = request.app.state.use_cases.overrides
@@ -99,10 +94,7 @@ async def set_override(
 
     What a prompt file would be refused for is refused here.
     """
-    place = _create_place(category, form)
-    done = await overrides.set_override(
-        caller.create_caller(form), user, blueprint, place, text=form.text
-    )
+    done = await overrides.set_override(caller.create_caller(form), user, blueprint, category, form)
     return tag_body(response, done)
 
 
@@ -122,6 +114,6 @@ async def remove_override(
     Turns that used it still name it, and its text is kept for their prompts.
     """
     form = OverridePlaceRequest(profile=profile, provider=provider)
-    place = _create_place(category, form)
+    place = OverridePlace(category, profile, provider)
     done = await overrides.remove_override(caller.create_caller(form), user, blueprint, place)
     return tag_body(response, done)

@@ -12,6 +12,7 @@ from turnlog.contract.override_payloads import (
     OverridePage,
     OverrideRemovalResult,
     OverrideTextView,
+    SetOverrideRequest,
     UserOverrideView,
 )
 from turnlog.events.errors import Refused, TooLarge
@@ -32,6 +33,7 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.folder_files import MAX_FILE_BYTES, clean_text
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.guarded_requests import guard_request
 from turnlog.services.overrides.override_service import OverrideService
 
 
@@ -73,18 +75,23 @@ class OverrideUseCases:
         return await self._create_text_view(found, user, name, stored)
 
     async def set_override(
-        self, caller: Caller, user: str, blueprint: str, place: OverridePlace, *, text: str
+        self, caller: Caller, user: str, blueprint: str, category: str, form: SetOverrideRequest
     ) -> OverrideTextView:
         """Set a user's own text of a category, from the user's next turn on.
 
-        What a prompt file would be refused for is refused here.
+        What a prompt file would be refused for is refused here, and the text is guarded by the
+        rules for what people submit.
         """
         _require_own(caller, user)
         spec = self.blueprint_folders.load_offered_blueprint(check_text(blueprint, "blueprint"))
-        cleaned = _check_override_text(text)
+        guarded = await guard_request(spec.policies.input_safety, form)
+        if guarded.refusal is not None:
+            raise guarded.refusal
+        cleaned = _check_override_text(guarded.form.text)
+        place = OverridePlace(category, form.profile, form.provider)
         _check_place(spec, place)
         found, stored = await self.overrides.set_override(
-            caller, user, spec.blueprint, place, text=cleaned
+            guarded.create_caller(caller), user, spec.blueprint, place, text=cleaned
         )
         if stored is None:
             raise build_unknown_override(user, spec.blueprint, place)

@@ -102,9 +102,10 @@ class WindowPreviews:
         now.
         """
         unwritten = BlueprintStore(MemoryBlobStore())
-        opening = OpenSessionRequest(
+        form = OpenSessionRequest(
             blueprint=request.blueprint, attributes=request.attributes, profile=request.profile
         )
+        opening = await self.opening_commands.guard_opening(form)
         command = await self.opening_commands.build_command(unwritten, caller.tenant, opening)
         now = self.time_travel.command_handler.clock()
         state = open_hypothetical_session(caller.tenant, command, now)

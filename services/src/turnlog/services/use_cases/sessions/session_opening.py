@@ -32,6 +32,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.guarded_requests import GuardedRequest, guard_request
 from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
 from turnlog.services.extensions.tokenizers import load_vocabularies
 from turnlog.services.platform.process_settings import MODEL_OFF
@@ -42,6 +43,23 @@ _log = structlog.get_logger("turnlog.gateway")
 
 
 @dataclass(frozen=True, slots=True)
+class GuardedOpening:
+    """A request to open a session, as the rules of its blueprint leave it."""
+
+    guarded: GuardedRequest[OpenSessionRequest]
+    blueprint: Blueprint | None
+    """The blueprint that has those rules; None if the request is refused without it."""
+
+    def require_allowed(self) -> tuple[Blueprint, OpenSessionRequest]:
+        """Return the blueprint and the request as it may be recorded; raise its refusal."""
+        if self.guarded.refusal is not None:
+            raise self.guarded.refusal
+        if self.blueprint is None:
+            raise AssertionError("a request without a blueprint has a refusal")
+        return self.blueprint, self.guarded.form
+
+
+@dataclass(frozen=True, slots=True)
 class OpeningCommandBuilder:
     """Builds the command that opens a session, with all its files read and pinned."""
 
@@ -49,11 +67,20 @@ class OpeningCommandBuilder:
     default_model: str
     """The model of profiles that say `default`."""
 
+    async def guard_opening(self, request: OpenSessionRequest) -> GuardedOpening:
+        """Apply the rules of the blueprint to what people wrote in a request."""
+        try:
+            blueprint = self.blueprint_folders.load_offered_blueprint(request.blueprint)
+        except Refused as refusal:
+            return GuardedOpening(GuardedRequest(rules=(), form=request, refusal=refusal), None)
+        rules = blueprint.policies.input_safety
+        return GuardedOpening(await guard_request(rules, request), blueprint)
+
     async def build_command(
         self,
         store: BlueprintStore,
         tenant: str,
-        request: OpenSessionRequest,
+        opening: GuardedOpening,
         key: Mapping[str, str] | None = None,
     ) -> OpenSession:
         """Return the command; the files are pinned in `store`.
@@ -61,7 +88,7 @@ class OpeningCommandBuilder:
         Raises `Refused` when the request does not fit the blueprint.
         """
         folders = self.blueprint_folders
-        blueprint = folders.load_offered_blueprint(request.blueprint)
+        blueprint, request = opening.require_allowed()
         check_plugins_registered(blueprint)
         _require_known_profile(blueprint, request.profile)
         attributes = check_values(blueprint.attributes, request.attributes, "attributes")
@@ -144,10 +171,12 @@ class SessionOpening:
         handler = self.time_travel.command_handler
         default_id = caller.derive_session_id() or handler.create_id()
         session = validate_id(default_id if request.session is None else request.session, "session")
+        opening = await self.commands.guard_opening(request)
+        caller = opening.guarded.create_caller(caller)
 
         async def choose(state: SessionState | None) -> OpenSession:
             del state
-            return await self.commands.build_command(self.blueprints, caller.tenant, request)
+            return await self.commands.build_command(self.blueprints, caller.tenant, opening)
 
         done = await handler.handle(
             caller.tenant, session, choose, caller.metadata, command=caller.command
@@ -173,8 +202,9 @@ class SessionOpening:
         async def choose(state: SessionState | None) -> OpenSession | None:
             if state is not None:
                 return None
+            opening = await self.commands.guard_opening(request)
             return await self.commands.build_command(
-                self.blueprints, caller.tenant, request, checked
+                self.blueprints, caller.tenant, opening, checked
             )
 
         session = compute_session_id(blueprint, checked)

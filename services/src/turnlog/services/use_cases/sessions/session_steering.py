@@ -38,10 +38,11 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.guarded_requests import Form, GuardedRequest
 from turnlog.services.sessions.client_commands import cancel_turn, handle_client_command
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
 from turnlog.services.sessions.orphaned_children import close_children
-from turnlog.services.sessions.request_guard import Form, GuardedRequest, RequestGuard
+from turnlog.services.sessions.request_guard import RequestGuard
 
 OPERATOR_RULE = "operator"
 """The rule name recorded when a person redacts a reply."""

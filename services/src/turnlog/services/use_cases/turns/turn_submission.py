@@ -18,9 +18,10 @@ from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.guarded_requests import GuardedRequest
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler, CommandOutcome
-from turnlog.services.sessions.request_guard import GuardedRequest, RequestGuard
+from turnlog.services.sessions.request_guard import RequestGuard
 from turnlog.services.use_cases.turns.turn_stream_events import create_cursor_refusal
 
 
