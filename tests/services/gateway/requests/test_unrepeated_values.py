@@ -56,7 +56,7 @@ def build_turns(secret: str) -> dict[str, dict[str, object]]:
 
 
 def require_unrepeated(secret: str, place: str, answer: httpx.Response) -> None:
-    assert answer.status_code in {400, 404, 406, 413, 415, 422}, (place, answer.text)
+    assert answer.status_code in {400, 404, 406, 409, 413, 415, 422}, (place, answer.text)
     assert answer.json()["fix"], place
     said = f"{answer.text}{answer.headers}"
     for written in {secret, quote(secret), CARD}:
@@ -143,4 +143,100 @@ async def test_refused_request_beside_a_turn_is_not_repeated_either(
             require_unrepeated(secret, str(opening), answer)
         for path, body in build_steering_requests(secret, session).items():
             require_unrepeated(secret, path, await bare.http.post(path, json=body))
+    assert secret not in str(lines)
+
+
+def build_segment_edits(secret: str, number: int) -> dict[str, tuple[str, str, dict[str, object]]]:
+    """Return refused requests on a segment and others, by the place of the secret in them."""
+    segment: dict[str, object] = {"scope": "world", "content": "Fog."}
+    path, one, imports = "/v1/segments", f"/v1/segments/{number}", "/v1/segments/import"
+    return {
+        **{
+            f"the {name} of a segment": ("POST", path, segment | {name: f"{secret} "})
+            for name in ("scope", "ref", "locale", "variant", "type", "priority", "tier")
+        },
+        "a field of a segment": ("POST", path, segment | {secret: secret}),
+        "a tier": ("POST", path, segment | {"tier": int(CARD)}),
+        "a number in a path": ("PATCH", f"{path}/{CARD}", {"content": "Rain."}),
+        "a number that is read": ("GET", f"{path}/{CARD}", {}),
+        "a variant without a text": ("PATCH", one, {"variant": secret, "tier": 1}),
+        "a new variant": ("PATCH", one, {"variant": secret, "content": "Rain."}),
+        "a version": ("PATCH", one, {"version": int(CARD), "content": "Rain."}),
+        **{
+            f"the {name} of a row": ("POST", imports, {"segments": [segment | {name: value}]})
+            for name, value in {
+                **dict.fromkeys(("scope", "ref", "locale", "variant", "priority"), f"{secret} "),
+                "version": int(CARD),
+                "id": -int(CARD),
+            }.items()
+        },
+        "a row of another place": (
+            "POST",
+            imports,
+            {"segments": [segment | {"id": int(CARD)}, segment | {"id": int(CARD), "ref": "r"}]},
+        ),
+        "a row twice": ("POST", imports, {"segments": [segment | {"id": int(CARD)}] * 2}),
+        "a filter": ("GET", f"{path}?{quote(secret)}=1", {}),
+    }
+
+
+def build_knowledge_edits(secret: str) -> dict[str, tuple[str, str, dict[str, object]]]:
+    """Return refused requests on knowledge, by the place of the secret in them."""
+    entry: dict[str, object] = {"text": "Fog."}
+    sent, imports = quote(secret), "/v1/knowledge/import"
+    collections = "/v1/knowledge/collections"
+    at = f"{collections}/cases/entries"
+    twice: list[object] = [entry | {"id": f"e{CARD}"}] * 2
+    return {
+        "a collection": ("PUT", f"{collections}/{sent}/entries/one", entry),
+        "an id": ("PUT", f"{at}/{sent}%C3%A9", entry),
+        "a field": ("PUT", f"{at}/one", entry | {secret: 1}),
+        "a kind": ("PUT", f"{at}/one", entry | {"kind": secret}),
+        "an efficiency": ("PUT", f"{at}/one", entry | {"kind": "case", "efficiency": int(CARD)}),
+        "an entry that is read": ("GET", f"{at}/e{CARD}", {}),
+        "an entry that is removed": ("DELETE", f"{at}/e{CARD}", {}),
+        "a collection that is read": ("GET", f"{collections}/c{CARD}", {}),
+        "a collection that is removed": ("DELETE", f"{collections}/c{CARD}", {}),
+        "an imported collection": ("POST", imports, {"collection": secret, "entries": []}),
+        "an imported id": (
+            "POST",
+            imports,
+            {"collection": "cases", "entries": [entry | {"id": f"{secret} "}]},
+        ),
+        "an id twice": ("POST", imports, {"collection": "cases", "entries": twice}),
+        "a collection that is searched": (
+            "POST",
+            "/v1/knowledge/search",
+            {"text": "fog", "collections": [f"c{CARD}"]},
+        ),
+    }
+
+
+def build_override_edits(secret: str) -> dict[str, tuple[str, str, dict[str, object]]]:
+    """Return refused requests on prompts of users, by the place of the secret in them."""
+    path, form = "/v1/overrides/uderia/master_system", {"text": "You work for Ann."}
+    return {
+        "a user without an override": ("GET", f"{path}/{CARD}", {}),
+        "a user who removes": ("DELETE", f"{path}/{CARD}", {}),
+        "a blueprint": ("PUT", f"/v1/overrides/{quote(secret)}/master_system/ann", {**form}),
+        "a category": ("PUT", f"/v1/overrides/uderia/{quote(secret)}/ann", {**form}),
+        "a profile": ("PUT", f"{path}/ann", {**form, "profile": f"p{CARD}"}),
+        "a provider": ("PUT", f"{path}/ann", {**form, "provider": f"p/{CARD}"}),
+        "a profile that is read": ("GET", f"{path}/ann?profile=p{CARD}", {}),
+        "a user of another form": ("PUT", f"{path}/{quote(secret)}%C3%A9", {**form}),
+    }
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+async def test_refused_edit_of_an_operator_is_not_repeated_either(
+    bare: RunningGateway, secret: str
+) -> None:
+    added = await bare.http.post("/v1/segments", json={"scope": "world", "content": "Fog."})
+    known = "/v1/knowledge/collections/cases/entries/known"
+    assert (await bare.http.put(known, json={"text": "Fog."})).is_success
+    edits = build_segment_edits(secret, added.json()["segment"]) | build_knowledge_edits(secret)
+    with capture_logs() as lines:
+        for place, (method, path, body) in (edits | build_override_edits(secret)).items():
+            answer = await bare.http.request(method, path, json=body or None)
+            require_unrepeated(secret, place, answer)
     assert secret not in str(lines)

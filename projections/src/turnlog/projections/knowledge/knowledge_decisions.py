@@ -18,6 +18,7 @@ from turnlog.events.model.knowledge_events import (
     KnowledgeEvent,
     KnowledgeRemoved,
 )
+from turnlog.projections.blueprint.sent_names import format_sent_name, quote_sent_name
 from turnlog.projections.knowledge.knowledge_inputs import (
     EntryInput,
     KnowledgeCommand,
@@ -90,7 +91,7 @@ def _check_entries(entries: Sequence[EntryInput]) -> None:
             place = f"entries.{number}.{fault.field}"
             raise Refused("invalid", fault.what, field=place, fix=fault.fix)
         if entry.id in ids:
-            what = f"entry {entry.id} is also number {ids[entry.id]} of this request"
+            what = f"number {ids[entry.id]} of this request has the same id"
             fix = "give each entry an id of its own"
             raise Refused("invalid", what, field=f"entries.{number}.id", fix=fix)
         ids[entry.id] = number
@@ -102,18 +103,23 @@ def _decide_removal(state: KnowledgeState, command: RemoveEntries) -> Iterator[K
         raise build_unknown_collection(command.collection, state)
     for each in command.entries or ():
         if each not in known:
-            detail = f"{command.collection} has no entry {each[:128]!r}"
-            raise Refused("unknown-entry", detail, field="entry")
+            raise build_unknown_entry(command.collection, each)
     ids = sorted(known if command.entries is None else set(command.entries))
     for some in _split(ids, MAX_IDS_PER_EVENT):
         yield KnowledgeRemoved(collection=command.collection, entries=some)
+
+
+def build_unknown_entry(collection: str, entry: str) -> Refused:
+    """Return the refusal of an entry that a collection does not have."""
+    detail = f"{format_sent_name(collection)} has no entry {quote_sent_name(entry)}"
+    return Refused("unknown-entry", detail, field="entry")
 
 
 def build_unknown_collection(collection: str, state: KnowledgeState) -> Refused:
     """Return the refusal of a collection that a tenant does not have."""
     names = ", ".join(sorted(state.collections)[:20])
     fix = f"use one of these: {names}" if names else "add an entry, which creates the collection"
-    detail = f"there is no collection {collection[:80]!r}"
+    detail = f"there is no collection {quote_sent_name(collection)}"
     return Refused("unknown-collection", detail, field="collection", fix=fix)
 
 

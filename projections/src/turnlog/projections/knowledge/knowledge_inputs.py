@@ -16,6 +16,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.knowledge_events import EntryKind, KnowledgeEntry
 from turnlog.events.storable_text import is_storable
 from turnlog.projections.blueprint.schema.strict_model import ID_PATTERN
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 
 COLLECTION_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,63}$"
 
@@ -96,7 +97,7 @@ class EntryFault:
 def check_collection_name(collection: str) -> None:
     """Raise `Refused` for what is no name of a collection."""
     if re.fullmatch(COLLECTION_PATTERN, collection) is None:
-        detail = f"{collection[:80]!r} is not a name of a collection"
+        detail = f"{quote_sent_name(collection)} is not a name of a collection"
         fix = "use lower case, digits, _ and -, beginning with a letter, at most 64"
         raise Refused("invalid", detail, field="collection", fix=fix)
 
@@ -105,15 +106,14 @@ def find_entry_faults(entry: EntryInput) -> Iterator[EntryFault]:
     """Yield all faults that an entry has by itself."""
     if re.fullmatch(ID_PATTERN, entry.id) is None:
         fix = "use letters, digits and _ . : -, at most 128"
-        yield EntryFault("id", f"{entry.id[:80]!r} is not an id", fix)
+        yield EntryFault("id", f"{quote_sent_name(entry.id)} is not an id", fix)
     yield from _find_text_faults(entry)
     yield from _find_property_faults(entry)
     if entry.efficiency is not None:
         if entry.kind != "case":
             yield EntryFault("efficiency", "only a case has an efficiency", "leave it out")
         elif not (math.isfinite(entry.efficiency) and 0 <= entry.efficiency <= 1):
-            what = f"{entry.efficiency} is no efficiency"
-            yield EntryFault("efficiency", what, "use a number from 0 to 1")
+            yield EntryFault("efficiency", "it is no efficiency", "use a number from 0 to 1")
 
 
 def _find_text_faults(entry: EntryInput) -> Iterator[EntryFault]:

@@ -27,6 +27,7 @@ from turnlog.events.model.segment_events import (
     SegmentText,
 )
 from turnlog.events.registry import LibraryEvent
+from turnlog.projections.blueprint.sent_names import format_sent_name, quote_sent_name
 from turnlog.projections.library.segment_inputs import (
     DEFAULT_VARIANT,
     AddSegment,
@@ -119,11 +120,12 @@ class _ImportDecision:
             self._add_segment(row)
             return
         if (segment.scope, segment.ref, segment.locale) != (row.scope, row.ref, row.locale):
-            what = f"segment {segment.id} is of {'/'.join(filter(None, _get_placement(segment)))}"
+            names = map(format_sent_name, filter(None, _get_placement(segment)))
+            what = f"the segment of this number is of {'/'.join(names)}"
             fix = "use another number, or none"
             raise _build_refusal(number=number, name="id", what=what, fix=fix, code="segment-taken")
         if (segment.id, row.variant) in self.active_by_variant:
-            what = f"variant {row.variant} of segment {segment.id} is in an earlier row too"
+            what = "this variant of the segment is in an earlier row too"
             raise _build_refusal(number, "id", what, "remove one of the two rows")
         self._edit_segment(segment, row)
 
@@ -223,10 +225,15 @@ def _decide_add(library: SegmentLibrary, command: AddSegment) -> LibraryEvents:
     return (SegmentsAdded(segments=(new,)),)
 
 
+def build_unknown_segment() -> Refused:
+    """Return the refusal of a number that no segment has."""
+    return Refused("unknown-segment", "there is no segment of this number", field="segment")
+
+
 def _require_segment(library: SegmentLibrary, command: EditSegment) -> LibrarySegment:
     segment = library.segments.get(command.id)
     if segment is None:
-        raise Refused("unknown-segment", f"there is no segment {command.id}", field="segment")
+        raise build_unknown_segment()
     last = segment.versions[-1].version
     if command.seen is not None and command.seen != last:
         fix = "read the segment again, and send the version that it has now"
@@ -250,7 +257,7 @@ def _build_segment_text(
     before: SegmentText | None, variant: str, command: EditSegment
 ) -> SegmentText:
     if before is None and command.content is None:
-        detail = f"there is no variant {variant[:80]!r} of it yet"
+        detail = f"there is no variant {quote_sent_name(variant)} of it yet"
         raise Refused("invalid", detail, field="content", fix="send its text")
     changes: dict[str, object] = {
         "tier": command.tier,

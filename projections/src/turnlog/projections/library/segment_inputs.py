@@ -15,6 +15,7 @@ from turnlog.events.content import compute_digest
 from turnlog.events.model.segment_events import SegmentText
 from turnlog.events.storable_text import is_storable
 from turnlog.projections.blueprint.schema.strict_model import ID_PATTERN, LOCALE_PATTERN
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.storable_json import MAX_INT
 
 SEGMENT_PRIORITIES: Final = ("low", "normal", "high")
@@ -78,12 +79,10 @@ def find_segment_faults(segment: SegmentInput) -> Iterator[SegmentInputFault]:
     yield from find_placement_faults(segment.scope, segment.ref, segment.locale, segment.variant)
     yield from find_text_faults(segment.tier, segment.type, segment.priority)
     if segment.id is not None and not 1 <= segment.id <= MAX_INT:
-        yield SegmentInputFault(
-            "id", f"{segment.id} is not the number of a segment", "use a number from 1"
-        )
+        yield SegmentInputFault("id", "it is not the number of a segment", "use a number from 1")
     if segment.version is not None and not 1 <= segment.version <= MAX_VERSION:
         fix = f"use 1 to {MAX_VERSION}, or leave it out"
-        yield SegmentInputFault("version", f"{segment.version} is not a version number", fix)
+        yield SegmentInputFault("version", "it is not a version number", fix)
 
 
 def find_content_faults(content: str) -> Iterator[SegmentInputFault]:
@@ -105,7 +104,7 @@ def find_name_faults(field: str, name: str) -> Iterator[SegmentInputFault]:
     """Yield the fault of a name, if any."""
     if re.fullmatch(SEGMENT_NAME_PATTERN, name) is None:
         fix = "use lower case, digits, _ and -, beginning with a letter"
-        yield SegmentInputFault(field, f"{name[:80]!r} is not a name", fix)
+        yield SegmentInputFault(field, f"{quote_sent_name(name)} is not a name", fix)
 
 
 def find_placement_faults(
@@ -116,21 +115,23 @@ def find_placement_faults(
     yield from find_name_faults("variant", variant)
     if ref is not None and re.fullmatch(ID_PATTERN, ref) is None:
         fix = "use letters, digits and _ . : -, at most 128, or leave it out"
-        yield SegmentInputFault("ref", f"{ref[:80]!r} is not an id", fix)
+        yield SegmentInputFault("ref", f"{quote_sent_name(ref)} is not an id", fix)
     if locale is not None and re.fullmatch(LOCALE_PATTERN, locale) is None:
         fix = "use a language tag such as `en` or `pt-BR`, or leave it out"
-        yield SegmentInputFault("locale", f"{locale[:80]!r} is not a locale", fix)
+        yield SegmentInputFault("locale", f"{quote_sent_name(locale)} is not a locale", fix)
 
 
 def find_text_faults(tier: int, type: str, priority: str) -> Iterator[SegmentInputFault]:
     """Yield the faults of tier, type and priority."""
     if not 0 <= tier <= MAX_TIER:
-        yield SegmentInputFault("tier", f"{tier} is no tier", f"use 0 to {MAX_TIER}")
+        yield SegmentInputFault("tier", "it is no tier", f"use 0 to {MAX_TIER}")
     if type:
         yield from find_name_faults("type", type)
     if priority not in SEGMENT_PRIORITIES:
         yield SegmentInputFault(
-            "priority", f"{priority[:80]!r} is no priority", f"use {', '.join(SEGMENT_PRIORITIES)}"
+            "priority",
+            f"{quote_sent_name(priority)} is no priority",
+            f"use {', '.join(SEGMENT_PRIORITIES)}",
         )
 
 

@@ -16,6 +16,7 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.override_events import OverrideRemoved, OverrideSet, UserOverride
 from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace, get_override_place
+from turnlog.projections.blueprint.sent_names import format_sent_name
 
 MAX_OVERRIDES: Final = 64
 """Most overrides of a user in one blueprint; each turn of the user names them all."""
@@ -97,7 +98,7 @@ def decide_override(
     if found is not None and found.override.digest == digest:
         return None
     if found is None and len(before.list_overrides(user, blueprint)) >= MAX_OVERRIDES:
-        detail = f"{user} has {MAX_OVERRIDES} overrides for {blueprint}"
+        detail = f"the user has {MAX_OVERRIDES} overrides for {blueprint}"
         raise Refused("too-many-overrides", detail, field="category", fix="remove one of them")
     override = UserOverride(
         category=place.category,
@@ -121,7 +122,8 @@ def decide_removal(
 
 def build_unknown_override(user: str, blueprint: str, place: OverridePlace) -> Refused:
     """Return the refusal of an override that the user does not have."""
-    detail = f"{user} has no override of `{place.path}` in {blueprint}"
+    whose, of, where = map(format_sent_name, (user, place.path, blueprint))
+    detail = f"{whose} has no override of `{of}` in {where}"
     fix = "see `/v1/overrides` for those of a user"
     return Refused("unknown-override", detail, field="category", fix=fix)
 

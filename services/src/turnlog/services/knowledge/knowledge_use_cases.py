@@ -23,7 +23,10 @@ from turnlog.contract.knowledge_payloads import (
 )
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import check_text
-from turnlog.projections.knowledge.knowledge_decisions import build_unknown_collection
+from turnlog.projections.knowledge.knowledge_decisions import (
+    build_unknown_collection,
+    build_unknown_entry,
+)
 from turnlog.projections.knowledge.knowledge_inputs import (
     EntryInput,
     KnowledgeCommand,
@@ -101,8 +104,7 @@ class KnowledgeUseCases:
         async with self.store.open_reader() as connection:
             found = await find_entry(connection, tenant, collection, entry)
         if found is None:
-            detail = f"{collection} has no entry {entry[:128]!r}"
-            raise Refused("unknown-entry", detail, field="entry")
+            raise build_unknown_entry(collection, entry)
         return EntryRow.model_validate(found)
 
     async def put_entry(

@@ -94,7 +94,13 @@ async def set_override(
 
     What a prompt file would be refused for is refused here.
     """
-    done = await overrides.set_override(caller.create_caller(form), user, blueprint, category, form)
+    done = await overrides.set_override(
+        caller=caller.create_caller(form),
+        user=user,
+        blueprint=blueprint,
+        category=category,
+        form=form,
+    )
     return tag_body(response, done)
 
 

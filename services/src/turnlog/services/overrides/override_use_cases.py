@@ -21,6 +21,7 @@ from turnlog.projections.blueprint.schema.prompt_overrides import (
     OverridePlace,
     get_override_place,
 )
+from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.blueprint.validation.layer_checks import find_override_fault
 from turnlog.projections.library.user_overrides import (
@@ -75,7 +76,7 @@ class OverrideUseCases:
         return await self._create_text_view(found, user, name, stored)
 
     async def set_override(
-        self, caller: Caller, user: str, blueprint: str, category: str, form: SetOverrideRequest
+        self, *, caller: Caller, user: str, blueprint: str, category: str, form: SetOverrideRequest
     ) -> OverrideTextView:
         """Set a user's own text of a category, from the user's next turn on.
 
@@ -150,7 +151,7 @@ def _check_override_text(text: str) -> str:
 
 
 def _check_place(blueprint: Blueprint, place: OverridePlace) -> None:
-    fault = find_override_fault(blueprint, place, place.path)
+    fault = find_override_fault(blueprint, place, format_sent_name(place.path))
     if fault is not None:
         field = "profile" if fault.path[0] == "profiles" else "category"
         raise Refused("invalid", fault.what, field=field, fix=fault.fix)

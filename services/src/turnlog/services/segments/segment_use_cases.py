@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from turnlog.events.content import Digest
-from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.errors import Corrupt
+from turnlog.projections.library.library_decisions import build_unknown_segment
 from turnlog.projections.library.segment_inputs import AddSegment
 from turnlog.projections.library.segment_library import (
     SegmentVersion,
@@ -71,7 +72,7 @@ class SegmentUseCases:
         library = await self.segment_service.load_state(tenant)
         found = library.segments.get(segment)
         if found is None:
-            raise Refused("unknown-segment", f"there is no segment {segment}", field="segment")
+            raise build_unknown_segment()
         versions = [await self._create_version_view(tenant, each) for each in found.versions]
         return SegmentView(
             id=found.id,
