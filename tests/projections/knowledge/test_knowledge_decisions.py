@@ -84,7 +84,7 @@ async def test_invalid_entry_is_refused_with_its_field_and_nothing_is_stored(
 
 async def test_duplicate_id_and_invalid_collection_name_are_refused() -> None:
     knowledge = KnowledgeHarness()
-    with pytest.raises(Refused, match="also number 0"):
+    with pytest.raises(Refused, match="number 0 of this request has the same id"):
         await knowledge.put_entries("cases", CASE, CASE)
     with pytest.raises(Refused, match="not a name of a collection"):
         await knowledge.put_entries("My Cases", CASE)
