@@ -45,6 +45,7 @@ WAITED_FOR = (
     "child-ended",
     "turn-submitted-override",
     "turn-submitted-masked",
+    "turn-submitted-handed",
     "child-settled",
 )
 GOLDEN = [encode_event(event) for event in build_samples().values()]

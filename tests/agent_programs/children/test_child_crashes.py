@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Literal
 
 import pytest
+from pydantic import JsonValue
 
 from tests.agent_programs.children.child_harness import TeamHarness, open_team
 from tests.agent_programs.turns.test_turn_crashes import WHEN, CrashingLog, build_crashing_worker
@@ -24,9 +25,14 @@ APPENDS = 18
 """The number of appends of the turn and of its children's turns."""
 
 
-async def run_crashing_team(team: TeamHarness, at: int, when: Literal["before", "after"]) -> bool:
+async def run_crashing_team(
+    team: TeamHarness,
+    at: int,
+    when: Literal["before", "after"],
+    inputs: Mapping[str, JsonValue] | None = None,
+) -> bool:
     """Let a worker of parent and children die, and another take over all of its messages."""
-    await team.house.submit_turn("Is it so?")
+    await team.house.submit_turn("Is it so?", inputs=inputs)
     mortal = CrashingLog(log=team.house.log, fatal=at, when=when)
     worker = build_crashing_worker(team.house, mortal, "w1")
     working = asyncio.create_task(team.queue.deliver_all(worker))

@@ -56,7 +56,7 @@ def choose_answer(body: dict[str, object]) -> ModelAnswer:
     messages = cast("list[dict[str, Any]]", body["messages"])
     asked = [each["content"] for each in messages if each["role"] == "user"][-1]
     system = messages[0]["content"]
-    if asked.startswith(THINK):
+    if THINK in asked:
         return answer_with_text("A boat is work.")
     if asked == LOOK_UP:
         is_reply = "# Your task now: reply" in system

@@ -22,6 +22,7 @@ from turnlog.events.model.manifest import (
     EventTextSource,
     HistorySource,
     KnowledgeSource,
+    ParentInputSource,
     PromptPart,
     ResolutionSource,
     SegmentSource,
@@ -170,6 +171,8 @@ def _format_source(part: PromptPart) -> str:
             return f"{view} {first}-{last}"
         case EventTextSource(sequence=sequence, field=field):
             return f"event {sequence} {field}"
+        case ParentInputSource(session=session, turn=turn, input=name):
+            return f"{name} of turn {turn} of {session}"
         case ResolutionSource(resolution=sequence, lines=lines):
             return f"event {sequence} {', '.join(lines.values())}"
         case SegmentSource(segment=segment, version=version):

@@ -31,6 +31,7 @@ from turnlog.events.model.manifest import (
     EventTextSource,
     HistorySource,
     KnowledgeSource,
+    ParentInputSource,
     PartSource,
     PromptPart,
     ResolutionSource,
@@ -474,6 +475,9 @@ class NaiveSearch:
                 )
             case EventTextSource(sequence=sequence):
                 return self._is_text_found(recorded.session, sequence)
+            case ParentInputSource(handed=sequence, digest=digest):
+                is_found = self._is_text_found(recorded.session, sequence)
+                return is_found or self.source == StoredSource("digest", digest)
             case ResolutionSource(resolution=sequence, lines=lines):
                 labels = {StoredSource("label", label) for label in lines}
                 is_found = self._is_text_found(recorded.session, sequence)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.support.generators.manifest_samples import build_manifest
+from tests.support.generators.manifest_samples import build_handed_manifest, build_manifest
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.model.attempt_figures import (
     AttemptCost,
@@ -23,7 +23,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
-from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
+from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled, ParentInput
 from turnlog.events.model.knowledge_events import (
     KnowledgeAdded,
     KnowledgeEdited,
@@ -56,7 +56,6 @@ from turnlog.events.model.quota_events import (
 )
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import (
-    CandidateVote,
     FeedbackGiven,
     KnowledgeRetrieved,
     QueryRank,
@@ -126,6 +125,14 @@ SAMPLE_FINDINGS = (
 )
 
 SAMPLE_RESERVATION = TurnReservation(id="r-1", period="2026-01")
+
+SAMPLE_PARENT_INPUT = ParentInput(
+    name="diff",
+    session="s-1",
+    turn=2,
+    sequence=11,
+    digest=compute_digest("+sail()"),
+)
 
 SAMPLE_OVERRIDE = UserOverride(
     category="master_system",
@@ -220,6 +227,12 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
         ),
         "turn-submitted-system": TurnSubmitted(turn=3, text=SAMPLE_TEXT, role="system"),
         "turn-submitted-masked": TurnSubmitted(turn=3, text=SAMPLE_TEXT, findings=SAMPLE_FINDINGS),
+        "turn-submitted-handed": TurnSubmitted(
+            turn=3, text=SAMPLE_TEXT, parent_inputs=(SAMPLE_PARENT_INPUT,)
+        ),
+        "turn-queued-handed": TurnQueued(
+            turn=4, text=SAMPLE_TEXT, parent_inputs=(SAMPLE_PARENT_INPUT,)
+        ),
         "turn-queued-masked": TurnQueued(turn=4, text=SAMPLE_TEXT, findings=SAMPLE_FINDINGS),
         "turn-queued": TurnQueued(
             turn=4,
@@ -367,6 +380,13 @@ def _build_call_samples() -> dict[str, KnownEvent]:
             parameters={},
             manifest=build_manifest(),
             profile="agent",
+        ),
+        "context-assembled-handed": ContextAssembled(
+            turn=3,
+            call="3.1",
+            model="openai/gpt-5-mini",
+            parameters={},
+            manifest=build_handed_manifest(),
         ),
         "call-completed": CallCompleted(
             turn=3,
@@ -526,35 +546,6 @@ def _build_resolution_samples() -> dict[str, KnownEvent]:
             origin="pattern",
             more_queries=(SAMPLE_TEXT,),
             unsearched=1,
-        ),
-        "knowledge-retrieved-by-votes": KnowledgeRetrieved(
-            turn=3,
-            call="3.1",
-            retrieval="cases",
-            query=SAMPLE_TEXT,
-            collections=("champion",),
-            limits=RetrievalLimits(k=1, feedback="not_negative"),
-            candidates=(
-                RetrievalCandidate(
-                    collection="champion",
-                    entry="c-2",
-                    revision=8,
-                    kind="case",
-                    digest=compute_digest("other case"),
-                    characters=50,
-                    feedback=-3,
-                    fused=0.0164,
-                    score=0.4,
-                    confidence=0.7,
-                    outcome="feedback",
-                    votes=(
-                        CandidateVote(session="s-2", sequence=21, vote=0),
-                        CandidateVote(session="s-1", sequence=12, vote=-1),
-                    ),
-                    more_votes=2,
-                ),
-            ),
-            nothing_found="answer",
         ),
         "knowledge-retrieved-nothing": KnowledgeRetrieved(
             turn=3,

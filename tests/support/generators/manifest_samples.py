@@ -11,6 +11,7 @@ from turnlog.events.model.manifest import (
     EventTextSource,
     HistorySource,
     Manifest,
+    ParentInputSource,
     PartSource,
     PromptPart,
     ResolutionSource,
@@ -56,6 +57,14 @@ def build_manifest() -> Manifest:
         stale=True,
         digest=compute_digest("request"),
     )
+
+
+def build_handed_manifest() -> Manifest:
+    """Return a manifest with an input of a parent's turn."""
+    source = ParentInputSource(
+        handed=6, input="diff", session="s-1", turn=2, digest=compute_digest("+sail()")
+    )
+    return build_manifest().model_copy(update={"parts": (_build_part("diff", source, 0),)})
 
 
 def _build_resolution_source() -> ResolutionSource:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+
+from pydantic import JsonValue
 
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
@@ -215,10 +217,14 @@ class SessionHarness:
         )
 
     async def submit_turn(
-        self, text: str, session: str = "s", policies: Policies | None = None
+        self,
+        text: str,
+        session: str = "s",
+        policies: Policies | None = None,
+        inputs: Mapping[str, JsonValue] | None = None,
     ) -> RecordedEvent:
         """Submit a turn; gives its event."""
-        command = SubmitTurn(text=text, policies=policies or Policies())
+        command = SubmitTurn(text=text, policies=policies or Policies(), inputs={**(inputs or {})})
         done = await self.sessions.handle(TENANT, session, command, TESTER)
         return done.events[-1]
 

@@ -11,7 +11,26 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from turnlog.events.content import Digest
 from turnlog.events.event_model import EventModel, StatelessEvent
+
+
+class ParentInput(EventModel):
+    """An input that a parent's turn hands to a child's turn, by reference.
+
+    Its text is a blob, so the child's own record has everything that its prompts need.
+    """
+
+    name: str
+    """The name of the input, in the parent's turn as in the child's."""
+    session: str
+    """The parent session."""
+    turn: int
+    """The turn of the parent that has it."""
+    sequence: int
+    """Sequence of the event in the parent session that submitted that turn."""
+    digest: Digest
+    """Digest of the blob, which is the text in UTF-8."""
 
 
 class ChildRequested(EventModel):

@@ -132,7 +132,22 @@ class KnowledgeSource(EventModel):
     """Similarity of query and entry, from 0 to 1."""
 
 
-StoredTextSource = BlobSource | SegmentSource | KnowledgeSource
+class ParentInputSource(EventModel):
+    """The text is an input of the parent's turn, which the child's turn refers to."""
+
+    handed: int
+    """Sequence of the event that submitted the child's turn, with the reference."""
+    input: str
+    """The name of the input."""
+    session: str
+    """The parent session."""
+    turn: int
+    """The turn of the parent that has it."""
+    digest: Digest
+    """Digest of the blob that holds the text."""
+
+
+StoredTextSource = BlobSource | SegmentSource | KnowledgeSource | ParentInputSource
 """Sources whose text is a blob, and which hold its digest."""
 
 PartSource = Annotated[
@@ -142,9 +157,12 @@ PartSource = Annotated[
     | Annotated[BlueprintTextSource, Tag("(text)")]
     | Annotated[HistorySource, Tag("(view)")]
     | Annotated[ResolutionSource, Tag("(resolution)")]
-    | Annotated[KnowledgeSource, Tag("(retrieved)")],
+    | Annotated[KnowledgeSource, Tag("(retrieved)")]
+    | Annotated[ParentInputSource, Tag("(handed)")],
     Discriminator(
-        build_discriminator("path", "segment", "field", "text", "view", "resolution", "retrieved")
+        build_discriminator(
+            *("path", "segment", "field", "text", "view", "resolution", "retrieved", "handed")
+        )
     ),
 ]
 

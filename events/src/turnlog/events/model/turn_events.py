@@ -15,6 +15,7 @@ from pydantic import Field, JsonValue
 from turnlog.events.content import Content
 from turnlog.events.event_model import EventModel, ReplyTextEvent, StatelessEvent
 from turnlog.events.model.attempt_figures import AttemptUsage, build_figures_sentence
+from turnlog.events.model.child_events import ParentInput
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.redaction_events import ReplyRedacted
 
@@ -94,6 +95,8 @@ class TurnSubmitted(EventModel):
     """The user's own prompts for this blueprint, as they were when the turn was submitted."""
     findings: tuple[InputFinding, ...] = ()
     """What the rules of `input_safety` masked or noted."""
+    parent_inputs: tuple[ParentInput, ...] = ()
+    """Inputs of the parent's turn that a child's turn is given; empty for all other turns."""
 
 
 class TurnQueued(EventModel):
@@ -125,6 +128,8 @@ class TurnQueued(EventModel):
     """The user's own prompts for this blueprint, as they were when the turn was submitted."""
     findings: tuple[InputFinding, ...] = ()
     """What the rules of `input_safety` masked or noted."""
+    parent_inputs: tuple[ParentInput, ...] = ()
+    """Inputs of the parent's turn that a child's turn is given; empty for all other turns."""
 
 
 class TurnReleased(EventModel):

@@ -21,6 +21,7 @@ from turnlog.events.model.manifest import (
     CachePrefix,
     HistorySource,
     KnowledgeSource,
+    ParentInputSource,
     PartRole,
     PromptPart,
     SegmentSource,
@@ -190,6 +191,7 @@ def _find_digest(part: PromptPart) -> Digest | None:
             BlobSource(digest=digest)
             | SegmentSource(digest=digest)
             | KnowledgeSource(digest=digest)
+            | ParentInputSource(digest=digest)
         ):
             return digest
         case _:

@@ -17,9 +17,12 @@ from pydantic import JsonValue
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import resolve_limit
 from turnlog.projections.blueprint.schema.call_specs import CallSpec, ProfileSpec
+from turnlog.projections.blueprint.token_counters import build_call_counter
 
 UNBUDGETED_INPUT_TOKENS: Final = 32_000
-"""What a call reserves in a blueprint without budgets; it is not cut, so it may take more."""
+"""What a call reserves in a blueprint without budgets, beside the texts among the turn's inputs; it
+is not cut, so it may take more.
+"""
 
 DEFAULT_OUTPUT_TOKENS: Final = 4_096
 """What a call reserves for its answer if its parameters do not limit it."""
@@ -66,7 +69,13 @@ def _bound_input(blueprint: Blueprint, call: CallSpec, inputs: Mapping[str, Json
         return resolve_limit(budget.tokens, inputs)
     # A call without a budget of its own, such as that of a summary, counts as the largest one.
     others = (resolve_limit(each.tokens, inputs) for each in blueprint.budget.values())
-    return max(others, default=UNBUDGETED_INPUT_TOKENS)
+    unlimited = UNBUDGETED_INPUT_TOKENS + _estimate_input_tokens(inputs)
+    return max(others, default=unlimited)
+
+
+def _estimate_input_tokens(inputs: Mapping[str, JsonValue]) -> int:
+    counting = build_call_counter(None, {}, "")
+    return sum(counting.count_tokens(each) for each in inputs.values() if isinstance(each, str))
 
 
 def _bound_output(call: CallSpec) -> int:

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.model.attempt_figures import AttemptUsage
 from turnlog.events.model.call_events import AttemptFault
-from turnlog.events.model.child_events import ChildOutcome
+from turnlog.events.model.child_events import ChildOutcome, ParentInput
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.override_events import UserOverride
@@ -254,6 +254,8 @@ class SubmitChildTurn:
     """What the turn may use at most of the user's quota."""
     overrides: tuple[UserOverride, ...] = ()
     """The user's own prompts, as the parent's turn names them."""
+    parent_inputs: tuple[ParentInput, ...] = ()
+    """The inputs of the parent's turn that it is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
+from turnlog.events.model.child_events import ParentInput
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.retrieval_events import NothingFoundPolicy
 from turnlog.events.model.turn_events import TurnReservation, TurnRole
@@ -35,7 +36,7 @@ class TurnSubmission:
     event: str
     """Id of the event that submitted or queued it."""
     inputs: InputsRef | None = None
-    """Reference to its inputs, or None where it has none."""
+    """Reference to its inputs, its own and the parent's, or None where it has none."""
     role: TurnRole = "user"
     """Whose text it is."""
     user: str | None = None
@@ -44,6 +45,8 @@ class TurnSubmission:
     """What it reserved of the user's quota; None if the user has none."""
     overrides: tuple[UserOverride, ...] = ()
     """The user's own prompts, as its event names them."""
+    parent_inputs: tuple[ParentInput, ...] = ()
+    """The inputs of the parent's turn that it is given."""
 
 
 @dataclass(frozen=True, slots=True)

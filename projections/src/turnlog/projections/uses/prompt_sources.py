@@ -7,7 +7,7 @@ were left out have none, and a text that was cut has one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, assert_never
 
 from turnlog.events.content import Digest, compute_digest
@@ -18,6 +18,7 @@ from turnlog.events.model.manifest import (
     HistorySource,
     KnowledgeSource,
     Manifest,
+    ParentInputSource,
     PromptPart,
     ResolutionSource,
     SegmentSource,
@@ -76,6 +77,8 @@ def _list_part_sources(part: PromptPart) -> Iterator[PromptSource]:
             yield _build_version("document", build_entry_name(collection, entry), revision, digest)
         case EventTextSource(sequence=sequence, field=field):
             yield _build_event_text(sequence, field)
+        case ParentInputSource(handed=sequence, input=name, digest=digest):
+            yield replace(_build_event_text(sequence, f"parent_inputs.{name}"), digest=digest)
         case ResolutionSource(resolution=sequence, lines=lines):
             yield _build_event_text(sequence, "results")
             for label in lines:

@@ -36,6 +36,7 @@ UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # What no event can hold is U+FFFD
 SUBMISSION_TYPES = {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}
 UNANSWERED_TYPES = {"turnlog.turn-failed.v1", "turnlog.turn-cancelled.v1"}
 MAX_RESULTS, MAX_RESULT = 16, 1_000  # Results, and characters of each, that follow outcomes
+BLOB_SOURCES = {"path", "segment", "retrieved", "handed"}  # One names each kind of stored text
 REPLY_TYPES = {"turnlog.turn-completed.v1", "turnlog.reply-redacted.v1"}
 Json = Any
 JsonDict = dict[str, Json]
@@ -159,6 +160,14 @@ def add_outcomes(turn: Sequence[Json], reply: str) -> str:
     return "\n".join((turn[4][0], *shown)) + (f"\n\n{reply}" if reply else "")
 
 
+def find_submission(events: Iterable[JsonDict], turn: int) -> tuple[int, JsonDict]:
+    """Return what submitted a turn, after its sequence; 0 and nothing where nothing did."""
+    for sequence, event in enumerate(events, 1):
+        if event["type"] in SUBMISSION_TYPES and event["data"]["turn"] == turn:
+            return sequence, event["data"]
+    return 0, {}
+
+
 def collect_text_digests(events: Iterable[JsonDict], turn: int, types: Collection[str]) -> set[str]:
     """Return the digests of the texts in a turn's events of these types."""
     digests = set[str]()
@@ -249,7 +258,7 @@ def apply_edits(part: JsonDict, text: str) -> str:
 
 def find_text(source: JsonDict, known: Sequence[JsonDict], blobs: Mapping[str, bytes]) -> str:
     """Return the text of a part, from a blob, an event or the manifest."""
-    if "path" in source or "segment" in source or "retrieved" in source:
+    if not BLOB_SOURCES.isdisjoint(source):
         if source["digest"] not in blobs:
             raise VerificationFailure(f"blob {source['digest']}: it is missing, or altered")
         return blobs[source["digest"]].decode()
@@ -426,7 +435,8 @@ class BundleFolder:
         """Compare what sessions recorded of turns of their children with the children's record."""
         claims = [(name, *each) for name in self.sessions for each in self.iterate_claims(name)]
         for name, place, data, digest in claims:
-            if fault := self.find_child_fault(data, digest):
+            fault = self.find_child_fault(data, digest) or self.find_input_fault(name, data)
+            if fault:
                 raise VerificationFailure(
                     f"session {name}, event {place}: "
                     f"turn {data['child_turn']} of {data['session']} {fault}"
@@ -449,6 +459,22 @@ class BundleFolder:
             return "did not reply what its parent recorded"
         if outcome in {"failed", "cancelled"} and replied:
             return f"replied, and its parent recorded that it was {outcome}"
+        return None
+
+    def find_input_fault(self, parent: str, data: JsonDict) -> str | None:
+        """Return which input a child's turn refers to that is not that of its parent's turn."""
+        turn, child = data["turn"], self.sessions.get(data["session"], EventChain())
+        _, asked = find_submission(child.events, data["child_turn"])
+        sequence, own = find_submission(self.sessions[parent].events, turn)
+        handed = {each["name"]: each["digest"] for each in own.get("parent_inputs", ())}
+        # The child names the session that opened it, of which the parent here may be a fork.
+        opener = child.events[0]["data"]["origin"]["session"] if asked else parent
+        place = {"session": opener, "turn": turn, "sequence": sequence}
+        for each in asked.get("parent_inputs", ()):
+            text = own.get("inputs", {}).get(each["name"])
+            digest = compute_digest(text.encode()) if text else handed.get(each["name"])
+            if each != {"name": each["name"], "digest": digest, **place}:
+                return f"refers to input {each['name']} of its parent's turn {turn}, not as it is"
         return None
 
     def iterate_claims(self, name: str) -> Iterator[tuple[int, JsonDict, str | None]]:

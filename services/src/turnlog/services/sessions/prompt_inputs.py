@@ -64,6 +64,7 @@ from turnlog.projections.prompt.sources.segment_layers import (
     restore_segments,
 )
 from turnlog.projections.prompt.sources.session_material import PhaseVisibility, SessionMaterial
+from turnlog.projections.session.parent_inputs import collect_turn_inputs
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.structured_output.output_requests import find_output_request
@@ -268,7 +269,7 @@ class PromptInputLoader:
         spec = material.blueprint.calls[call.kind]
         call = replace(
             call,
-            inputs=turn.inputs if turn else await self.load_turn_inputs(state),
+            inputs=turn.inputs if turn else await load_turn_inputs(self.command_handler, state),
             output_request=await self.response_formats.choose_request(spec, call.model),
         )
         if requests := list_segment_requests(material, state, call):
@@ -290,7 +291,7 @@ class PromptInputLoader:
         The clock, the segments and the way to ask for the form of the answer are its manifest's.
         """
         inputs, assembler = (
-            await self.load_turn_inputs(state),
+            await load_turn_inputs(self.command_handler, state),
             choose_assembler(manifest.assembler),
         )
         output_request = find_output_request(manifest)
@@ -325,16 +326,20 @@ class PromptInputLoader:
         )
         return PromptInputs(unfilled, unrecorded.add_to(texts))
 
-    async def load_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
-        """Return the inputs that the open turn was submitted with."""
-        inputs_ref = state.open.submission.inputs if state.open else None
-        if inputs_ref is None:
-            return {}
-        log = self.command_handler.log
-        (recorded,) = await log.read_events_at(state.tenant, [inputs_ref.place])
-        if not isinstance(recorded.event, TurnSubmitted | TurnQueued):
-            raise Corrupt(f"event {recorded.sequence}", "it submits no turn")
-        return recorded.event.inputs
+
+async def load_turn_inputs(
+    command_handler: CommandHandler, state: SessionState
+) -> Mapping[str, JsonValue]:
+    """Return the inputs of the open turn, and those of the parent's turn that it is given."""
+    inputs_ref = state.open.submission.inputs if state.open else None
+    if inputs_ref is None:
+        return {}
+    (recorded,) = await command_handler.log.read_events_at(state.tenant, [inputs_ref.place])
+    if not isinstance(recorded.event, TurnSubmitted | TurnQueued):
+        raise Corrupt(f"event {recorded.sequence}", "it submits no turn")
+    digests = [each.digest for each in recorded.event.parent_inputs]
+    blobs = await command_handler.texts.read_blobs(state.tenant, digests)
+    return collect_turn_inputs(recorded.event, blobs)
 
 
 async def load_memory_messages(

@@ -135,7 +135,6 @@ class CallRunner:
             sessions=self.sessions,
             blobs=self.contexts.blobs,
             knowledge=self.knowledge,
-            prompt_inputs=self.contexts.prompt_inputs,
             default_model=self.contexts.default_model,
         )
         context = await tooling.run_pending_tools(active.context)

@@ -9,11 +9,13 @@ child's turn is acknowledged once the parent's log has the end of it, which wake
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from turnlog.events.model.child_events import ChildSettled
+from pydantic import JsonValue
+
+from turnlog.events.model.child_events import ChildSettled, ParentInput
 from turnlog.events.model.session_events import SessionOrigin
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnFailed
@@ -47,7 +49,16 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.prompt_inputs import load_turn_inputs
 from turnlog.services.worker.turn_context import TurnContext
+
+
+@dataclass(frozen=True, slots=True)
+class HandedInput:
+    """An input of a parent's turn: its text, and the reference that children get."""
+
+    text: str
+    reference: ParentInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,13 @@ class CoordinatorSession:
 
     state: SessionState
     material: SessionMaterial
+    handed: Mapping[str, HandedInput] = field(default_factory=dict[str, HandedInput])
+    """The inputs of its open turn that its pending children are given, by name."""
+
+    def list_handed_inputs(self, profile: str) -> tuple[HandedInput, ...]:
+        """Return the inputs that a child of a profile is given; those that the turn has."""
+        names = self.material.blueprint.profiles[profile].parent_inputs
+        return tuple(self.handed[name] for name in names if name in self.handed)
 
     @property
     def policy(self) -> ChildPolicy:
@@ -84,10 +102,38 @@ class ChildSessions:
             key=lambda each: each.child.session,
         )
         parent = CoordinatorSession(context.state, context.material)
+        parent = await self._store_handed_inputs(parent, pending)
         asked = (self._submit_in_order(parent, tuple(each), asking) for _, each in by_session)
         await asyncio.gather(*asked)
         waits = [await self._settle_or_wait(parent, each) for each in pending]
         return min(waits, default=0.0)
+
+    async def _store_handed_inputs(
+        self, parent: CoordinatorSession, children: Iterable[PendingChild]
+    ) -> CoordinatorSession:
+        """Store the inputs that children are given as blobs, each once, and return them too.
+
+        An input that the parent was given itself is handed on as its own.
+        """
+        state, profiles = parent.state, parent.material.blueprint.profiles
+        names = {name for each in children for name in profiles[each.use.tool].parent_inputs}
+        submission = state.open.submission if state.open else None
+        if not names or submission is None or submission.inputs is None:
+            return parent
+        inputs = await load_turn_inputs(self.sessions, state)
+        handed: dict[str, HandedInput] = {}
+        for name in sorted(names & inputs.keys()):
+            text = inputs[name]
+            if isinstance(text, str) and text:
+                reference = ParentInput(
+                    name=name,
+                    session=state.session,
+                    turn=submission.turn,
+                    sequence=submission.inputs.sequence,
+                    digest=await self.blobs.put_blob(state.tenant, text.encode()),
+                )
+                handed[name] = HandedInput(text, reference)
+        return replace(parent, handed=handed)
 
     async def _create_asking_metadata(self, context: TurnContext) -> CommandMetadata:
         """Return the metadata of a child's turn: its actor is that of the parent's turn."""
@@ -105,6 +151,8 @@ class ChildSessions:
         asked = state.open.submission if state.open else None
         for pending in children:
             use, child = pending.use, pending.child
+            handed = parent.list_handed_inputs(use.tool)
+            inputs: dict[str, JsonValue] = {each.reference.name: each.text for each in handed}
             await self._open_child(parent, use.tool, child, by)
             called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
             asking = SubmitChildTurn(
@@ -114,8 +162,9 @@ class ChildSessions:
                 phases=material.phases,
                 meta={"turn": called.turn, "call": called.call, "id": called.id},
                 user=asked.user if asked else None,
-                bound=compute_turn_bound(material.blueprint, use.tool, {}),
+                bound=compute_turn_bound(material.blueprint, use.tool, inputs),
                 overrides=asked.overrides if asked else (),
+                parent_inputs=tuple(each.reference for each in handed),
             )
             await self.sessions.handle(state.tenant, child.session, asking, by)
 

@@ -17,6 +17,7 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     HistorySource,
     KnowledgeSource,
+    ParentInputSource,
     PromptPart,
     SegmentSource,
     StoredTextSource,
@@ -166,6 +167,7 @@ def _identify_text(part: PromptPart) -> TextUnit:
             BlobSource(digest=digest)
             | SegmentSource(digest=digest)
             | KnowledgeSource(digest=digest)
+            | ParentInputSource(digest=digest)
         ):
             text_digest = digest
         case BlueprintTextSource(text=text):

@@ -24,6 +24,7 @@ from turnlog.events.model.manifest import (
     EventTextSource,
     HistorySource,
     KnowledgeSource,
+    ParentInputSource,
     PromptPart,
     ResolutionSource,
     SegmentSource,
@@ -129,6 +130,7 @@ def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedE
             EventTextSource(sequence=sequence)
             | ResolutionSource(resolution=sequence)
             | KnowledgeSource(retrieved=sequence)
+            | ParentInputSource(handed=sequence)
         ):
             found = side.log_before_call.find_event(sequence)
             yield from (*find_tool_request(found, side.log_before_call), found) if found else ()

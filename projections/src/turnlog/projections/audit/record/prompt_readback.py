@@ -26,6 +26,7 @@ from turnlog.events.model.manifest import (
     HistorySource,
     KnowledgeSource,
     Manifest,
+    ParentInputSource,
     PromptPart,
     ResolutionSource,
     SegmentSource,
@@ -164,6 +165,7 @@ def _read_source(
             BlobSource(digest=digest)
             | SegmentSource(digest=digest)
             | KnowledgeSource(digest=digest)
+            | ParentInputSource(digest=digest)
         ):
             if digest not in blobs:
                 raise Corrupt(f"blob {digest}", "it was not fetched")

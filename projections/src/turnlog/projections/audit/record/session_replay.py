@@ -46,6 +46,7 @@ from turnlog.projections.prompt.sources.session_material import (
     get_pins,
 )
 from turnlog.projections.session.evolve import evolve, fold, fold_unbounded
+from turnlog.projections.session.parent_inputs import collect_turn_inputs
 from turnlog.projections.session.pinned_prompts import list_pinned_files
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
@@ -137,8 +138,11 @@ def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
         case PromptsSnapshotted() as snapshot:
             pinned = list_pinned_files(snapshot).values()
             return (file.digest for files in pinned for file in files.values())
-        case TurnSubmitted(overrides=overrides) | TurnQueued(overrides=overrides):
-            return (each.digest for each in overrides)
+        case (
+            TurnSubmitted(overrides=overrides, parent_inputs=handed)
+            | TurnQueued(overrides=overrides, parent_inputs=handed)
+        ):
+            return chain((each.digest for each in overrides), (each.digest for each in handed))
         case ToolsSnapshotted() as pinned:
             return list_tool_texts(pinned)
         case ToolReturned(result=result):
@@ -277,7 +281,7 @@ class SessionReplay:
         event = self._recorded_texts.get_event(inputs_ref.sequence).event
         if not isinstance(event, TurnSubmitted | TurnQueued):
             raise Corrupt(f"event {inputs_ref.sequence}", "it submits no turn")
-        return event.inputs
+        return collect_turn_inputs(event, self.blobs)
 
     def collect_texts(self, state: SessionState, call_request: PromptCall) -> PromptTexts:
         """Return the texts a call may refer to: those of the events so far, and the blobs."""

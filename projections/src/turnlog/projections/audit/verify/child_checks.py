@@ -13,7 +13,12 @@ from typing import Final, TypeVar
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.child_events import ChildOutcome, ChildRequested, ChildSettled
+from turnlog.events.model.child_events import (
+    ChildOutcome,
+    ChildRequested,
+    ChildSettled,
+    ParentInput,
+)
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
@@ -31,7 +36,7 @@ from turnlog.projections.session.rules.steps.child_rules import find_query
 
 _ChildKey = tuple[str, int]
 
-ToolEvent = TypeVar("ToolEvent", ToolCalled, ToolReturned)
+ListedEvent = TypeVar("ListedEvent", ToolCalled, ToolReturned, ChildRequested)
 
 UNANSWERED_OUTCOMES: Final = frozenset[ChildOutcome | None]({"failed", "cancelled"})
 """Outcomes that the child's turn had itself, without a reply."""
@@ -63,14 +68,69 @@ def check_children(events: Iterable[RecordedEvent]) -> Iterator[AuditFinding]:
             yield _build_finding(recorded, detail)
 
 
+def check_parent_inputs(events: Sequence[RecordedEvent]) -> Iterator[AuditFinding]:
+    """Yield a finding for each reference to an input that is not one of the session's parent.
+
+    That the parent has the input takes both logs. A fork of a child has the references of its
+    original.
+    """
+    opened = events[0].event if events else None
+    origin = opened.origin if isinstance(opened, SessionOpened) else None
+    if origin is not None and origin.kind != "parent":
+        return
+    for recorded in filter_by_type(events, TurnSubmitted, TurnQueued):
+        for handed in _list_references(recorded):
+            if origin is None or handed.session != origin.session:
+                detail = f"it refers to input {handed.name} of {handed.session}, not its parent"
+                yield _build_finding(recorded, detail)
+
+
+def _list_references(recorded: RecordedEvent) -> tuple[ParentInput, ...]:
+    match recorded.event:
+        case TurnSubmitted(parent_inputs=handed) | TurnQueued(parent_inputs=handed):
+            return handed
+        case _:
+            return ()
+
+
+def _collect_handed_inputs(
+    events: Sequence[RecordedEvent],
+) -> Mapping[int, tuple[ParentInput, ...]]:
+    """Return how children refer to the texts among the inputs, for each turn that asked any."""
+    asking = {each.turn for each in _list_events(events, ChildRequested)}
+    found: dict[int, tuple[ParentInput, ...]] = {}
+    for recorded in filter_by_type(events, TurnSubmitted, TurnQueued):
+        match recorded.event:
+            case TurnSubmitted(inputs=inputs, turn=turn) | TurnQueued(inputs=inputs, turn=turn) if (
+                turn in asking
+            ):
+                texts = [(name, each) for name, each in inputs.items() if isinstance(each, str)]
+                digests = {name: compute_digest(text) for name, text in texts}
+                digests |= {each.name: each.digest for each in _list_references(recorded)}
+                found[turn] = tuple(
+                    ParentInput(
+                        name=name,
+                        session=recorded.session,
+                        turn=turn,
+                        sequence=recorded.sequence,
+                        digest=digest,
+                    )
+                    for name, digest in digests.items()
+                )
+            case _:
+                pass
+    return found
+
+
 def collect_child_claims(events: Sequence[RecordedEvent]) -> tuple[ChildClaim, ...]:
     """Return what a session recorded of the turns of its children, in order."""
     called = {(e.call, e.id): e for e in _list_events(events, ToolCalled)}
     returned = {(e.call, e.id): e for e in _list_events(events, ToolReturned)}
+    handed = _collect_handed_inputs(events)
     claims: list[ChildClaim] = []
     for recorded in filter_by_type(events, ChildRequested, ChildSettled):
         match recorded.event:
-            case ChildRequested(call=call, id=id, session=session, child_turn=turn):
+            case ChildRequested(call=call, id=id, session=session, child_turn=turn, turn=by):
                 query = find_query(called[call, id].arguments) if (call, id) in called else None
                 text = compute_digest(query) if query is not None else None
                 claims.append(
@@ -80,6 +140,7 @@ def collect_child_claims(events: Sequence[RecordedEvent]) -> tuple[ChildClaim, .
                         turn=turn,
                         outcome=None,
                         text=text,
+                        inputs=handed.get(by, ()),
                     )
                 )
             case ChildSettled(call=call, id=id, session=session, child_turn=turn, outcome=outcome):
@@ -109,11 +170,13 @@ def collect_child_turns(events: Sequence[RecordedEvent]) -> tuple[ChildTurn, ...
     if opened.origin.kind != "parent":
         return ()
     asked: dict[int, Digest | None] = {}
+    inputs: dict[int, tuple[ParentInput, ...]] = {}
     replied: dict[int, tuple[Digest, ...]] = {}
     for recorded in events:
         match recorded.event:
             case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
                 asked[turn] = text.digest if text else None
+                inputs[turn] = _list_references(recorded)
             case TurnCompleted(turn=turn, text=text):
                 replied[turn] = (*replied.get(turn, ()), text.digest)
             case ReplyRedacted(turn=turn, replacement=text):
@@ -121,7 +184,10 @@ def collect_child_turns(events: Sequence[RecordedEvent]) -> tuple[ChildTurn, ...
             case _:
                 pass
     turns = sorted({*asked, *replied})
-    return tuple(ChildTurn(turn, asked.get(turn), replied.get(turn, ())) for turn in turns)
+    return tuple(
+        ChildTurn(turn, asked.get(turn), replied.get(turn, ()), inputs.get(turn, ()))
+        for turn in turns
+    )
 
 
 def compare_child(
@@ -142,8 +208,7 @@ def _find_difference(claim: ChildClaim, turns: Mapping[int, ChildTurn]) -> str:
     """Return in what a turn of a child differs from what its parent recorded, or an empty text."""
     turn = turns.get(claim.turn)
     if claim.outcome is None:
-        is_other = turn is not None and turn.asked is not None and turn.asked != claim.text
-        return "was asked something else than its parent wrote" if is_other else ""
+        return _find_request_difference(claim, turn) if turn is not None else ""
     if claim.outcome == "answered" and (turn is None or claim.text not in turn.replied):
         return "did not reply what its parent recorded"
     if claim.outcome in UNANSWERED_OUTCOMES and turn is not None and turn.replied:
@@ -151,7 +216,22 @@ def _find_difference(claim: ChildClaim, turns: Mapping[int, ChildTurn]) -> str:
     return ""
 
 
-def _list_events(events: Iterable[RecordedEvent], kind: type[ToolEvent]) -> Iterator[ToolEvent]:
+def _find_request_difference(claim: ChildClaim, turn: ChildTurn) -> str:
+    if turn.asked is not None and turn.asked != claim.text:
+        return "was asked something else than its parent wrote"
+    # A fork of the parent has the same events, under the name of another session.
+    known = {_identify_input(each) for each in claim.inputs}
+    other = next((each for each in turn.inputs if _identify_input(each) not in known), None)
+    if other is None:
+        return ""
+    return f"refers to input {other.name} of its parent's turn {other.turn}, not as it is"
+
+
+def _identify_input(handed: ParentInput) -> tuple[str, int, int, Digest]:
+    return handed.name, handed.turn, handed.sequence, handed.digest
+
+
+def _list_events(events: Iterable[RecordedEvent], kind: type[ListedEvent]) -> Iterator[ListedEvent]:
     return (each.event for each in events if isinstance(each.event, kind))
 
 

@@ -37,6 +37,7 @@ from turnlog.projections.audit.verify.audit_findings import (
 )
 from turnlog.projections.audit.verify.child_checks import (
     check_children,
+    check_parent_inputs,
     collect_child_claims,
     collect_child_turns,
 )
@@ -245,6 +246,7 @@ RULE_CHECKS: Final[Sequence[tuple[CheckName, RuleCheck]]] = (
     ("tools", check_approvals),
     ("tools", check_approved_arguments),
     ("children", check_children),
+    ("children", check_parent_inputs),
 )
 
 

@@ -15,7 +15,7 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
     find_attempt_end,
 )
-from turnlog.events.model.child_events import ChildOutcome
+from turnlog.events.model.child_events import ChildOutcome, ParentInput
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
 from turnlog.projections.audit.verify.audit_findings import AuditFinding, VerdictName
@@ -125,6 +125,8 @@ class ChildClaim:
     """The outcome of the turn; None in the event that requests it."""
     text: Digest | None
     """The digest of its text, or of its reply; None if the record lacks it."""
+    inputs: tuple[ParentInput, ...] = ()
+    """References to the inputs of the parent's turn, which the child may have been given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ class ChildTurn:
     """The digest of its text; None if it has none."""
     replied: tuple[Digest, ...]
     """The digests of its reply, and of what replaced the reply."""
+    inputs: tuple[ParentInput, ...] = ()
+    """Its references to inputs of the parent's turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

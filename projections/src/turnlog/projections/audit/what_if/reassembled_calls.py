@@ -24,6 +24,7 @@ from turnlog.events.model.manifest import (
     HistorySource,
     KnowledgeSource,
     Manifest,
+    ParentInputSource,
     PromptPart,
     SegmentSource,
 )
@@ -129,6 +130,7 @@ def _identify_part_text(part: PromptPart) -> Digest | str | None:
             BlobSource(digest=digest)
             | SegmentSource(digest=digest)
             | KnowledgeSource(digest=digest)
+            | ParentInputSource(digest=digest)
         ):
             return digest
         case BlueprintTextSource(text=text):

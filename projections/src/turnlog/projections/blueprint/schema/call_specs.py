@@ -139,6 +139,10 @@ class ProfileSpec(StrictModel):
     """
     children: tuple[Name, ...] = ()
     """The profiles that the program `coordinator` asks."""
+    parent_inputs: tuple[Name, ...] = ()
+    """The inputs of a coordinator's turn that it is given, by reference, when it is asked as a
+    child.
+    """
     tools: Literal["none"] | None = None
     """`none` if no call may offer or describe tools of a server."""
     condense: tuple[CondenseMode, ...] | None = None

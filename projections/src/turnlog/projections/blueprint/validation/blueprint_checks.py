@@ -53,6 +53,7 @@ from turnlog.projections.blueprint.validation.lookup_checks import (
     check_resolver_use,
     check_retrievals,
 )
+from turnlog.projections.blueprint.validation.parent_input_checks import check_parent_inputs
 from turnlog.projections.blueprint.validation.phase_checks import check_phases
 from turnlog.projections.blueprint.validation.tool_checks import check_tools
 from turnlog.projections.blueprint.validation.value_spec_checks import check_value_specs
@@ -75,6 +76,7 @@ def check_blueprint(blueprint: Blueprint) -> BlueprintFindings:
         check_resolver_use(blueprint),
         check_retrievals(blueprint),
         check_tools(blueprint),
+        check_parent_inputs(blueprint),
         check_overrides(blueprint),
         _check_safety_patterns(blueprint),
         _check_input_rules(blueprint),

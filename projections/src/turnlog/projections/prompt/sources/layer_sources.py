@@ -12,10 +12,12 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
+from turnlog.events.model.child_events import ParentInput
 from turnlog.events.model.manifest import (
     BlobSource,
     BlueprintTextSource,
     EventTextSource,
+    ParentInputSource,
     PartSource,
     ResolutionSource,
 )
@@ -335,11 +337,24 @@ def _list_now_values(at: str) -> dict[str, JsonValue]:
 
 def _resolve_input(state: SessionState, call: PromptCall, name: str) -> SourcedText:
     """Return an input of the turn; its event is known only while the turn is open."""
-    inputs_ref = state.open.submission.inputs if state.open else None
-    if inputs_ref is None or name not in call.inputs:
+    submission = state.open.submission if state.open else None
+    if submission is None or submission.inputs is None or name not in call.inputs:
         return NO_TEXT
-    source = EventTextSource(sequence=inputs_ref.sequence, field=f"inputs.{name}")
-    return source, format_prompt_value(call.inputs[name])
+    text, sequence = format_prompt_value(call.inputs[name]), submission.inputs.sequence
+    for handed in submission.parent_inputs:
+        if handed.name == name:
+            return _build_parent_input_source(handed, sequence), text
+    return EventTextSource(sequence=sequence, field=f"inputs.{name}"), text
+
+
+def _build_parent_input_source(handed: ParentInput, sequence: int) -> ParentInputSource:
+    return ParentInputSource(
+        handed=sequence,
+        input=handed.name,
+        session=handed.session,
+        turn=handed.turn,
+        digest=handed.digest,
+    )
 
 
 def _plan_resolved_text(layer: ResolvedLayer, state: SessionState) -> DeferredPart[SourcedText]:

@@ -18,7 +18,11 @@ from pydantic import JsonValue
 from turnlog.events.content import encode_canonical
 from turnlog.events.model.manifest import BlobSource, BlueprintTextSource
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
-from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT, MessageFormat
+from turnlog.projections.blueprint.schema.call_specs import (
+    QUERY_ARGUMENT,
+    MessageFormat,
+    ProfileSpec,
+)
 from turnlog.projections.blueprint.schema.layer_specs import PromptsLayer, ToolsLayer
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.projections.prompt.deferred_part import DeferredPart, build_filled, combine_parts
@@ -99,6 +103,11 @@ _QUERY_DESCRIPTION: Final = (
     "nothing else of this conversation."
 )
 
+_HANDED_DESCRIPTION: Final = (
+    "What is asked of it, complete in itself: it reads this text, what it was asked before, and {} "
+    "of this turn as sent, which is not to be repeated here, and nothing else of this conversation."
+)
+
 
 def _build_child_tools(
     material: SessionMaterial, state: SessionState, kind: str
@@ -108,18 +117,20 @@ def _build_child_tools(
     if "children" not in blueprint.calls[kind].tools:
         return
     for name in blueprint.profiles[state.profile].children:
-        tool = _build_child_schema(name, blueprint.profiles[name].summary)
+        tool = _build_child_schema(name, blueprint.profiles[name])
         source = BlueprintTextSource(text=encode_canonical(tool), of=(f"profiles.{name}.summary",))
         yield OfferedTool(tool, name, source.text, source)
 
 
-def _build_child_schema(profile: str, summary: str) -> ToolSchema:
-    query: JsonValue = {"type": "string", "description": _QUERY_DESCRIPTION}
+def _build_child_schema(name: str, profile: ProfileSpec) -> ToolSchema:
+    handed = " and ".join(f"the input `{each}`" for each in profile.parent_inputs)
+    description = _HANDED_DESCRIPTION.format(handed) if handed else _QUERY_DESCRIPTION
+    query: JsonValue = {"type": "string", "description": description}
     return {
         "type": "function",
         "function": {
-            "name": profile,
-            "description": summary,
+            "name": name,
+            "description": profile.summary,
             "parameters": {
                 "type": "object",
                 "properties": {QUERY_ARGUMENT: query},

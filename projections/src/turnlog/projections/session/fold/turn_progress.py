@@ -167,15 +167,17 @@ def apply_turn_queued(
 
 def build_submission(recorded: RecordedEvent, event: TurnSubmitted | TurnQueued) -> TurnSubmission:
     """Return what an event submits, by reference."""
+    inputs_ref = InputsRef(recorded.sequence, recorded.stream_sequence)
     return TurnSubmission(
         turn=event.turn,
         text=build_optional_text_ref(recorded, "text", event.text),
         event=recorded.envelope.id,
-        inputs=InputsRef(recorded.sequence, recorded.stream_sequence) if event.inputs else None,
+        inputs=inputs_ref if event.inputs or event.parent_inputs else None,
         role=event.role if isinstance(event, TurnSubmitted) else "user",
         user=event.user,
         reservation=event.reservation,
         overrides=event.overrides,
+        parent_inputs=event.parent_inputs,
     )
 
 

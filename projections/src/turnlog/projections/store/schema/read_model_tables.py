@@ -232,15 +232,9 @@ COMMANDS: Final = _build_row_table(
 """One row per command with an idempotency key, kept as long as its session."""
 
 RETRIEVED_ENTRIES: Final = _build_row_table(
-    "retrieved_entries",
-    {"turn": BigInteger, "collection": Text, "entry": Text},
-    _build_number_column("vote"),
-    _build_number_column("vote_sequence"),
-    _build_number_column("vote_position"),
+    "retrieved_entries", {"turn": BigInteger, "collection": Text, "entry": Text}
 )
-"""One row per entry of knowledge that a turn's prompts included. `vote` is the last vote on this
-entry of the turn: 1, 0 or -1, or null if there was none; its event has the other two columns.
-"""
+"""One row per entry of knowledge that a turn's prompts included."""
 
 CHILD_TURNS: Final = _build_row_table(
     "child_turns",
@@ -279,16 +273,9 @@ EVENT_TEXTS: Final = _build_row_table(
 """
 
 TURN_VOTES: Final = _build_row_table(
-    "turn_votes",
-    {"turn": BigInteger},
-    _build_number_column("vote", null=False),
-    _build_number_column("sequence"),
-    _build_number_column("position"),
+    "turn_votes", {"turn": BigInteger}, _build_number_column("vote", null=False)
 )
-"""One row per turn that somebody judged: 1, 0 or -1, which counts for every entry it retrieved that
-has no vote of its own. `sequence` and `position` are those of the vote's event; they are null in
-rows of earlier releases.
-"""
+"""One row per turn that somebody judged: 1, 0 or -1, which counts for all that it retrieved."""
 
 APPROVALS: Final = _build_row_table(
     "approvals",

@@ -25,6 +25,7 @@ from turnlog.events.model.manifest import (
     KnowledgeSource,
     Manifest,
     MessageRole,
+    ParentInputSource,
     PartSource,
     PromptPart,
     ResolutionSource,
@@ -320,6 +321,9 @@ def render_source(origin: PartSource | None) -> Text:
         ):
             figures = f"revision {revision}, score {score:g}, confidence {confidence:g}"
             return Text(f"{collection}/{entry}").append(f"  {figures}", MUTED)
+        case ParentInputSource(input=name, session=session, turn=turn, digest=digest):
+            place = f"turn {turn} of {session}, blob {format_digest(digest)}"
+            return Text(f"input {name} of the parent").append(f"  {place}", MUTED)
         case ResolutionSource(resolution=sequence, lines=lines):
             return Text(f"event {sequence}").append(f"  {', '.join(lines.values())}", MUTED)
         case _ as never:

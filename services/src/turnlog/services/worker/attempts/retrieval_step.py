@@ -60,7 +60,7 @@ from turnlog.services.extensions.plugins import load_reranker
 from turnlog.services.knowledge.current_search import UNKNOWN_COLLECTION
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+from turnlog.services.sessions.prompt_inputs import load_turn_inputs
 from turnlog.services.worker.turn_context import TurnContext, append_command
 
 _log = structlog.get_logger("turnlog.worker")
@@ -96,7 +96,6 @@ class RetrievalStep:
     sessions: CommandHandler
     blobs: BlobStore
     knowledge: KnowledgeSearch
-    prompt_inputs: PromptInputLoader
     default_model: str
 
     async def run_due_retrievals(self, context: TurnContext) -> TurnContext:
@@ -117,7 +116,7 @@ class RetrievalStep:
         return context
 
     async def _build_call(self, context: TurnContext) -> PromptCall:
-        inputs = await self.prompt_inputs.load_turn_inputs(context.state)
+        inputs = await load_turn_inputs(self.sessions, context.state)
         at = format_rfc3339(self.sessions.clock())
         model = context.material.resolve_model(context.state, self.default_model)
         return PromptCall(
@@ -221,7 +220,7 @@ class RetrievalStep:
             text = (await self.sessions.texts.read_texts(state.tenant, (ref,)))[ref]
         if spec is None:
             return build_queries(None, text, {})
-        inputs = await self.prompt_inputs.load_turn_inputs(state)
+        inputs = await load_turn_inputs(self.sessions, state)
         size = len(text) + sum(len(each) for each in inputs.values() if isinstance(each, str))
         return await run_text_work(partial(build_queries, spec, text, inputs), size)
 

@@ -23,6 +23,7 @@ from turnlog.projections.session.commands import BeginSummary
 from turnlog.projections.session.state import SessionState
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.prompt_inputs import load_turn_inputs
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.turn_context import TurnContext, append_command
@@ -51,7 +52,7 @@ class SummaryStep:
         if model == MODEL_OFF or not has_summaries(material):
             return context, None
         at = format_rfc3339(self.sessions.clock())
-        inputs = await self.contexts.prompt_inputs.load_turn_inputs(state)
+        inputs = await load_turn_inputs(self.sessions, state)
         for candidate in list_summary_candidates(material, state, at, inputs):
             loaded = await self._load_turns(candidate, context.state)
             texts = await self._fetch_texts(loaded, context)

@@ -156,6 +156,7 @@ def submit_child_turn(state: SessionState, command: SubmitChildTurn) -> NewEvent
         "meta": command.meta,
         "user": command.user,
         "overrides": command.overrides,
+        "parent_inputs": command.parent_inputs,
     }
     kind = TurnSubmitted if state.open is None or moved else TurnQueued
     return (*left, *moved, kind.model_validate(fields))

@@ -65,6 +65,7 @@ export function nameUsedSource(session, source) {
   if (!source) return "";
   if (source.segment !== undefined) return `segment:${source.segment}`;
   if (source.retrieved !== undefined) return `document:${source.collection}/${source.entry}`;
+  if (source.handed !== undefined) return `turn:${source.session}/${source.turn}`;
   return source.view !== undefined && source.first === source.last ? `turn:${session}/${source.first}` : "";
 }
 
@@ -74,6 +75,7 @@ export function formatSource(source) {
   if (source.path !== undefined) return source.user === undefined || source.user === null ? source.path : `${source.path} of ${source.user}, version ${source.version}`;
   if (source.segment !== undefined) return `segment ${source.segment}, version ${source.version}`;
   if (source.retrieved !== undefined) return `${source.collection}/${source.entry}, revision ${source.revision}, confidence ${source.confidence}`;
+  if (source.handed !== undefined) return `input ${source.input} of turn ${source.turn} of the parent ${source.session}`;
   if (source.resolution !== undefined) return `event ${source.resolution}, ${Object.values(source.lines).join(", ")}`;
   if (source.field !== undefined) return `event ${source.sequence}, ${source.field}`;
   if (source.view !== undefined) return source.first === source.last ? `turn ${source.first}` : `turns ${source.first} to ${source.last}`;
