@@ -31,6 +31,7 @@ from tests.e2e.browser import (
 from tests.support.knowledge.fixed_search import FixedSearch, build_found
 from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
 from turnlog.events.model.child_events import ChildRequested
+from turnlog.events.model.retrieval_events import CandidateVote
 from turnlog.events.model.tool_events import ToolStarted
 from turnlog.services.api.published_errors.turn_failures import TURN_FAILURES
 from turnlog.services.cli.views.text_format import format_duration
@@ -41,6 +42,8 @@ pytestmark = [
 ]
 
 MARKUP = "<img src=/x onerror=alert(1)> <b>bold</b> &amp; ${1}"
+
+MINUS = "\N{MINUS SIGN}"
 
 MADE_OF_TEXT = (
     "[...document.querySelectorAll('main img, main b')]"
@@ -417,10 +420,14 @@ async def test_failure_is_shown_with_meaning_cause_and_action(
 async def test_retrieved_cases_of_a_call_are_shown_with_their_scores(
     platform: AgentService, browser: Browser
 ) -> None:
-    platform.worker.knowledge = FixedSearch(
+    votes = (
+        CandidateVote(session="s-2", sequence=14, vote=0),
+        CandidateVote(session="s-1", sequence=12, vote=-1),
+    )
+    platform.worker.knowledge = search = FixedSearch(
         [
             build_found(MARKUP, "First list the ships.", 0.9, efficiency=0.75, feedback=2),
-            build_found("disliked", "Ask nobody.", 0.8, feedback=-1),
+            build_found("disliked", "Ask nobody.", 0.8, votes=votes),
             build_found("far", "Bake a cake.", 0.3),
         ]
     )
@@ -433,6 +440,11 @@ async def test_retrieved_cases_of_a_call_are_shown_with_their_scores(
     case = f"champion/{MARKUP} · revision 1 · efficiency 0.75 · votes +2"
     assert rows[0] == f"{MARKUP}{case}0.900.90taken"
     assert rows[1].endswith("0.800.80more votes against it than for it")
+    named = f"took a vote back by session s-2, event 14, voted {MINUS}1 by session s-1, event 12"
+    assert f"votes {MINUS}1{named}" in rows[1]
+    links = "[...document.querySelectorAll('.retrieved th a')].map((each) => each.hash)"
+    linked = ["#/sessions/s-2/events/14", "#/sessions/s-1/events/12"]
+    assert await browser.run_script(links) == linked
     assert rows[2].endswith("0.300.30below the least confidence")
     if AXE_SCRIPT.exists():
         await load_axe(browser)
@@ -445,3 +457,10 @@ async def test_retrieved_cases_of_a_call_are_shown_with_their_scores(
     await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}/calls/1.2")
     await browser.wait_for(f"{ANSWER}?.includes('Two.')")
     assert await browser.run_script("document.querySelectorAll('.retrieved').length") == 0
+    later = CandidateVote(session="s-3", sequence=16, vote=1)
+    search.hits = (build_found("disliked", "Ask nobody.", 0.8, votes=(later, *votes)),)
+    await platform.complete_turn(session, *answers, text="Which ships?")
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}/calls/1.1/diff/2.1")
+    voted = f"champion/disliked 0: voted +1 by session s-3, event 16, {named}"
+    shown = "document.querySelector('.difference')?.textContent"
+    assert voted in await browser.wait_for(f"{shown}?.includes('voted') && {shown}")

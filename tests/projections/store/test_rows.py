@@ -263,5 +263,5 @@ async def test_last_vote_on_a_turn_is_stored_beside_its_retrieved_entries(
     await fold_log(store, story.log)
     at = await ensure_live_position(store)
     rows = await read_rows(store, at.build)
-    assert [row[-2:] for row in rows["retrieved_entries"]] == [("champion", "c-1")]
-    assert [row[-2:] for row in rows["turn_votes"]] == [(3, -1)]
+    assert [row[-5:] for row in rows["retrieved_entries"]] == [("champion", "c-1", *[None] * 3)]
+    assert [row[-4:] for row in rows["turn_votes"]] == [(3, -1, 7, 7)]

@@ -21,6 +21,7 @@ from tests.support.sessions.prompt_assembly import (
 )
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.manifest import KnowledgeSource, PromptPart
+from turnlog.events.model.retrieval_events import CandidateVote
 from turnlog.events.registry import EVENT_TYPES, KnownEvent, UnknownEvent
 from turnlog.projections.audit.explain.part_provenance import PartProvenance
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
@@ -33,7 +34,7 @@ from turnlog.services.cli.views.prompt_view import (
     render_prompt_messages,
     split_prompt,
 )
-from turnlog.services.cli.views.provenance_view import render_origin
+from turnlog.services.cli.views.provenance_view import render_origin, render_votes
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_cost,
@@ -223,3 +224,18 @@ def test_origin_of_a_retrieved_entry_shows_the_sum_of_its_votes(
     )
     lines = render_origin(origin).plain.splitlines()
     assert [line for line in lines if line.startswith("votes")] == ([shown] if shown else [])
+
+
+def test_votes_on_a_retrieved_entry_are_shown_with_their_events() -> None:
+    votes = (
+        CandidateVote(session="s-3", sequence=14, vote=0),
+        CandidateVote(session="s-2", sequence=12, vote=-1),
+        CandidateVote(session="s-1", sequence=9, vote=1),
+    )
+    assert [line.plain for line in render_votes(votes, 2)] == [
+        "took a vote back by session s-3, event 14",
+        "voted -1 by session s-2, event 12",
+        "voted +1 by session s-1, event 9",
+        "and 2 older votes",
+    ]
+    assert list(render_votes((), 0)) == []

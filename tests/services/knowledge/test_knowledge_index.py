@@ -202,8 +202,57 @@ async def test_votes_are_summed_and_negative_entries_can_be_excluded(store: Read
     assert "berth-plan" in allowed
 
 
+async def test_newest_ten_votes_are_named_newest_first_and_the_others_counted(
+    store: ReadModelStore,
+) -> None:
+    index = await build_index(store)
+    await record_votes(store, {f"s{n}": -1 for n in range(12)}, "late-ships")
+    (best, *_) = await index.find_hits("late ships", "cases")
+    assert (best.entry_id, best.feedback, best.more_votes) == ("late-ships", -12, 2)
+    newest = [(f"s{n}", 100 + n, -1) for n in range(11, 1, -1)]
+    assert [(each.session, each.sequence, each.vote) for each in best.votes] == newest
+
+
+@pytest.mark.parametrize(
+    ("own", "total", "named"),
+    [
+        (1, 1, [(50, 1)]),
+        (-1, -1, [(50, -1)]),
+        (0, -1, [(100, -1), (50, 0)]),
+        (None, -1, [(100, -1)]),
+    ],
+)
+async def test_vote_on_an_entry_counts_in_place_of_the_vote_on_its_turn_until_it_is_taken_back(
+    store: ReadModelStore, own: int | None, total: int, named: list[tuple[int, int]]
+) -> None:
+    index = await build_index(store)
+    await record_votes(store, {"s0": -1}, "late-ships")
+    async with store.open_writer() as connection:
+        given = None if own is None else 50
+        values = {"vote": own, "vote_sequence": given, "vote_position": given}
+        await connection.execute(RETRIEVED_ENTRIES.update().values(values))
+    (best, *_) = await index.find_hits("late ships", "cases")
+    assert (best.entry_id, best.feedback) == ("late-ships", total)
+    assert [(each.sequence, each.vote) for each in best.votes] == named
+    allowed = await index.find_ids("late ships", "cases", exclude_negative=True)
+    assert ("late-ships" in allowed) == (total > 0)
+
+
+async def test_vote_of_an_earlier_release_counts_without_being_named(
+    store: ReadModelStore,
+) -> None:
+    index = await build_index(store)
+    await record_votes(store, {"s0": -1, "s1": -1}, "late-ships")
+    async with store.open_writer() as connection:
+        old = TURN_VOTES.update().where(TURN_VOTES.c.session == "s0")
+        await connection.execute(old.values(sequence=None, position=None))
+    (best, *_) = await index.find_hits("late ships", "cases")
+    assert [each.session for each in best.votes] == ["s1"]
+    assert (best.feedback, best.more_votes) == (-2, 1)
+
+
 async def record_votes(store: ReadModelStore, votes: dict[str, int], entry: str) -> None:
-    """Write the rows of turns that retrieved an entry and were judged."""
+    """Write the rows of turns that retrieved an entry and were judged, one after the other."""
     async with store.open_writer() as connection:
         found = await connection.execute(
             PROJECTIONS.select().where(PROJECTIONS.c.name == SESSIONS_PROJECTION)
@@ -212,9 +261,10 @@ async def record_votes(store: ReadModelStore, votes: dict[str, int], entry: str)
             row = {"name": SESSIONS_PROJECTION, "build": 1, "version": 1, "stream": "SESSIONS"}
             rest = {"created": "2026-01-01T00:00:00Z", "position": 7, "active": True}
             await connection.execute(insert(PROJECTIONS).values(**row, **rest))
-        for session, vote in votes.items():
+        for place, (session, vote) in enumerate(votes.items(), start=100):
             turn = {"build": 1, "tenant": "t", "session": session, "turn": 1}
-            await connection.execute(insert(TURN_VOTES).values(**turn, vote=vote))
+            voted = {"vote": vote, "sequence": place, "position": place}
+            await connection.execute(insert(TURN_VOTES).values(**turn, **voted))
             used = {"collection": "cases", "entry": entry}
             await connection.execute(insert(RETRIEVED_ENTRIES).values(**turn, **used))
 

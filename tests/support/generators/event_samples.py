@@ -56,6 +56,7 @@ from turnlog.events.model.quota_events import (
 )
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import (
+    CandidateVote,
     FeedbackGiven,
     KnowledgeRetrieved,
     QueryRank,
@@ -546,6 +547,35 @@ def _build_resolution_samples() -> dict[str, KnownEvent]:
             origin="pattern",
             more_queries=(SAMPLE_TEXT,),
             unsearched=1,
+        ),
+        "knowledge-retrieved-by-votes": KnowledgeRetrieved(
+            turn=3,
+            call="3.1",
+            retrieval="cases",
+            query=SAMPLE_TEXT,
+            collections=("champion",),
+            limits=RetrievalLimits(k=1, feedback="not_negative"),
+            candidates=(
+                RetrievalCandidate(
+                    collection="champion",
+                    entry="c-2",
+                    revision=8,
+                    kind="case",
+                    digest=compute_digest("other case"),
+                    characters=50,
+                    feedback=-3,
+                    fused=0.0164,
+                    score=0.4,
+                    confidence=0.7,
+                    outcome="feedback",
+                    votes=(
+                        CandidateVote(session="s-2", sequence=21, vote=0),
+                        CandidateVote(session="s-1", sequence=12, vote=-1),
+                    ),
+                    more_votes=2,
+                ),
+            ),
+            nothing_found="answer",
         ),
         "knowledge-retrieved-nothing": KnowledgeRetrieved(
             turn=3,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from tests.support.knowledge.memory_search import build_hit
 from turnlog.events.errors import Refused, TurnlogError
 from turnlog.events.model.knowledge_events import EntryKind
+from turnlog.events.model.retrieval_events import CandidateVote
 from turnlog.projections.knowledge.search_port import (
     IndexPositions,
     KnowledgeHit,
@@ -25,17 +26,19 @@ def build_found(
     kind: EntryKind = "case",
     efficiency: float | None = None,
     feedback: int = 0,
+    votes: tuple[CandidateVote, ...] = (),
 ) -> KnowledgeHit:
-    """Return a hit whose joined score is its confidence."""
+    """Return a hit whose joined score is its confidence; `feedback` is the sum of its votes."""
     hit = build_hit(
         entry_id,
         text,
         collection=collection,
         kind=kind,
         efficiency=efficiency,
-        feedback=feedback,
+        feedback=sum((each.vote for each in votes), feedback),
     )
-    return replace(hit, vector_score=confidence, fused_score=confidence, confidence=confidence)
+    hit = replace(hit, votes=votes, vector_score=confidence)
+    return replace(hit, fused_score=confidence, confidence=confidence)
 
 
 @dataclass(slots=True)

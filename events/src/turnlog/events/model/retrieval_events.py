@@ -37,6 +37,17 @@ class QueryRank(EventModel):
     """Similarity of this query and the entry, from 0 to 1."""
 
 
+class CandidateVote(EventModel):
+    """A vote that counted for an entry: on the entry itself, or on a turn that had retrieved it."""
+
+    session: str
+    """The session in which the vote was given; it may be erased since."""
+    sequence: int
+    """The event of the vote in that session."""
+    vote: Literal[-1, 0, 1]
+    """1 for it, -1 against it, and 0 where the vote took an earlier one back."""
+
+
 class RetrievalCandidate(EventModel):
     """An entry that the index found, with the figures by which it was taken or left out."""
 
@@ -76,6 +87,10 @@ class RetrievalCandidate(EventModel):
     """What became of it."""
     found_by: tuple[QueryRank, ...] = ()
     """The queries that found it, where there were several; the one nearest to it comes first."""
+    votes: tuple[CandidateVote, ...] = ()
+    """The votes that `feedback` is the sum of, newest first, at most ten."""
+    more_votes: int = 0
+    """The number of older votes, which are in the sum and not named."""
 
 
 class RetrievalLimits(EventModel):

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from turnlog.events.content import Digest
 from turnlog.events.model.knowledge_events import EntryKind
+from turnlog.events.model.retrieval_events import CandidateVote
 
 MAX_CANDIDATES: Final = 24
 """The most hits of one search; with texts of the longest kind they still fit into one message."""
@@ -72,6 +73,10 @@ class KnowledgeHit:
     """Reciprocal-rank fusion of both; hits are ordered by it."""
     confidence: float
     """Cosine of query and entry by the embedder, from 0 to 1."""
+    votes: tuple[CandidateVote, ...] = ()
+    """The newest of the votes that `feedback` is the sum of, newest first."""
+    more_votes: int = 0
+    """The number of older votes, which are in the sum and not named."""
 
 
 @dataclass(frozen=True, slots=True)

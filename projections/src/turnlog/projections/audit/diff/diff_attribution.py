@@ -7,7 +7,7 @@ that both calls knew explains no difference; one that only one of them knew does
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -18,19 +18,26 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     EventTextSource,
     HistorySource,
-    KnowledgeSource,
     ParentInputSource,
-    PartSource,
     PromptPart,
     ResolutionSource,
     SegmentSource,
 )
-from turnlog.events.model.memory_events import MemoryPurged, SummaryUndone
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.audit.diff.diff_reasons import ReasonEvent, assign_reason, classify_events
+from turnlog.projections.audit.diff.history_causes import (
+    find_condensing_events,
+    find_summary_end,
+    find_summary_events,
+    is_summary_entry,
+)
 from turnlog.projections.audit.diff.manifest_entries import ManifestEntry
 from turnlog.projections.audit.diff.prompt_comparison import EntryPair
+from turnlog.projections.audit.diff.retrieval_causes import (
+    find_knowledge_source,
+    iterate_retrieval_causes,
+)
 from turnlog.projections.audit.diff.segment_variants import find_version_change
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.exclusion_provenance import (
@@ -45,115 +52,18 @@ from turnlog.projections.audit.explain.provenance_events import (
     find_latest_answer,
     find_pinning_event,
     find_resolutions,
-    find_turn_retrievals,
     find_value_events,
     get_path_value,
     is_disclosure_rule,
     is_left_out_as_run,
 )
-from turnlog.projections.audit.explain.retrieval_provenance import is_excluded_by_votes
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
-from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, ROUNDS_LAYERS
-from turnlog.projections.prompt.assembly_inputs import has_verbatim_last_exchange
+from turnlog.projections.blueprint.schema.layer_specs import ROUNDS_LAYERS
 from turnlog.projections.prompt.budget.budget_error import BudgetScope
-from turnlog.projections.prompt.history.excluded_turns import SUMMARISED
-from turnlog.projections.prompt.history.repeated_questions import REPEATS_RULES
 from turnlog.projections.prompt.sources.layer_sources import EMPTY_RULE
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_disclosure import ADAPT_RULE
-
-
-def is_summary_entry(entry: ManifestEntry) -> bool:
-    """Return whether an entry is a summary of older turns."""
-    return entry.turn is None and entry.part.layer == HISTORY_COMPONENT
-
-
-def find_summary_events(
-    own: ManifestEntry | None, other: ManifestEntry | None, side: CallSnapshot
-) -> Iterator[RecordedEvent]:
-    """Yield the event that made an included summary, and what ended the other call's summary."""
-    if own and own.is_included and isinstance(own.part.source, EventTextSource):
-        made = side.log_before_call.find_event(own.part.source.sequence)
-        yield from (made,) if made else ()
-    if other and other.is_included and isinstance(other.part.source, EventTextSource):
-        yield from _iterate_summary_ends(other.part.source.sequence, side)
-
-
-def find_summary_end(
-    other: ManifestEntry, other_side: CallSnapshot, side: CallSnapshot
-) -> Iterator[RecordedEvent]:
-    """Yield what ended the summary that replaced a turn in the other call."""
-    run = other.part.source
-    if isinstance(run, HistorySource) and other.part.rule == SUMMARISED:
-        yield from _iterate_summary_ends(
-            find_run_exclusion(run, SUMMARISED, other_side).sequence, side
-        )
-
-
-def _iterate_summary_ends(summary: int, side: CallSnapshot) -> Iterator[RecordedEvent]:
-    for recorded in side.log_before_call.events:
-        match recorded.event:
-            case SummaryUndone(sequence=sequence) if sequence == summary:
-                yield recorded
-            case MemoryPurged() if recorded.sequence > summary:
-                yield recorded
-            case _:
-                pass
-
-
-def find_condensing_events(
-    own: PromptPart, other: PromptPart, side: CallSnapshot
-) -> Iterator[RecordedEvent]:
-    """Yield the events of other turns that condensed a run, or that ended its condensing.
-
-    A view condenses a turn because of later turns: those that ask the same, or say the same. If one
-    of them is excluded or changed, the turn is included word for word again. The results of a turn
-    are listed in a layer until a later turn is answered.
-    """
-    found = [
-        milestones for turn in _list_condensing_turns(own) if (milestones := side.turns.get(turn))
-    ]
-    yield from (milestones.inclusion_event for milestones in found if milestones.inclusion_event)
-    if isinstance(own.source, HistorySource) and own.source.condensed in REPEATS_RULES:
-        yield from _find_later_answers(own.source.last, side)
-    found = [
-        milestones for turn in _list_condensing_turns(other) if (milestones := side.turns.get(turn))
-    ]
-    yield from (
-        each for milestones in found for each in (milestones.marked, milestones.redacted) if each
-    )
-    if isinstance(other.source, HistorySource) and other.source.condensed == "results-1":
-        yield from _find_next_answer(other.source.last, side)
-
-
-def _find_later_answers(turn: int, side: CallSnapshot) -> Iterator[RecordedEvent]:
-    """Yield the events by which later turns were answered: the latest ones stay verbatim."""
-    if has_verbatim_last_exchange(side.manifest.assembler):
-        for milestones in side.turns.iterate_after(turn):
-            if milestones.settled and milestones.status == "completed":
-                yield milestones.settled
-
-
-def _find_next_answer(turn: int, side: CallSnapshot) -> Iterator[RecordedEvent]:
-    """Yield the event by which the next turn was answered; a turn of the system never is."""
-    for milestones in side.turns.iterate_after(turn):
-        if milestones.settled and milestones.status == "completed" and milestones.role == "user":
-            yield milestones.settled
-            return
-
-
-def _list_condensing_turns(part: PromptPart) -> Iterable[int]:
-    """Return the turns by which a run is condensed; empty if it is included word for word."""
-    match part.source:
-        case HistorySource(
-            condensed="repeats-1" | "repeats-2" | "results-1", first=first, last=last
-        ):
-            return range(first, last + 1)
-        case HistorySource(condensed="duplicates-1", later=int() as later):
-            return (later,)
-        case _:
-            return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,19 +129,10 @@ def _iterate_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
         yield from classify_events(_find_round_events(pair_side))
     elif any(isinstance(each.part.source, SegmentSource) for each in known):
         yield from _iterate_segment_causes(pair_side)
-    elif any(isinstance(each.part.source, KnowledgeSource) for each in known):
-        yield from _iterate_retrieval_causes(known[0].part.source, pair_side)
+    elif source := find_knowledge_source(*known):
+        yield from iterate_retrieval_causes(source, pair_side.own_call, pair_side.other_call)
     elif pair_side.own_entry and pair_side.other_entry:
         yield from _iterate_layer_causes(pair_side.own_entry, pair_side.other_entry, pair_side)
-
-
-def _iterate_retrieval_causes(
-    source: PartSource | None, pair_side: PairSide
-) -> Iterator[ReasonEvent]:
-    """Yield the retrievals of this side's turn, and of each whether votes excluded the entry."""
-    for recorded in find_turn_retrievals(pair_side.own_call):
-        is_voted = isinstance(source, KnowledgeSource) and is_excluded_by_votes(recorded, source)
-        yield "voted" if is_voted else "retrieved", recorded
 
 
 def _find_round_events(pair_side: PairSide) -> Iterator[RecordedEvent]:

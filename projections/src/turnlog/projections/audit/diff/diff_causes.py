@@ -8,7 +8,7 @@ cause is what differs in their definitions. Only manifests and events are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
@@ -22,6 +22,11 @@ from turnlog.projections.audit.diff.diff_attribution import (
 from turnlog.projections.audit.diff.diff_reasons import DiffReason, ReasonEvent, assign_reason
 from turnlog.projections.audit.diff.manifest_entries import ManifestEntry
 from turnlog.projections.audit.diff.prompt_comparison import EntryPair
+from turnlog.projections.audit.diff.retrieval_causes import (
+    EntryVotes,
+    find_deciding_votes,
+    find_knowledge_source,
+)
 from turnlog.projections.audit.diff.segment_variants import (
     find_version_at,
     find_version_change,
@@ -34,7 +39,10 @@ from turnlog.projections.audit.explain.exclusion_provenance import (
     find_displacing_event,
 )
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
-from turnlog.projections.audit.explain.provenance_events import find_segment_edit
+from turnlog.projections.audit.explain.provenance_events import (
+    find_segment_edit,
+    find_turn_retrievals,
+)
 from turnlog.projections.blueprint.schema.layer_specs import OUTPUT_LAYER
 from turnlog.projections.prompt.assembly_inputs import parse_provider
 from turnlog.projections.prompt.budget.budget_error import (
@@ -51,12 +59,29 @@ class DiffCause:
     what: DiffReason
     by: tuple[EventRef, ...]
     """Empty if the reason is no event: a clock, an installation."""
+    votes: tuple[EntryVotes, ...] = ()
+    """For `voted`: the votes on each entry that they decide about."""
 
 
 def find_causes(pair: EntryPair, comparison: CallComparison) -> tuple[DiffCause, ...]:
     """Return why a pair differs."""
     found = [*_find_forced_causes(pair, comparison), *find_new_causes(pair, comparison)]
-    return _group_causes(found or _find_definition_causes(pair, comparison))
+    grouped = _group_causes(found or _find_definition_causes(pair, comparison))
+    voted = tuple(_find_votes(found, pair, comparison))
+    return tuple(replace(each, votes=voted) if each.what == "voted" else each for each in grouped)
+
+
+def _find_votes(
+    found: Iterable[ReasonEvent], pair: EntryPair, comparison: CallComparison
+) -> Iterator[EntryVotes]:
+    """Yield the votes that decide about a retrieved entry, of each retrieval that they explain."""
+    source = find_knowledge_source(pair.after, pair.before)
+    for what, recorded in found:
+        if what == "voted" and source and recorded:
+            is_right = recorded in find_turn_retrievals(comparison.right)
+            other_call = comparison.left if is_right else comparison.right
+            decided = find_deciding_votes(source, recorded, other_call)
+            yield from (each for each in decided if each.votes or each.more_votes)
 
 
 def _find_forced_causes(pair: EntryPair, comparison: CallComparison) -> Iterator[ReasonEvent]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.manifest import BlueprintTextSource, EventTextSource, PromptPart
+from turnlog.events.model.retrieval_events import CandidateVote
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.registry import format_event_name
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
@@ -20,7 +21,7 @@ from turnlog.projections.audit.explain.provenance_events import (
     find_value_events,
 )
 from turnlog.projections.audit.explain.retrieval_provenance import (
-    find_part_feedback,
+    find_part_candidate,
     find_part_query,
 )
 
@@ -81,6 +82,10 @@ class PartProvenance:
     """For a retrieved entry: the query nearest to it, where its retrieval had several."""
     feedback: int | None = None
     """For a retrieved entry: the sum of the votes on it when it was retrieved."""
+    votes: tuple[CandidateVote, ...] = ()
+    """The newest of these votes, newest first."""
+    more_votes: int = 0
+    """The number of older votes, which are in the sum and not named."""
 
 
 def build_event_ref(recorded: RecordedEvent) -> EventRef:
@@ -99,6 +104,7 @@ def trace_part(part: PromptPart, side: CallSnapshot) -> PartProvenance:
     """Return the provenance of one part of a call."""
     of = part.source.of if isinstance(part.source, BlueprintTextSource) else ()
     exclusions = find_exclusions(part, side)
+    candidate = find_part_candidate(part, side)
     return PartProvenance(
         part=part,
         by=tuple(map(build_event_ref, find_text_events(part, side))),
@@ -114,7 +120,9 @@ def trace_part(part: PromptPart, side: CallSnapshot) -> PartProvenance:
         ),
         tool=_describe_tool(part, side),
         query=find_part_query(part, side),
-        feedback=find_part_feedback(part, side),
+        feedback=candidate.feedback if candidate else None,
+        votes=candidate.votes if candidate else (),
+        more_votes=candidate.more_votes if candidate else 0,
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from turnlog.events.content import PlainText
-from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.manifest import KnowledgeSource, PromptPart
 from turnlog.events.model.retrieval_events import (
     CandidateOutcome,
+    CandidateVote,
     KnowledgeRetrieved,
     RetrievalCandidate,
 )
@@ -38,6 +38,10 @@ class UntakenEntry:
     """The sum of the votes on it at that time."""
     query: str | None
     """The query nearest to it, where there were several."""
+    votes: tuple[CandidateVote, ...] = ()
+    """The newest of these votes, newest first."""
+    more_votes: int = 0
+    """The number of older votes, which are in the sum and not named."""
 
 
 def iterate_untaken_entries(side: CallSnapshot) -> Iterator[UntakenEntry]:
@@ -57,45 +61,32 @@ def iterate_untaken_entries(side: CallSnapshot) -> Iterator[UntakenEntry]:
                         confidence=each.confidence,
                         feedback=each.feedback,
                         query=_find_query(retrieved, each),
+                        votes=each.votes,
+                        more_votes=each.more_votes,
                     )
 
 
 def find_part_query(part: PromptPart, side: CallSnapshot) -> str | None:
     """Return the query that found the entry of a part, where its retrieval had several."""
-    found = _find_part_candidate(part, side)
-    return _find_query(*found) if found else None
+    retrieved, candidate = _find_retrieval(part, side), find_part_candidate(part, side)
+    return _find_query(retrieved, candidate) if retrieved and candidate else None
 
 
-def find_part_feedback(part: PromptPart, side: CallSnapshot) -> int | None:
-    """Return the sum of the votes on the entry of a part at that time; None of other parts."""
-    found = _find_part_candidate(part, side)
-    return found[1].feedback if found else None
-
-
-def is_excluded_by_votes(recorded: RecordedEvent, source: KnowledgeSource) -> bool:
-    """Return whether a retrieval found an entry and left it out because of the votes on it."""
-    retrieved = recorded.event
-    return isinstance(retrieved, KnowledgeRetrieved) and any(
-        each.outcome == "feedback"
-        for each in retrieved.candidates
-        if (each.collection, each.entry) == (source.collection, source.entry)
-    )
-
-
-def _find_part_candidate(
-    part: PromptPart, side: CallSnapshot
-) -> tuple[KnowledgeRetrieved, RetrievalCandidate] | None:
-    """Return what a part was taken from: the retrieval, and the entry as it was found."""
-    source = part.source
-    if not isinstance(source, KnowledgeSource):
-        return None
-    found = side.log_before_call.find_event(source.retrieved)
-    retrieved = found.event if found else None
-    if not isinstance(retrieved, KnowledgeRetrieved):
+def find_part_candidate(part: PromptPart, side: CallSnapshot) -> RetrievalCandidate | None:
+    """Return the entry that a part is, as its retrieval found it; None for other parts."""
+    source, retrieved = part.source, _find_retrieval(part, side)
+    if retrieved is None or not isinstance(source, KnowledgeSource):
         return None
     name = (source.collection, source.entry)
     taken = (each for each in retrieved.taken if (each.collection, each.entry) == name)
-    return next(((retrieved, each) for each in taken), None)
+    return next(taken, None)
+
+
+def _find_retrieval(part: PromptPart, side: CallSnapshot) -> KnowledgeRetrieved | None:
+    if not isinstance(part.source, KnowledgeSource):
+        return None
+    found = side.log_before_call.find_event(part.source.retrieved)
+    return found.event if found and isinstance(found.event, KnowledgeRetrieved) else None
 
 
 def _find_query(retrieved: KnowledgeRetrieved, candidate: RetrievalCandidate) -> str | None:

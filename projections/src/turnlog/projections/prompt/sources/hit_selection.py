@@ -63,6 +63,8 @@ def _build_candidate(found: FusedHit, limits: RetrievalLimits) -> RetrievalCandi
         confidence=round(hit.confidence, SCORE_DIGITS),
         outcome=_find_exclusion(hit, limits) or "taken",
         found_by=found.found_by,
+        votes=hit.votes,
+        more_votes=hit.more_votes,
     )
 
 

@@ -11,20 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, ScalarSelect, and_, func, select
+from sqlalchemy import ColumnElement, Row, and_, select
 
 from turnlog.projections.knowledge.rank_fusion import compute_fused_scores
 from turnlog.projections.knowledge.search_port import KnowledgeHit, SearchRequest
 from turnlog.projections.store.async_engine import AsyncConnection
+from turnlog.projections.store.knowledge.entry_votes import (
+    NO_VOTES,
+    VoteTally,
+    load_vote_tallies,
+)
 from turnlog.projections.store.knowledge.entry_words import list_query_words
 from turnlog.projections.store.knowledge.knowledge_projection import Vector
 from turnlog.projections.store.knowledge.tenant_index import ScoredEntries, TenantIndex
-from turnlog.projections.store.read.row_filters import ACTIVE_BUILD
-from turnlog.projections.store.schema.read_model_tables import (
-    KNOWLEDGE_ENTRIES,
-    RETRIEVED_ENTRIES,
-    TURN_VOTES,
-)
+from turnlog.projections.store.schema.read_model_tables import KNOWLEDGE_ENTRIES
 
 RANKING_DEPTH: Final = 96
 """Entries of each ranking that are fused."""
@@ -69,9 +69,11 @@ class IndexSearch:
         best = order[: self.request.limit]
         cosines = self.index.compute_cosines(self.vector, best) if best else {}
         rows = {row.number: row for row in await self._load_rows(best)}
+        tallies = await load_vote_tallies(self.connection, self.index.build, best)
         return tuple(
             _build_hit(
                 row=rows[number],
+                tally=tallies.get(number, NO_VOTES),
                 lexical=lexical.get(number),
                 nearest=nearest.get(number),
                 fused=round(fused[number], 9),
@@ -112,16 +114,22 @@ class IndexSearch:
             _ROWS.kind,
             _ROWS.efficiency,
         ]
-        if self.request.exclude_negative:
-            columns.append(_build_vote_sum().label("votes"))
         allowed: dict[int, tuple[str, str]] = {}
         for start in range(0, len(numbers), _STATEMENT_NUMBERS):
             some = numbers[start : start + _STATEMENT_NUMBERS]
             found = select(*columns).where(_match_numbers(self.index.build, some))
+            disliked = await self._find_disliked(some)
             for row in await self.connection.execute(found):
-                if self._is_allowed(row):
+                if self._is_allowed(row) and row.number not in disliked:
                     allowed[row.number] = row.collection, row.entry
         return allowed
+
+    async def _find_disliked(self, numbers: Sequence[int]) -> set[int]:
+        """Return the entries that the votes exclude from this search."""
+        if not self.request.exclude_negative:
+            return set()
+        tallies = await load_vote_tallies(self.connection, self.index.build, numbers)
+        return {number for number, tally in tallies.items() if tally.total < 0}
 
     def _is_allowed(self, row: Row[*tuple[Any, ...]]) -> bool:
         # Not a condition of the statement: SQLite would then read the whole collection instead of
@@ -131,21 +139,18 @@ class IndexSearch:
             return False
         if request.kinds and row.kind not in request.kinds:
             return False
-        if request.exclude_negative and row.votes < 0:
-            return False
         if request.min_efficiency is None or row.kind != "case":
             return True
         return row.efficiency is not None and row.efficiency >= request.min_efficiency
 
     async def _load_rows(self, numbers: Sequence[int]) -> Sequence[Row[*tuple[Any, ...]]]:
-        found = select(KNOWLEDGE_ENTRIES, _build_vote_sum().label("votes")).where(
-            _match_numbers(self.index.build, numbers)
-        )
+        found = select(KNOWLEDGE_ENTRIES).where(_match_numbers(self.index.build, numbers))
         return (await self.connection.execute(found)).all()
 
 
 def _build_hit(
     row: Row[*tuple[Any, ...]],
+    tally: VoteTally,
     lexical: RankedEntry | None,
     nearest: RankedEntry | None,
     fused: float,
@@ -160,7 +165,9 @@ def _build_hit(
         text=row.content,
         digest=row.digest,
         efficiency=row.efficiency,
-        feedback=row.votes,
+        feedback=tally.total,
+        votes=tally.named,
+        more_votes=tally.others,
         lexical_score=lexical.score if lexical else None,
         vector_score=nearest.score if nearest else None,
         fused_score=fused,
@@ -170,26 +177,3 @@ def _build_hit(
 
 def _match_numbers(build: int, numbers: Sequence[int]) -> ColumnElement[bool]:
     return and_(_ROWS.build == build, _ROWS.number.in_(numbers))
-
-
-def _build_vote_sum() -> ColumnElement[int]:
-    """Return the sum of the votes on turns that retrieved an entry."""
-    used, votes = RETRIEVED_ENTRIES.c, TURN_VOTES.c
-    of_same_turn = and_(
-        votes.build == used.build,
-        votes.tenant == used.tenant,
-        votes.session == used.session,
-        votes.turn == used.turn,
-    )
-    total: ScalarSelect[int] = (
-        select(func.sum(votes.vote))
-        .select_from(RETRIEVED_ENTRIES.join(TURN_VOTES, of_same_turn))
-        .where(
-            used.build == ACTIVE_BUILD,
-            used.tenant == _ROWS.tenant,
-            used.collection == _ROWS.collection,
-            used.entry == _ROWS.entry,
-        )
-        .scalar_subquery()
-    )
-    return func.coalesce(total, 0)

@@ -232,9 +232,15 @@ COMMANDS: Final = _build_row_table(
 """One row per command with an idempotency key, kept as long as its session."""
 
 RETRIEVED_ENTRIES: Final = _build_row_table(
-    "retrieved_entries", {"turn": BigInteger, "collection": Text, "entry": Text}
+    "retrieved_entries",
+    {"turn": BigInteger, "collection": Text, "entry": Text},
+    _build_number_column("vote"),
+    _build_number_column("vote_sequence"),
+    _build_number_column("vote_position"),
 )
-"""One row per entry of knowledge that a turn's prompts included."""
+"""One row per entry of knowledge that a turn's prompts included. `vote` is the last vote on this
+entry of the turn: 1, 0 or -1, or null if there was none; its event has the other two columns.
+"""
 
 CHILD_TURNS: Final = _build_row_table(
     "child_turns",
@@ -273,9 +279,16 @@ EVENT_TEXTS: Final = _build_row_table(
 """
 
 TURN_VOTES: Final = _build_row_table(
-    "turn_votes", {"turn": BigInteger}, _build_number_column("vote", null=False)
+    "turn_votes",
+    {"turn": BigInteger},
+    _build_number_column("vote", null=False),
+    _build_number_column("sequence"),
+    _build_number_column("position"),
 )
-"""One row per turn that somebody judged: 1, 0 or -1, which counts for all that it retrieved."""
+"""One row per turn that somebody judged: 1, 0 or -1, which counts for every entry it retrieved that
+has no vote of its own. `sequence` and `position` are those of the vote's event; they are null in
+rows of earlier releases.
+"""
 
 APPROVALS: Final = _build_row_table(
     "approvals",

@@ -315,7 +315,12 @@ def _build_retrieval_rows(
         for each in event.taken:
             yield PutRow(RETRIEVED_ENTRIES, (*turn, each.collection, each.entry), {})
     elif recorded.envelope.copyof is None:
-        yield PutRow(TURN_VOTES, turn, {"vote": _VOTE_VALUES[event.vote]})
+        values: ColumnValues = {
+            "vote": _VOTE_VALUES[event.vote],
+            "sequence": recorded.sequence,
+            "position": recorded.stream_sequence,
+        }
+        yield PutRow(TURN_VOTES, turn, values)
 
 
 def _build_command_change(recorded: RecordedEvent) -> Iterator[RowChange]:

@@ -25,8 +25,13 @@ from turnlog.projections.audit.diff.call_diff import (
 from turnlog.projections.audit.diff.diff_causes import DiffCause
 from turnlog.projections.audit.diff.diff_reasons import DiffReason
 from turnlog.projections.audit.diff.prompt_comparison import ChangeKind
+from turnlog.projections.audit.diff.retrieval_causes import EntryVotes
 from turnlog.services.cli.views.prompt_view import render_source
-from turnlog.services.cli.views.provenance_view import format_turn_run, render_cause
+from turnlog.services.cli.views.provenance_view import (
+    format_turn_run,
+    render_cause,
+    render_votes,
+)
 from turnlog.services.cli.views.text_format import format_count, format_money, format_one_line
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
 from turnlog.services.cli.views.token_view import render_prefix
@@ -56,7 +61,7 @@ REASON_LABELS: Final[dict[DiffReason, str]] = {
     "attribute": "an attribute",
     "resolved": "the resolved reference",
     "retrieved": "what was retrieved",
-    "voted": "left out by the votes on it",
+    "voted": "the votes on it",
     "called": "a tool call",
     "returned": "a tool result",
     "pinned": "what was pinned",
@@ -163,6 +168,8 @@ def _render_change(change: PromptChange, width: int) -> Iterator[RenderableType]
     yield head
     for reason in change.because:
         yield Padding(_render_reason(reason), (0, 0, 0, 3))
+        for each in reason.votes:
+            yield Padding(_render_entry_votes(each), (0, 0, 0, 5))
 
 
 def _describe_change(change: PromptChange) -> Text:
@@ -206,6 +213,13 @@ def _render_reason(reason: DiffCause) -> Text:
         return line.append(f": {len(reason.by)} events, {first} to {last}", MUTED)
     named = Text(",\n  ").join(render_cause(each) for each in reason.by)
     return line.append(": ", MUTED).append_text(named)
+
+
+def _render_entry_votes(voted: EntryVotes) -> Text:
+    """Render the votes on an entry, with their sum at the time of the retrieval."""
+    line = Text(f"{voted.collection}/{voted.entry} ").append(f"{voted.feedback:+}", WARNING)
+    line.append(f" in event {voted.sequence}", MUTED)
+    return Text("\n  ").join((line, *render_votes(voted.votes, voted.more_votes)))
 
 
 def _render_settings(before: CallFacts, after: CallFacts) -> Iterator[Text]:

@@ -23,6 +23,7 @@ from turnlog.events.model.manifest import (
     ResolutionSource,
     SegmentSource,
 )
+from turnlog.events.model.retrieval_events import CandidateVote
 from turnlog.events.registry import LIBRARY_EVENT_TYPES, format_event_name
 from turnlog.projections.audit.explain.part_provenance import (
     EventRef,
@@ -84,6 +85,7 @@ def _list_origin_lines(origin: PartProvenance) -> Iterator[Text]:
         yield Text("found by ", MUTED).append(query, "default")
     if origin.feedback:
         yield Text("votes ", MUTED).append(f"{origin.feedback:+}", "default")
+    yield from render_votes(origin.votes, origin.more_votes)
     if origin.by:
         yield Text(f"{_choose_verb(part.source)} ", MUTED).append_text(
             _render_source_events(origin.by)
@@ -93,6 +95,16 @@ def _list_origin_lines(origin: PartProvenance) -> Iterator[Text]:
     for each in origin.because if part.treatment == "kept" else ():
         yield Text(f"{part.rule}: ", MUTED).append_text(render_cause(each))
     yield from map(render_removal, origin.removed)
+
+
+def render_votes(votes: Sequence[CandidateVote], more: int) -> Iterator[Text]:
+    """Render the votes on a retrieved entry, each with its event, and the number of older ones."""
+    for each in votes:
+        what = f"voted {each.vote:+}" if each.vote else "took a vote back"
+        by = f" by session {format_one_line(each.session)}, event {each.sequence}"
+        yield Text(what, "default").append(by, MUTED)
+    if more:
+        yield Text(f"and {format_count(more, 'older vote')}", MUTED)
 
 
 def _render_source_events(by: Sequence[EventRef]) -> Text:

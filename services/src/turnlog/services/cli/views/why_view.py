@@ -31,6 +31,7 @@ from turnlog.services.cli.views.provenance_view import (
     render_cause,
     render_removal,
     render_traced_prompt,
+    render_votes,
 )
 from turnlog.services.cli.views.session_view import REPLY_COLOUR, USER_COLOUR, format_finding
 from turnlog.services.cli.views.text_format import escape_controls, format_count
@@ -80,7 +81,8 @@ def render_untaken_entries(untaken: Iterable[UntakenEntry]) -> Table:
         reason = Text(_OUTCOME_LABELS[each.outcome], WARNING).append(
             f"{figures} · event {each.sequence}", MUTED
         )
-        table.add_row(Text(f"{each.collection}/{each.entry}", "bold"), reason)
+        lines = Text("\n").join((reason, *render_votes(each.votes, each.more_votes)))
+        table.add_row(Text(f"{each.collection}/{each.entry}", "bold"), lines)
     return table
 
 

@@ -6,12 +6,13 @@ import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToDiff } from "../app/links.js";
 import { formatTurnRange, renderEventLinks } from "../events/event_links.js";
 import { formatSource } from "./prompt_parts.js";
+import { formatVote, renderVotes } from "./votes.js";
 
 const SIGNS = { added: "+", removed: "−", changed: "~", shrunk: "▾", grown: "▴", moved: "⇄" };
 const CAUSE_TEXTS = {
   said: "the turn's message", answered: "answered", failed: "it failed", cancelled: "cancelled", excluded: "excluded",
   restored: "restored", redacted: "a reply was redacted", told: "already described", choice: "a choice", phase: "the phase",
-  attribute: "an attribute", resolved: "the resolved reference", retrieved: "what was retrieved", voted: "left out by the votes on it",
+  attribute: "an attribute", resolved: "the resolved reference", retrieved: "what was retrieved", voted: "the votes on it",
   called: "a tool call", returned: "a tool result",
   pinned: "what was pinned", override: "the user's own prompts", asked: "tools asked for in full", library: "the library",
   variant: "the chosen variant", blueprint: "the blueprint", budget: "the budget", room: "space taken by other parts",
@@ -82,8 +83,15 @@ function renderChange(change, isPrefixEnd, session) {
     createElement("h3", {}, createElement("span", { class: "sign" }, SIGNS[change.what]), createElement("span", { class: "layer" }, change.layer),
       change.item ? ` ${change.item}` : "", createElement("span", { class: "faint" }, ` ${change.what} · ${place}${rule}`),
       createElement("span", { class: "size faint" }, size)),
-    change.because.map((each) => createElement("p", {}, CAUSE_TEXTS[each.what] ?? each.what, each.by.length ? ": " : "", renderEventLinks(each.by, session))),
+    change.because.map((each) => [
+      createElement("p", {}, CAUSE_TEXTS[each.what] ?? each.what, each.by.length ? ": " : "", renderEventLinks(each.by, session)),
+      (each.votes ?? []).map(renderEntryVotes),
+    ]),
     isPrefixEnd ? createElement("p", { class: "ends" }, "here the common prefix ends") : null);
+}
+
+function renderEntryVotes({ collection, entry, feedback, votes, more_votes: more }) {
+  return createElement("p", { class: "faint" }, `${collection}/${entry} ${formatVote(feedback)}: `, renderVotes(votes, more));
 }
 
 function renderComponents({ components: shares }) {

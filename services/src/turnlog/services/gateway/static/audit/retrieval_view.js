@@ -2,9 +2,10 @@
 
 import { createElement } from "../app/dom.js";
 import { renderFigures } from "../app/figures.js";
-import { formatCount, formatNumber } from "../app/formatting.js";
+import { formatCount } from "../app/formatting.js";
 import { linkToEvent } from "../app/links.js";
 import { findEvents } from "../turn/turn_events.js";
+import { formatVote, renderVotes } from "./votes.js";
 
 const OUTCOME_TEXTS = {
   taken: "taken", score: "below the least confidence", efficiency: "below the least efficiency",
@@ -57,7 +58,8 @@ function renderCandidates(candidates) {
 function renderCandidate(candidate) {
   const isTaken = candidate.outcome === "taken";
   return createElement("tr", { class: isTaken ? null : "faint" },
-    createElement("th", { scope: "row" }, candidate.title || candidate.entry, createElement("small", { class: "faint" }, describeCandidate(candidate))),
+    createElement("th", { scope: "row" }, candidate.title || candidate.entry, createElement("small", { class: "faint" }, describeCandidate(candidate)),
+      candidate.votes ? createElement("small", { class: "faint" }, renderVotes(candidate.votes, candidate.more_votes)) : null),
     createElement("td", { class: "number" }, formatScore(candidate.confidence)),
     createElement("td", { class: "number", title: describeScores(candidate) }, formatScore(candidate.score)),
     createElement("td", {}, OUTCOME_TEXTS[candidate.outcome] ?? candidate.outcome));
@@ -66,7 +68,7 @@ function renderCandidate(candidate) {
 function describeCandidate({ collection, entry, revision, efficiency, feedback, tokens, found_by: found }) {
   return [
     `${collection}/${entry}`, found?.length ? `found by query ${found.map((each) => each.query).join(", ")}` : null, `revision ${revision}`, efficiency === undefined ? null : `efficiency ${formatScore(efficiency)}`,
-    feedback ? `votes ${feedback > 0 ? "+" : "−"}${formatNumber(Math.abs(feedback))}` : null, tokens ? formatCount(tokens, "token") : null,
+    feedback ? `votes ${formatVote(feedback)}` : null, tokens ? formatCount(tokens, "token") : null,
   ].filter(Boolean).join(" · ");
 }
 
