@@ -80,6 +80,7 @@ export interface ApprovalQuery {
 export interface UseQuery {
   session?: string;
   replies?: boolean;
+  limit?: number;
   after?: string;
 }
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from tests.projections.store.row_fold import begin_hidden_build, fold_events
 from tests.projections.store.session_histories import read_all_events
@@ -14,17 +17,22 @@ from tests.projections.store.use_histories import (
     CHILD,
     FORK,
     PARENT,
+    SINGLE,
     SOUGHT_SOURCES,
     DrawnSessions,
     NaiveSearch,
     build_passed_texts,
     draw_sessions,
+    store_crowd,
     store_sessions,
 )
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.source_uses import UseQuery, find_use_ways
+from turnlog.projections.store.read.source_uses import UseQuery, list_uses
 from turnlog.projections.store.write.projection_positions import (
     clear_hidden_builds,
     switch_to_build,
@@ -36,7 +44,8 @@ Sought = StoredSource | tuple[str, TextNode]
 
 def list_texts(events: Sequence[RecordedEvent]) -> Sequence[Sought]:
     """List the turns and the events with a text that may be sought."""
-    turns = [(session, TurnNode(turn)) for session in (PARENT, CHILD, FORK) for turn in range(1, 5)]
+    sessions = (PARENT, CHILD, FORK, SINGLE)
+    turns = [(session, TurnNode(turn)) for session in sessions for turn in range(1, 5)]
     return turns + [
         (each.session, EventNode(each.sequence))
         for each in events
@@ -60,6 +69,26 @@ def build_query(sought: Sought, *, replies: bool) -> UseQuery:
     if isinstance(sought, StoredSource):
         return UseQuery(sources=frozenset({sought}), replies=replies)
     return UseQuery(texts=dict([sought]), replies=replies)
+
+
+async def list_pages(
+    connection: AsyncConnection, query: UseQuery, *, limit: int, max_related: int = 100
+) -> list[list[tuple[str, str]]]:
+    """Return the session and call of each use, by page; the newest session must be first."""
+    pages: list[list[tuple[str, str]]] = []
+    after: tuple[int, int] | None = None
+    while True:
+        uses, has_more = await list_uses(
+            connection, "t", query, limit=limit, after=after, max_related=max_related
+        )
+        keys = [(-use.place[0], use.place[1]) for use in uses]
+        assert keys == sorted(keys)
+        assert after is None or all(key > (-after[0], after[1]) for key in keys)
+        pages.append([(use.session, use.call) for use in uses])
+        if not has_more:
+            return pages
+        assert len(uses) == limit
+        after = uses[-1].place
 
 
 @pytest.mark.slow("rows are built many times over, on both databases")
@@ -88,6 +117,69 @@ async def test_index_finds_the_calls_that_a_search_through_all_events_finds(
         await switch_to_build(connection, build)
     async with store.open_reader() as connection:
         for sought, calls in (*expected[:MAX_SEARCHES], expected[-1]):
-            found = await find_use_ways(connection, "t", build_query(sought, replies=replies))
-            assert set(found) == calls, sought
+            pages = await list_pages(connection, build_query(sought, replies=replies), limit=2)
+            found = [call for page in pages for call in page]
+            assert (len(found), set(found)) == (len(calls), calls), sought
+    await clear_hidden_builds(store)
+
+
+SEGMENT = UseQuery(sources=frozenset({StoredSource("segment", "1")}))
+
+SINGLES = [f"single-{number}" for number in range(9)]
+
+FORKS = [f"fork-{number}" for number in range(4)]
+
+
+async def fold_crowd(store: ReadModelStore) -> None:
+    """Fold sessions without relatives between an original and its forks, all with one source."""
+    log = MemoryLog()
+    await store_crowd(log, SINGLES[:4])
+    await store_crowd(log, ["original"])
+    await store_crowd(log, SINGLES[4:])
+    await store_crowd(log, FORKS, "original")
+    build, poisons = await fold_events(
+        store, await begin_hidden_build(store), await read_all_events(log)
+    )
+    assert poisons == []
+    async with store.open_writer() as connection:
+        await switch_to_build(connection, build)
+
+
+async def test_page_loads_no_more_single_sessions_than_it_has_uses(store: ReadModelStore) -> None:
+    await fold_crowd(store)
+    named = set[object]()
+    async with store.open_reader() as connection:
+        assert connection.sync_connection
+
+        def record_names(*call: object) -> None:
+            named.update(cast("Sequence[object]", call[3]))
+
+        event.listen(connection.sync_connection, "before_cursor_execute", record_names)
+        pages = await list_pages(connection, SEGMENT, limit=20)
+        assert [session for session, _ in pages[0]] == [
+            *reversed(FORKS), *reversed(SINGLES[4:]), "original", *reversed(SINGLES[:4]),
+        ]  # fmt: skip
+        named.clear()
+        uses, has_more = await list_uses(connection, "t", SEGMENT, limit=2, after=(7, 99))
+        assert (len(uses), has_more) == (2, True)
+    assert len(named & set(SINGLES)) <= 4, "the one of `after`, the page, and the one after it"
+    await clear_hidden_builds(store)
+
+
+async def test_source_that_reached_too_many_related_sessions_is_refused(
+    store: ReadModelStore,
+) -> None:
+    await fold_crowd(store)
+    only_single = replace(SEGMENT, session=SINGLES[0])
+    async with store.open_reader() as connection:
+        pages = await list_pages(connection, SEGMENT, limit=20, max_related=5)
+        assert len(pages[0]) == 14
+        with pytest.raises(Refused, match="too-many-uses"):
+            await list_pages(connection, SEGMENT, limit=20, max_related=4)
+        with pytest.raises(Refused, match="too-many-uses"):
+            await list_pages(
+                connection, replace(SEGMENT, session="original"), limit=20, max_related=4
+            )
+        narrow = await list_pages(connection, only_single, limit=20, max_related=4)
+        assert narrow == [[(SINGLES[0], "1.2")]]
     await clear_hidden_builds(store)

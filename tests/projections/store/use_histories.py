@@ -56,7 +56,7 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.events.store.ports import BatchAppended
+from turnlog.events.store.ports import BatchAppended, EventLog
 from turnlog.projections.uses.use_records import EventNode, StoredSource, TextNode, TurnNode
 
 DIGESTS = [compute_digest(name) for name in "abc"]
@@ -65,7 +65,7 @@ LABELS = ["red", "blue"]
 
 REQUESTS = ["r1", "r2"]
 
-CHILD, PARENT, FORK = "child", "parent", "fork"
+CHILD, PARENT, FORK, SINGLE = "child", "parent", "fork", "single"
 
 _COST = AttemptCost(micro_dollars=None, price="unknown", table="t")
 
@@ -194,20 +194,21 @@ def _build_opening(origin: SessionOrigin | None = None) -> SessionOpened:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnSessions:
-    """A parent, its child and a fork of the parent."""
+    """A parent, its child and a fork of the parent, and a session without relatives."""
 
     parent: tuple[KnownEvent, ...]
     child: tuple[KnownEvent, ...]
     fork: tuple[KnownEvent, ...]
     """What the fork has after the copied events."""
     forked_at: int
+    single: tuple[KnownEvent, ...] = ()
 
 
 @st.composite
 def draw_sessions(draw: DrawFn) -> DrawnSessions:
-    """Draw three sessions."""
+    """Draw four sessions."""
 
     def draw_events(
         after: int, known: Sequence[KnownEvent] = (), *, is_child: bool = False
@@ -223,7 +224,13 @@ def draw_sessions(draw: DrawFn) -> DrawnSessions:
     forked_at = draw(st.integers(1, 1 + len(parent)))
     copied = parent[: forked_at - 1]
     child = draw_events(1, is_child=True)
-    return DrawnSessions(parent, child, draw_events(forked_at, copied), forked_at)
+    return DrawnSessions(
+        parent=parent,
+        child=child,
+        fork=draw_events(forked_at, copied),
+        forked_at=forked_at,
+        single=draw_events(1, is_child=True),
+    )
 
 
 def build_passed_texts() -> DrawnSessions:
@@ -240,7 +247,9 @@ def build_passed_texts() -> DrawnSessions:
         build_assembled(4, "4.8", part(EventTextSource(sequence=7, field="text"))),
     )
     child = (build_submitted(1, "a"), build_assembled(2, "2.3", part(turn)))
-    return DrawnSessions(parent, child, (build_submitted(1, "a"),), 1)
+    single = (build_assembled(1, "1.2", part(_build_segment(1, 1))),)
+    fork = (build_submitted(1, "a"),)
+    return DrawnSessions(parent=parent, child=child, fork=fork, forked_at=1, single=single)
 
 
 async def store_sessions(drawn: DrawnSessions) -> tuple[MemoryLog, list[RecordedEvent]]:
@@ -264,7 +273,17 @@ async def store_sessions(drawn: DrawnSessions) -> tuple[MemoryLog, list[Recorded
         fork.last_event = outcome.events[-1]
         events += outcome.events
     events += await fork.append_events(*drawn.fork)
+    single = StoredSession(log=log, session=SINGLE)
+    events += await single.append_events(_build_opening(), *drawn.single)
     return log, events
+
+
+async def store_crowd(log: EventLog, names: Sequence[str], origin: str | None = None) -> None:
+    """Append sessions whose only prompt has segment 1, forked from `origin` if it is given."""
+    for name in names:
+        forked = SessionOrigin(kind="fork", session=origin, sequence=1) if origin else None
+        call = build_assembled(1, "1.2", _build_part(_build_segment(1, 1), is_included=True))
+        await StoredSession(log=log, session=name).append_events(_build_opening(forked), call)
 
 
 SOUGHT_SOURCES: list[StoredSource] = [

@@ -294,15 +294,17 @@ class AsyncTurnlogClient(AsyncServiceConnection):
         *,
         session: str | None = None,
         replies: bool = False,
+        limit: int | None = None,
         after: str | None = None,
     ) -> UsePage:
         """Return a page of the calls that had a source in their prompt, and by which way.
 
         A source is named as `document:COLLECTION/ENTRY` or `turn:SESSION/3`. With `replies`, a
-        reply is taken to repeat what its prompt had. `after` is the `next` of the page before it.
+        reply is taken to repeat what its prompt had. `limit` is at most 500, and 100 by default.
+        `after` is the `next` of the page before it.
         """
         operation = tenant_operations.list_uses(
-            source, session=session, replies=replies, after=after
+            source, session=session, replies=replies, after=after, limit=limit
         )
         return await self.send(operation)
 

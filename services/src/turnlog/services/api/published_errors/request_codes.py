@@ -181,6 +181,11 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         action="filter by fewer",
         contains=("field",),
     ),
+    "too-many-uses": ErrorCode(
+        meaning="A source reached more sessions that are related to others than a list follows.",
+        action="ask for one session, or for a narrower source",
+        contains=("field",),
+    ),
     "too-many-values": ErrorCode(
         meaning="A body has too many values.",
         action="send it in several requests",
