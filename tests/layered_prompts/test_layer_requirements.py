@@ -232,7 +232,7 @@ async def test_t4_cartridge_without_safety_limits_is_refused_at_opening_with_fil
 
 
 async def test_t4_safety_limits_are_in_every_prompt(tutor_service: TutorService) -> None:
-    session = await tutor_service.open_session("bare")
+    session = await tutor_service.open_session(tutor_service.write_task("limited", BARE))
     await tutor_service.submit_and_watch(session, "Labas")
     limits = "## Safety limits\nStay away from: weapons\nIntensity at most: low"
     assert limits in (await tutor_service.fetch_system_prompt(session, "1.1")).split("\n\n")

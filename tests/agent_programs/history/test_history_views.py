@@ -18,7 +18,7 @@ from tests.agent_programs.agent_service import (
     answer_with_plan,
     answer_with_text,
 )
-from tests.agent_programs.history.test_condensed_history import (
+from tests.agent_programs.history.condensed_conversations import (
     build_chat_blueprint,
     get_latest_manifest,
     run_conversation,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.agent_programs.agent_service import AgentService, answer_with_text
-from tests.agent_programs.history.test_condensed_history import CAN, TALK
+from tests.agent_programs.history.condensed_conversations import CAN, TALK
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

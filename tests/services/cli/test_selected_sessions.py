@@ -23,7 +23,7 @@ from tests.support.processes.blocking_turnlog_up import (
 from turnlog.client.session_filters import SessionFilters
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.session_options import SessionFilterOptions
-from turnlog.services.cli.what_if_comparison import read_blueprint_folder
+from turnlog.services.cli.what_if.what_if_comparison import read_blueprint_folder
 from turnlog.services.http.session_filter import SessionFilter
 
 SCRIPT = """

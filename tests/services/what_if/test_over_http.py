@@ -39,7 +39,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     PROJECTIONS,
 )
 from turnlog.projections.store.write.segment_projection import SEGMENTS_PROJECTION
-from turnlog.services.cli.what_if_comparison import print_what_if, read_blueprint_folder
+from turnlog.services.cli.what_if.what_if_comparison import print_what_if, read_blueprint_folder
 
 MANY = int(os.environ.get("SESSIONS", "20"))
 """The number of recorded sessions; `make suppose` runs a thousand."""

@@ -287,7 +287,7 @@ def compare_what_if(
     """
     from turnlog.contract.prompt_requests import WhatIfRequest
     from turnlog.services.cli.client.session_selection import build_session_query
-    from turnlog.services.cli.what_if_comparison import print_what_if, read_blueprint_folder
+    from turnlog.services.cli.what_if.what_if_comparison import print_what_if, read_blueprint_folder
 
     query = build_session_query(filters)
     form = WhatIfRequest(

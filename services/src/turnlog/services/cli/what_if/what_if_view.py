@@ -1,50 +1,29 @@
-"""What-if comparisons: fetch a report from a service, print it or write it as one HTML page.
+"""A what-if report on the terminal.
 
-They show the totals, then the sessions with the worst first, or the calls of a single session.
+It shows the totals, then the sessions with the worst first, or the calls of a single session.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from pydantic import JsonValue, TypeAdapter
 from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.client import ClientOperation
-from turnlog.client.operations import format_query
-from turnlog.contract import api_paths
-from turnlog.contract.prompt_requests import BlueprintFolder, WhatIfRequest
-from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount
-from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.services.api.what_if_payloads import (
     CallRefusalView,
     PromptTotalsView,
     WhatIfCall,
     WhatIfFailedSession,
-    WhatIfLine,
     WhatIfSession,
     WhatIfStart,
     WhatIfSummary,
     WhatIfTotalsView,
-)
-from turnlog.services.blueprints.folder_files import MAX_FILE_BYTES
-from turnlog.services.cli.actions.verification import create_progress_bar
-from turnlog.services.cli.client.service_client import LONG_TIMEOUT_SECONDS, ServiceClient
-from turnlog.services.cli.console import (
-    OutputFormat,
-    create_error_console,
-    create_output_console,
-    print_json,
 )
 from turnlog.services.cli.views.text_format import (
     escape_controls,
@@ -53,130 +32,6 @@ from turnlog.services.cli.views.text_format import (
     format_money,
 )
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING, create_listing
-
-_WHAT_IF_LINE: Final[TypeAdapter[WhatIfLine]] = TypeAdapter(WhatIfLine)
-
-
-async def stream_what_if(
-    service: ServiceClient, form: WhatIfRequest, query: Mapping[str, object]
-) -> AsyncGenerator[WhatIfLine]:
-    """Stream the lines of a report on the sessions of the form, or on those of a query.
-
-    Raises `Unavailable` if the service breaks off.
-    """
-    operation = ClientOperation(
-        method="POST",
-        path=api_paths.WHAT_IF,
-        answer=object,
-        body=form.model_dump(mode="json", exclude_none=True),
-        query=format_query(query),
-        timeout=LONG_TIMEOUT_SECONDS,
-    )
-    async with aclosing(service.stream_lines(operation)) as lines:
-        async for line in lines:
-            yield _WHAT_IF_LINE.validate_json(line)
-
-
-def read_blueprint_folder(folder: Path) -> BlueprintFolder:
-    """Read all texts of a blueprint folder; raises `Refused` if there is no blueprint in it."""
-    folder = folder.resolve()
-    if not (folder / BLUEPRINT_FILE).is_file():
-        detail = f"there is no {BLUEPRINT_FILE} in {folder}"
-        raise Refused("unknown-blueprint", detail, field="--blueprint", fix="name its folder")
-    return BlueprintFolder(blueprint=folder.name, files=dict(_read_texts(folder)))
-
-
-def _read_texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield texts by path; hidden files, binary files and links out of the folder are skipped."""
-    for file in sorted(folder.rglob("*")):
-        place = file.relative_to(folder)
-        if any(step.startswith(".") for step in place.parts) or not _is_included(file, folder):
-            continue
-        try:
-            yield place.as_posix(), file.read_bytes().decode()
-        except UnicodeDecodeError:
-            continue
-
-
-def _is_included(file: Path, folder: Path) -> bool:
-    inside = file.resolve().is_relative_to(folder)
-    return inside and file.is_file() and file.stat().st_size <= MAX_FILE_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIfResults:
-    """All lines of a what-if report."""
-
-    begun: WhatIfStart
-    sessions: tuple[WhatIfSession, ...]
-    """Ordered by badness, the worst first."""
-    untold: tuple[WhatIfFailedSession, ...]
-    ended: WhatIfSummary
-
-
-async def print_what_if(
-    service: ServiceClient,
-    form: WhatIfRequest,
-    query: Mapping[str, object],
-    output: OutputFormat,
-    html: Path | None,
-) -> None:
-    """Fetch the report on a change and print it; also write it as HTML if `html` is given."""
-    results = await _collect_results(service, form, query)
-    if html is not None:
-        _write_html(results, html)
-    if output == "json":
-        print_json(_dump_results(results))
-    else:
-        create_output_console().print(
-            render_what_if(results.begun, results.sessions, results.untold, results.ended)
-        )
-
-
-def _write_html(results: WhatIfResults, html: Path) -> None:
-    html.write_text(
-        render_html_page(results.begun, results.sessions, results.untold, results.ended)
-    )
-    create_error_console().print(f"the report is in {html}")
-
-
-async def _collect_results(
-    service: ServiceClient, form: WhatIfRequest, query: Mapping[str, object]
-) -> WhatIfResults:
-    begun, ended = None, None
-    sessions, failed = list[WhatIfSession](), list[WhatIfFailedSession]()
-    with create_progress_bar() as bar:
-        task = bar.add_task("supposing", total=None)
-        async with aclosing(stream_what_if(service, form, query)) as lines:
-            async for line in lines:
-                match line:
-                    case WhatIfStart():
-                        begun = line
-                        bar.update(task, total=line.sessions)
-                    case WhatIfSession():
-                        sessions.append(line)
-                        bar.advance(task)
-                    case WhatIfFailedSession():
-                        failed.append(line)
-                        bar.advance(task)
-                    case WhatIfSummary():
-                        ended = line
-    if begun is None or ended is None:
-        raise Unavailable("the service", "it broke off before the end")
-    sessions.sort(key=lambda each: each.badness, reverse=True)
-    return WhatIfResults(begun, tuple(sessions), tuple(failed), ended)
-
-
-def _dump_results(results: WhatIfResults) -> JsonValue:
-    sessions: list[JsonValue] = [each.model_dump(mode="json") for each in results.sessions]
-    failed: list[JsonValue] = [each.model_dump(mode="json") for each in results.untold]
-    return {
-        **results.begun.model_dump(mode="json", exclude={"line", "sessions"}),
-        "total": results.ended.model_dump(mode="json", exclude={"line"}),
-        "sessions": sessions,
-        "untold": failed,
-    }
-
 
 MAX_SHOWN: Final = 10
 """Sessions listed, or calls of a single session; the JSON has all."""
@@ -385,47 +240,3 @@ def format_alteration(one: PromptAlteration) -> str:
         what = f"{one.layer} segment {one.segment}"
     by = f" by {one.rule}" if one.rule else ""
     return escape_controls(f"{what} {_CHANGE_WORDS.get(one.how, one.how)}{by}")
-
-
-DETAILED_SESSIONS: Final = 200
-"""Sessions whose calls are listed; more would make the page too large to open."""
-
-
-def render_html_page(
-    begun: WhatIfStart,
-    sessions: Sequence[WhatIfSession],
-    failed: Sequence[WhatIfFailedSession],
-    ended: WhatIfSummary,
-) -> str:
-    """Render the report as one HTML page without scripts or external resources.
-
-    `sessions` must be ordered with the worst first.
-    """
-    # Importing jinja2 takes time that only a report should cost.
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = files("turnlog.services.cli.what_if").joinpath("page.html").read_text()
-    return environment.from_string(template).render(
-        begun=begun,
-        change=format_change(begun),
-        sessions=sessions,
-        untold=failed,
-        total=ended,
-        detailed=DETAILED_SESSIONS,
-        widest=max((1, *(max(each.before.tokens, each.after.tokens) for each in sessions))),
-        figure="{:,}".format,
-        share=format_share,
-        counted=format_count,
-        cost=format_prompts_cost,
-        otherwise=format_alteration,
-    )
-
-
-def format_share(after: int, before: int) -> str:
-    """Format the relative change from `before` to `after`."""
-    if not before:
-        return "new" if after else "as it was"
-    return f"{(after - before) / before:+.0%}" if after != before else "as it was"
