@@ -13,6 +13,7 @@ from tests.support.servers.model_behaviours import (
     ModelAnswer,
     ModelBehaviour,
     ModelRefusal,
+    ModelSilence,
     RawFrames,
 )
 from turnlog.events.content import PlainText
@@ -113,3 +114,16 @@ async def test_emoji_whose_halves_come_in_two_chunks_is_one_character(
 ) -> None:
     turn = await ask(platform, build_frames({"content": "Good \ud83d"}, {"content": "\ude00 day"}))
     assert turn["reply"] == "Good \U0001f600 day"
+
+
+async def test_timeouts_of_a_blueprint_and_a_profile_end_a_silent_call(
+    platform: AgentService,
+) -> None:
+    written = "  retries: {max: 5, base_seconds: 1}\n"
+    policies = f"{written.replace('5', '0')}  timeouts: {{first_token: 3000}}\n"
+    profile = "  llm_only:\n"
+    edits = {written: policies, profile: f"{profile}    timeouts: {{first_token: 0.2}}\n"}
+    platform.copy_shipped_blueprint("uderia", "uderia-hasty", edits)
+    session = await platform.open_shipped_session("uderia-hasty", attributes={}, profile="llm_only")
+    turn = await platform.submit_turn(session, ModelSilence())
+    assert (turn["status"], turn["reason"]) == ("failed", "timeout_first_token")

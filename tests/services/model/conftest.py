@@ -45,7 +45,7 @@ def name(adapted: tuple[ModelAdapter, str]) -> str:
 @pytest.fixture
 def timeouts() -> CallTimeouts:
     # Longer than any test: what ends here ends for another reason.
-    return CallTimeouts(connect=60, first_token=60, stalled=60, total=60)
+    return CallTimeouts(connect=60, first_token=60, between_tokens=60, total=60)
 
 
 @pytest.fixture

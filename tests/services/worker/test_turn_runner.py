@@ -27,12 +27,19 @@ from turnlog.events.model.call_events import (
     find_attempt_end,
 )
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
-from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
+from turnlog.events.tokens import (
+    AttemptAlive,
+    AttemptClosed,
+    AttemptReset,
+    Token,
+    WorkerActivity,
+)
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
 from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable
 from turnlog.services.worker import turn_runner
+from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
@@ -509,3 +516,33 @@ async def test_turn_handed_back_during_a_retry_delay_records_no_request_timings(
     assert (sent.timings is None, unsent.timings) == (False, None)
     assert unsent.fault is not None
     assert unsent.fault.code == "handed-back"
+
+
+async def test_heartbeats_say_that_a_silent_model_thinks() -> None:
+    house, answered = SessionHarness(), asyncio.Event()
+    await house.open_session()
+    house.model.scripts = [[answered, "Good day."]]
+    worker = house.build_worker()
+    heartbeat = AttemptHeartbeat(worker.sessions, house.tokens, interval=0.01)
+    worker = replace(worker, heartbeat=heartbeat)
+    submitted = await house.submit_turn("Hi")
+    wake = asyncio.Event()
+    async with (
+        asyncio.timeout(20),
+        house.tokens.open_turn_watch(TENANT, "s", 1, wake) as watch,
+        asyncio.TaskGroup() as running,
+    ):
+        running.create_task(house.run_turn(submitted, worker))
+        while not await list_activities(house):
+            await wake.wait()
+            wake.clear()
+            while await watch.take_next():
+                pass
+        answered.set()
+    assert set(await list_activities(house)) == {"think"}
+    assert isinstance(house.list_events()[-1].event, TurnCompleted)
+
+
+async def list_activities(house: SessionHarness) -> list[WorkerActivity]:
+    events = [each.event for each in await house.tokens.read_token_events(TENANT, "s", 1)]
+    return [each.doing for each in events if isinstance(each, AttemptAlive) and each.doing]

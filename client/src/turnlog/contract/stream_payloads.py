@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from turnlog.contract.value_names import ApprovalDecision, FinishReason
 
-WorkerActivity = Literal["summarise", "plan", "act", "tool", "reply"]
-"""What a worker is doing: a call of the turn, or a tool that a call requested."""
+WorkerActivity = Literal["summarise", "plan", "act", "tool", "reply", "think"]
+"""What a worker is doing: a call of the turn, a tool that a call requested, or waiting for a model
+that has said nothing yet.
+"""
 
 
 class StreamPayload(BaseModel):

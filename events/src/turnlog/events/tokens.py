@@ -31,8 +31,10 @@ class Token(EventModel):
     """The piece of text."""
 
 
-WorkerActivity = Literal["summarise", "plan", "act", "tool", "reply"]
-"""What a worker is doing: a call of the turn, or a tool that a call requested."""
+WorkerActivity = Literal["summarise", "plan", "act", "tool", "reply", "think"]
+"""What a worker is doing: a call of the turn, a tool that a call requested, or waiting for a model
+that has said nothing yet.
+"""
 
 
 class AttemptAlive(EventModel):
@@ -44,7 +46,7 @@ class AttemptAlive(EventModel):
     attempt: int
     """The attempt number."""
     doing: WorkerActivity | None = None
-    """The activity that begins now, in a turn of several calls."""
+    """The activity that begins now, in a turn of several calls; `think` is said again and again."""
     tool: str | None = None
     """The tool that is being run."""
 

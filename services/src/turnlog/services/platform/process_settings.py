@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringCo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.services.platform.durability_level import DurabilityLevel
 
 Seconds = Annotated[float, Field(gt=0)]
@@ -102,6 +103,26 @@ _MODEL_ANSWERS: Final = {"yes": True, "no": False}
 
 ModelAnswers = Annotated[dict[str, bool], NoDecode, BeforeValidator(_split_model_answers)]
 """Yes or no for each model; in an environment variable `MODEL=yes,MODEL=no`."""
+
+
+def _split_model_timeouts(value: object) -> object:
+    """Split `ollama/*.first_token=900,ollama/*.total=1800`."""
+    if not isinstance(value, str):
+        return value
+    by_model: dict[str, dict[str, str]] = {}
+    for entry in filter(None, map(str.strip, value.split(","))):
+        place, _, seconds = entry.partition("=")
+        model, _, name = place.strip().rpartition(".")
+        if not model or name not in TimeoutSpec.model_fields:
+            names = ", ".join(TimeoutSpec.model_fields)
+            message = "it must be `MODEL.NAME=SECONDS`, separated by `,`; a name is one of {names}"
+            raise PydanticCustomError("bad_model_timeouts", message, {"names": names})
+        by_model.setdefault(model, {})[name] = seconds.strip()
+    return by_model
+
+
+ModelTimeouts = Annotated[dict[str, TimeoutSpec], NoDecode, BeforeValidator(_split_model_timeouts)]
+"""Timeouts by models or patterns of them: `openai/o3.first_token=600,ollama/*.total=1800`."""
 
 
 ModelAdapter = Literal["litellm", "direct"]
@@ -207,6 +228,10 @@ class WorkerSettings(ProcessSettings):
     response_format: ModelAnswers = {}
     """Which models take the schema of an answer as `response_format`, such as `openai/ours=yes`;
     before what litellm's table says.
+    """
+    model_timeouts: ModelTimeouts = {}
+    """How long calls of a model may wait, such as `ollama/*.first_token=900`; the names are those
+    of `timeouts` in a blueprint, which comes before.
     """
     scripts: Path | None = None
     """Folder of scripts for `scripted/...` models, in addition to the shipped ones."""

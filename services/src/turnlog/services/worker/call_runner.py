@@ -195,7 +195,9 @@ class CallRunner:
     async def _stream_answer(
         self, active: ActiveAttempt, prepared: PreparedCall
     ) -> FinishedAnswer | GuardViolation:
-        request = build_model_request(prepared.request, prepared.body)
+        request = build_model_request(
+            prepared.request, prepared.body, active.context.policies.timeouts
+        )
         sent = SentCall(prepared.attempt, request, prepared.manifest)
         _log_exclusions(active, prepared.manifest)
         session = active.context.session

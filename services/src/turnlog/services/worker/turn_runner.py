@@ -297,9 +297,7 @@ class TurnRunner:
         while True:
             active = start_attempt(context, self.tokens)
             try:
-                async with self.heartbeat.run_heartbeat(
-                    delivery, context.attempt, context.state.head.sequence
-                ) as lease_lost:
+                async with self.heartbeat.run_heartbeat(delivery, active) as lease_lost:
                     running = calls.run_call(active, seconds)
                     end = await self._wait_for_end(running, lease_lost, due)
                 recorded = await self.outcomes.record_end(active, end)

@@ -70,7 +70,7 @@ async def run_worker(
             log=parts.log, library=parts.library, positions=positions, tenant=settings.tenant
         )
         record = RecordWatch(parts.connection)
-        model = ModelRouter(settings.model_adapter, os.environ, scripts=settings.scripts)
+        model = _create_model(settings)
         answering = _build_turn_runner(
             settings,
             _guard_appends(parts, guard),
@@ -128,6 +128,15 @@ async def _open_queue(settings: WorkerSettings, parts: ProcessComponents) -> Que
     )
     await durable.wait_for_consumer()
     return durable
+
+
+def _create_model(settings: WorkerSettings) -> ModelRouter:
+    return ModelRouter(
+        settings.model_adapter,
+        os.environ,
+        scripts=settings.scripts,
+        timeouts_by_model=settings.model_timeouts,
+    )
 
 
 def _create_tool_servers(settings: WorkerSettings) -> WorkerToolServers:

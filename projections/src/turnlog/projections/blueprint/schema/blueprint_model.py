@@ -231,11 +231,11 @@ class Blueprint(StrictModel):
         return _list_reply_calls(profile, self.phases)
 
     def resolve_policies(self, profile: Name) -> Policies:
-        """Return the policies under a profile, with the profile's own deadline if it has one."""
-        seconds = self.profiles[profile].deadline_seconds
-        if seconds is None:
-            return self.policies
-        return self.policies.model_copy(update={"deadline_seconds": seconds})
+        """Return the policies under a profile, with the profile's own deadline and timeouts."""
+        own, policies = self.profiles[profile], self.policies
+        timeouts = own.timeouts.merge_over(policies.timeouts)
+        seconds = own.deadline_seconds or policies.deadline_seconds
+        return policies.model_copy(update={"deadline_seconds": seconds, "timeouts": timeouts})
 
     def resolve_retrieval(self, name: Name, profile: Name) -> ResolvedRetrieval:
         """Return the settings of a retrieval under a profile."""

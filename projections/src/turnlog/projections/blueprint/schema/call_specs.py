@@ -21,6 +21,7 @@ from turnlog.events.event_model import build_discriminator
 from turnlog.projections.blueprint.schema.history_specs import CondenseMode
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import RetrievalSettings
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
+from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 
 LAYER_SEPARATOR = "\n\n"
 """The default text between two layers."""
@@ -155,6 +156,8 @@ class ProfileSpec(StrictModel):
     """A model name of litellm; `default` is the model the service was started with."""
     deadline_seconds: Annotated[float, Field(gt=0)] | None = None
     """How long a turn may be open, in seconds; without it the policies decide."""
+    timeouts: TimeoutSpec = TimeoutSpec()
+    """How long its calls may wait for their model; what it does not give, the policies decide."""
 
     @model_validator(mode="after")
     def _check_program_calls(self) -> ProfileSpec:

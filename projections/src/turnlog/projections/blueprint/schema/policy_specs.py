@@ -16,6 +16,7 @@ from turnlog.projections.blueprint.schema.strict_model import (
     Name,
     StrictModel,
 )
+from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 
 HoldBack = Literal["none", "sentence", "reply"]
 """What is held back until it has been checked: nothing, a sentence, or the whole reply."""
@@ -153,8 +154,10 @@ class Policies(StrictModel):
     """What happens to a submit while a turn is open."""
     queue_limit: Annotated[int, Field(ge=1)] = 100
     """Maximum number of queued turns."""
-    deadline_seconds: Annotated[float, Field(gt=0)] = 300.0
+    deadline_seconds: Annotated[float, Field(gt=0)] = 600.0
     """How long a turn may be open after its release, in seconds."""
+    timeouts: TimeoutSpec = TimeoutSpec()
+    """How long a call may wait for its model."""
     max_claims: Annotated[int, Field(ge=1)] = 10
     """How often workers may claim one turn before it fails."""
     replacement: ReplacementSpec = "(This reply was withheld.)"

@@ -198,6 +198,8 @@ def _describe_progress(progress: Mapping[str, Any]) -> str:
             return "planning"
         case "act":
             return "choosing tools"
+        case "think":
+            return "the model thinks"
         case "tool":
             return f"running {format_one_line(progress['tool'])}"
         case _:

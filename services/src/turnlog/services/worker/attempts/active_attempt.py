@@ -28,6 +28,7 @@ from turnlog.events.tokens import (
     WorkerActivity,
 )
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
+from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -118,9 +119,9 @@ class TokenPublisher:
         await self._publish(sign(call=attempt.call, attempt=attempt.attempt))
 
     async def publish_activity(
-        self, attempt: AttemptRef, doing: WorkerActivity, tool: str | None = None
+        self, attempt: AttemptRef, doing: WorkerActivity | None, tool: str | None = None
     ) -> None:
-        """Publish what an attempt is doing."""
+        """Publish that an attempt is alive, and what it is doing if that is given."""
         await self._publish(
             AttemptAlive(call=attempt.call, attempt=attempt.attempt, doing=doing, tool=tool)
         )
@@ -220,6 +221,12 @@ class ActiveAttempt:
         """Publish that this attempt has started."""
         is_retry = self.context.prior_attempts > 0
         await self.publisher.publish_start(self.attempt, is_retry=is_retry)
+
+    async def publish_heartbeat(self) -> None:
+        """Publish that this attempt is alive, and that the model thinks if it has said nothing."""
+        progress = self.progress
+        is_thinking = progress.sent is not None and progress.first_token is None
+        await self.publisher.publish_activity(self.attempt, "think" if is_thinking else None)
 
     async def publish_tool_run(self, tool: str) -> None:
         """Publish that a tool is being run."""
@@ -344,12 +351,15 @@ def list_tool_requests(end: FinishedAnswer) -> tuple[ToolRequest, ...]:
     )
 
 
-def build_model_request(request: ChatRequest, body: bytes | None) -> ModelRequest:
+def build_model_request(
+    request: ChatRequest, body: bytes | None, timeouts: TimeoutSpec
+) -> ModelRequest:
     """Convert an assembled request to the request type of the model layer."""
     return ModelRequest(
         model=request.model,
         messages=tuple(each.encode_plain() for each in request.messages),
         tools=request.tools,
         parameters=request.parameters,
+        timeouts=timeouts,
         body=body,
     )

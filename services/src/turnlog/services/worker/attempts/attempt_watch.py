@@ -19,10 +19,10 @@ from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.events.registry import Event
 from turnlog.events.store.ports import TokenStream
-from turnlog.events.tokens import AttemptAlive
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.turn_delivery import TurnDelivery
 
 
@@ -39,17 +39,17 @@ class AttemptHeartbeat:
 
     @asynccontextmanager
     async def run_heartbeat(
-        self, delivery: TurnDelivery, attempt: AttemptRef, after: int
+        self, delivery: TurnDelivery, active: ActiveAttempt
     ) -> AsyncGenerator[asyncio.Event]:
         """Send heartbeats while the body runs; set the event once the lease is lost."""
         lease_lost, wake = asyncio.Event(), asyncio.Event()
-        log = self.sessions.log
+        log, after = self.sessions.log, active.context.state.head.sequence
         async with (
             log.open_session_watch(delivery.tenant, delivery.session, after, wake) as watch,
             run_tasks(
                 self._keep_lease(
                     delivery=delivery,
-                    attempt=attempt,
+                    active=active,
                     watch=watch,
                     wake=wake,
                     lease_lost=lease_lost,
@@ -61,7 +61,7 @@ class AttemptHeartbeat:
     async def _keep_lease(
         self,
         delivery: TurnDelivery,
-        attempt: AttemptRef,
+        active: ActiveAttempt,
         watch: Watch[RecordedEvent],
         wake: asyncio.Event,
         lease_lost: asyncio.Event,
@@ -72,7 +72,7 @@ class AttemptHeartbeat:
             wake.clear()
             try:
                 while recorded := await watch.take_next():
-                    if is_ended_by(recorded.event, attempt):
+                    if is_ended_by(recorded.event, active.context.attempt):
                         lease_lost.set()
                         return
             except UnreadableEnd:
@@ -81,19 +81,18 @@ class AttemptHeartbeat:
             except Corrupt:
                 pass  # Then the interval alone finds out.
             if clock() >= due:
-                if not await self._send_heartbeat(delivery, attempt):
+                if not await self._send_heartbeat(delivery, active):
                     lease_lost.set()
                     return
                 due = clock() + self.interval
             await wait_for_wake(wake, min(WAKE_SECONDS, due - clock()))
 
-    async def _send_heartbeat(self, delivery: TurnDelivery, attempt: AttemptRef) -> bool:
+    async def _send_heartbeat(self, delivery: TurnDelivery, active: ActiveAttempt) -> bool:
         """Publish that the attempt is alive; return whether it still holds the lease."""
         with suppress(Unavailable):
-            if not await self._is_current(delivery, attempt):
+            if not await self._is_current(delivery, active.context.attempt):
                 return False
-            alive = AttemptAlive(call=attempt.call, attempt=attempt.attempt)
-            await self.tokens.publish_token(delivery.tenant, delivery.session, delivery.turn, alive)
+            await active.publish_heartbeat()
         return True
 
     async def _is_current(self, delivery: TurnDelivery, attempt: AttemptRef) -> bool:

@@ -24,6 +24,7 @@ from typing import Final, NoReturn, cast
 
 import httpx
 
+from turnlog.services.worker.model.call_timeouts import find_reading_timer
 from turnlog.services.worker.model.model_types import ModelFailure
 
 MAX_ERROR_BYTES: Final = 8_192
@@ -122,6 +123,7 @@ class BoundedBody(httpx.AsyncByteStream):
         self._body = body
         self._is_error = response.status_code >= httpx.codes.BAD_REQUEST
         self._bounds = FrameBounds(response.headers.get("content-type", ""))
+        self._timer = find_reading_timer()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces = self._cut_error() if self._is_error else self._check_frames()
@@ -144,7 +146,8 @@ class BoundedBody(httpx.AsyncByteStream):
     async def _check_frames(self) -> AsyncGenerator[bytes]:
         async with aclosing(_split_pieces(self._body)) as pieces:
             async for piece in pieces:
-                self._bounds.add_bytes(piece)
+                if self._bounds.add_bytes(piece) and self._timer is not None:
+                    self._timer.mark_alive()
                 yield piece
         self._bounds.check_rest()
 

@@ -10,9 +10,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
+from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.services.worker.model.model_types import FailureCode, ModelFailure
 from turnlog.services.worker.model.provider_errors import map_error
 
@@ -22,11 +24,17 @@ class CallTimeouts:
     """The timeouts of a call, in seconds."""
 
     connect: float = 10.0
-    first_token: float = 90.0
-    """From the request to the first text, tool call or reasoning."""
-    stalled: float = 45.0
-    """Between two of those."""
-    total: float = 600.0
+    first_token: float = 300.0
+    """Silence before the first text, tool call or reasoning: a local server may load its model
+    first, and a reasoning model may think without a word.
+    """
+    between_tokens: float = 120.0
+    """Silence between two of those."""
+    total: float = 1200.0
+
+    def apply_spec(self, spec: TimeoutSpec) -> CallTimeouts:
+        """Return these timeouts, with those that are given in their place."""
+        return replace(self, **spec.model_dump(exclude_none=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +45,19 @@ class CallDeadline:
     code: FailureCode
 
 
-def find_deadline(timeouts: CallTimeouts, *, began: float, token: float | None) -> CallDeadline:
-    """Return the nearest deadline; `token` is when the last token came, None before the first."""
+def find_deadline(
+    timeouts: CallTimeouts, *, began: float, token: float | None, alive: float
+) -> CallDeadline:
+    """Return the nearest deadline.
+
+    `token` is when the last token came, None before the first; `alive` when the provider last sent
+    anything, be it a comment that keeps the connection open.
+    """
     total = CallDeadline(began + timeouts.total, "timeout_total")
     if token is None:
-        silence = CallDeadline(began + timeouts.first_token, "timeout_first_token")
+        silence = CallDeadline(max(began, alive) + timeouts.first_token, "timeout_first_token")
     else:
-        silence = CallDeadline(token + timeouts.stalled, "timeout_stalled")
+        silence = CallDeadline(max(token, alive) + timeouts.between_tokens, "timeout_stalled")
     return min(silence, total, key=lambda each: each.at)
 
 
@@ -64,6 +78,7 @@ class CallTimer:
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._token: float | None = None
+        self._alive = self._began
         self._answering = False
         self._waiting: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -71,6 +86,10 @@ class CallTimer:
     def mark_accepted(self) -> None:
         """Record that the provider has accepted the request."""
         self._answering = True
+
+    def mark_alive(self) -> None:
+        """Record that the provider has sent something, which need not be a part of the answer."""
+        self._alive = self._loop.time()
 
     def mark_token(self) -> None:
         """Record that a token was received and processed."""
@@ -114,7 +133,30 @@ class CallTimer:
             self._timer = self._loop.call_at(limit.at, self._check_deadline)
 
     def _find_deadline(self) -> CallDeadline:
-        return find_deadline(self._timeouts, began=self._began, token=self._token)
+        return find_deadline(
+            self._timeouts, began=self._began, token=self._token, alive=self._alive
+        )
+
+
+_READING_TIMER: Final[ContextVar[CallTimer]] = ContextVar("reading_timer")
+
+
+@contextmanager
+def expect_bytes(timer: CallTimer) -> Generator[None]:
+    """Have the responses to requests that the body sends tell a timer when bytes arrive.
+
+    Libraries pass on what belongs to the answer and keep the comments that hold a connection open.
+    """
+    token = _READING_TIMER.set(timer)
+    try:
+        yield
+    finally:
+        _READING_TIMER.reset(token)
+
+
+def find_reading_timer() -> CallTimer | None:
+    """Return the timer that wants to know of arriving bytes, if there is one."""
+    return _READING_TIMER.get(None)
 
 
 @contextmanager

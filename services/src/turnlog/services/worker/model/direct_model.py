@@ -161,10 +161,10 @@ class DirectModel:
         check_parameters(request.parameters)
         address = find_chat_endpoint(request.model, self._environ)
         body = _encode_body(request) if request.body is None else request.body
-        answer = ProtocolAnswer()
+        answer, timeouts = ProtocolAnswer(), self._timeouts.apply_spec(request.timeouts)
         try:
-            with open_call_timer(self._timeouts) as timer:
-                response = await timer.wait_for(self._send_body(address, body))
+            with open_call_timer(timeouts) as timer:
+                response = await timer.wait_for(self._send_body(address, body, timeouts))
                 try:
                     await timer.wait_for(_check_response(response))
                     timer.mark_accepted()
@@ -173,6 +173,7 @@ class DirectModel:
                             if text:
                                 yield TextDelta(text)
                             # Only now: time that the consumer took is not silence of the provider.
+                            timer.mark_alive()
                             if token:
                                 timer.mark_token()
                     await _await_end(response)
@@ -183,7 +184,9 @@ class DirectModel:
             failure.address = address.host
             raise
 
-    async def _send_body(self, address: ChatEndpoint, body: bytes) -> aiohttp.ClientResponse:
+    async def _send_body(
+        self, address: ChatEndpoint, body: bytes, timeouts: CallTimeouts
+    ) -> aiohttp.ClientResponse:
         headers = {
             "accept": _EVENT_STREAM,
             # Bytes that were unpacked could be a thousand times those that arrived.
@@ -194,17 +197,19 @@ class DirectModel:
             headers["authorization"] = f"Bearer {address.key}"
         # Another server must not get the prompt or the key.
         return await self._open_session().post(
-            address.url, data=body, headers=headers, allow_redirects=False
+            address.url,
+            data=body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
         )
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            timeouts = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect)
             self._session = aiohttp.ClientSession(
                 # The worker limits how many calls there are at a time.
                 connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=timeouts,
                 auto_decompress=False,
                 trust_env=True,
             )
@@ -337,6 +342,7 @@ class ProtocolAnswer:
             return
         data = _read_event_data(frame)
         if not data:
+            yield "", False  # A comment says that the provider is alive
             return
         self._has_events = True
         if data.strip() == _END_MARK:

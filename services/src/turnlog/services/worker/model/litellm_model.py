@@ -19,7 +19,11 @@ from turnlog.services.platform.gc_control import freeze_live_objects, pause_coll
 from turnlog.services.worker.model.answers.answer_end import build_finished
 from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
 from turnlog.services.worker.model.answers.reported_usage import read_reported_usage
-from turnlog.services.worker.model.call_timeouts import CallTimeouts, open_call_timer
+from turnlog.services.worker.model.call_timeouts import (
+    CallTimeouts,
+    expect_bytes,
+    open_call_timer,
+)
 from turnlog.services.worker.model.litellm_library import (
     LitellmLibrary,
     attach_stream_check,
@@ -66,12 +70,14 @@ class LitellmModel:
     async def stream(
         self, request: ModelRequest
     ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
-        arguments = self._build_arguments(request)
+        timeouts = self._timeouts.apply_spec(request.timeouts)
+        arguments = _build_arguments(request, timeouts)
         library = await self._load_library()
         register_ollama_model(library, request.model)
         reading = ChunkReader()
-        with open_call_timer(self._timeouts) as patience:
-            stream = await patience.wait_for(library.acompletion(**arguments))
+        with open_call_timer(timeouts) as patience:
+            with expect_bytes(patience):
+                stream = await patience.wait_for(library.acompletion(**arguments))
             usages = stop_accounting(stream)
             try:
                 witness = await patience.wait_for(attach_stream_check(stream))
@@ -103,34 +109,29 @@ class LitellmModel:
             self._loaded = await run_in_thread(_load_and_freeze)
         return self._loaded
 
-    def _build_arguments(self, request: ModelRequest) -> dict[str, object]:
-        arguments: dict[str, object] = {
-            **{
-                key: convert_to_plain(value)
-                for key, value in check_parameters(request.parameters).items()
-            },
-            "model": request.model,
-            "messages": convert_to_plain(request.messages),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            "timeout": self._build_transport_timeout(),
-            # The worker retries. This disables the retries of the client below litellm as well.
-            "num_retries": 0,
-            # Otherwise any call with tools needs the packages of litellm's proxy.
-            "_skip_mcp_handler": True,
-        }
-        if request.tools:
-            arguments["tools"] = convert_to_plain(request.tools)
-        if request.model.startswith("openai/") and _has_no_key():
-            arguments["api_key"] = "none"
-        return arguments
 
-    def _build_transport_timeout(self) -> httpx.Timeout:
-        """Return the timeouts of the socket.
-
-        `CallTimer` limits silence and length and ends sooner.
-        """
-        return httpx.Timeout(self._timeouts.total, connect=self._timeouts.connect)
+def _build_arguments(request: ModelRequest, timeouts: CallTimeouts) -> dict[str, object]:
+    arguments: dict[str, object] = {
+        **{
+            key: convert_to_plain(value)
+            for key, value in check_parameters(request.parameters).items()
+        },
+        "model": request.model,
+        "messages": convert_to_plain(request.messages),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        # Of the socket; `CallTimer` limits silence and length and ends sooner.
+        "timeout": httpx.Timeout(timeouts.total, connect=timeouts.connect),
+        # The worker retries. This disables the retries of the client below litellm as well.
+        "num_retries": 0,
+        # Otherwise any call with tools needs the packages of litellm's proxy.
+        "_skip_mcp_handler": True,
+    }
+    if request.tools:
+        arguments["tools"] = convert_to_plain(request.tools)
+    if request.model.startswith("openai/") and _has_no_key():
+        arguments["api_key"] = "none"
+    return arguments
 
 
 def _load_and_freeze() -> LitellmLibrary:

@@ -9,8 +9,12 @@ not need it never pays for it.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 
+from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.services.platform.process_settings import MODEL_OFF, ModelAdapter
 from turnlog.services.worker.model.call_timeouts import CallTimeouts
 from turnlog.services.worker.model.direct_model import DirectModel, is_protocol_model
@@ -33,15 +37,19 @@ class ModelRouter:
         environ: Mapping[str, str],
         *,
         timeouts: CallTimeouts | None = None,
+        timeouts_by_model: Mapping[str, TimeoutSpec] = MappingProxyType({}),
         scripts: Path | None = None,
     ) -> None:
         self._adapter: ModelAdapter = adapter
+        self._timeouts_by_model = timeouts_by_model
         self._scripted = ScriptedModel(timeouts, scripts)
         self._direct = DirectModel(environ, timeouts)
         self._litellm = LitellmModel(timeouts)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
-        return self._choose_adapter(request.model).stream(request)
+        own = find_model_timeouts(self._timeouts_by_model, request.model)
+        timed = replace(request, timeouts=request.timeouts.merge_over(own))
+        return self._choose_adapter(request.model).stream(timed)
 
     def is_sent_as_recorded(self, model: str) -> bool:
         """Return whether a model's server gets the recorded request byte for byte."""
@@ -69,3 +77,12 @@ class ModelRouter:
         if self._adapter == "direct" and is_protocol_model(model):
             return self._direct
         return self._litellm
+
+
+def find_model_timeouts(by_model: Mapping[str, TimeoutSpec], model: str) -> TimeoutSpec:
+    """Return the timeouts of a model; of the patterns that match it, the longest decides."""
+    found = TimeoutSpec()
+    for pattern in sorted(by_model, key=len):
+        if fnmatchcase(model, pattern):
+            found = by_model[pattern].merge_over(found)
+    return found

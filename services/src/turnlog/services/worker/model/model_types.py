@@ -15,6 +15,7 @@ from turnlog.events.errors import TurnlogError
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
+from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 
 FailureCode = Literal[
     "rate_limited",
@@ -107,6 +108,8 @@ class ModelRequest:
     tools: tuple[Mapping[str, object], ...] = ()
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
     """Names from the blueprint's `PARAMETERS`; never addresses or keys."""
+    timeouts: TimeoutSpec = field(default_factory=TimeoutSpec)
+    """How long the model may take, where the blueprint or the operator says it."""
     body: bytes | None = None
     """The body whose digest is on the log, for an adapter that sends it as it is; or None."""
 

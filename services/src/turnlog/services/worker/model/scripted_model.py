@@ -232,7 +232,7 @@ class ScriptedModel:
         name = request.model.partition("/")[2]
         reply = choose_reply(self._scripts.load_script(name), request.messages)
         reading = ChunkReader()
-        with open_call_timer(self._timeouts) as timer:
+        with open_call_timer(self._timeouts.apply_spec(request.timeouts)) as timer:
             timer.mark_accepted()
             async with aclosing(stream_reply(reply)) as words:
                 while (word := await timer.wait_for(anext(words, None))) is not None:
