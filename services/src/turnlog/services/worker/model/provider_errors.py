@@ -184,9 +184,10 @@ _CODE_BY_WORDS: Sequence[tuple[re.Pattern[str], FailureCode]] = (
 
 def _find_code_by_words(words: str, default: FailureCode) -> FailureCode:
     """Return what the words of a refused request mean; of a busy provider, only an empty purse."""
-    found = (code for pattern, code in _CODE_BY_WORDS if pattern.search(words))
-    code = next(found, default)
-    return code if default == "bad_request" or code == "out_of_credit" else default
+    for pattern, code in _CODE_BY_WORDS:
+        if pattern.search(words) and (default == "bad_request" or code == "out_of_credit"):
+            return code
+    return default
 
 
 def map_error_frame(frame: Mapping[str, object]) -> ModelFailure:
