@@ -111,6 +111,7 @@ def build_steering_requests(secret: str, session: str) -> dict[str, dict[str, ob
     return {
         f"{at}/profile": {"profile": secret},
         f"{at}/cancel": {"turn": secret},
+        f"{at}/redactions": {"turn": int(CARD), "reason": secret},
         f"{at}/close": {secret: "done"},
         f"{at}/feedback": {"vote": secret},
         "/v1/sessions": {"blueprint": secret},
@@ -124,6 +125,20 @@ def build_steering_requests(secret: str, session: str) -> dict[str, dict[str, ob
     }
 
 
+def build_reads(secret: str, session: str) -> tuple[str, ...]:
+    """Return paths that are read in vain."""
+    sent = quote(secret)
+    return (
+        f"/v1/uses?source={sent}",
+        f"/v1/uses?source=label:x&after={sent}",
+        f"/v1/events?types={sent}",
+        f"/v1/usage?group_by={sent}",
+        f"/v1/sessions/{session}/turns/{CARD}/why",
+        f"/v1/sessions/{session}/turns/{CARD}/timeline",
+        f"/v1/sessions/{session}/calls/{sent}/prompt",
+    )
+
+
 @pytest.mark.parametrize("secret", SECRETS)
 async def test_refused_request_beside_a_turn_is_not_repeated_either(
     bare: RunningGateway, secret: str
@@ -135,12 +150,15 @@ async def test_refused_request_beside_a_turn_is_not_repeated_either(
         {"attributes": dict(GAME_MASTER), "profile": secret},
         {"attributes": dict(GAME_MASTER), "key": {secret: "x"}},
         {"attributes": dict(GAME_MASTER), "session": f"{secret} "},
+        {"blueprint": "trickster", "attributes": {"task": CARD}},
     ]
     with capture_logs() as lines:
         for opening in openings:
             body = {"blueprint": "game-master", **opening}
             answer = await bare.http.post("/v1/sessions", json=body)
             require_unrepeated(secret, str(opening), answer)
+        for path in build_reads(secret, session):
+            require_unrepeated(secret, path, await bare.http.get(path))
         for path, body in build_steering_requests(secret, session).items():
             require_unrepeated(secret, path, await bare.http.post(path, json=body))
     assert secret not in str(lines)

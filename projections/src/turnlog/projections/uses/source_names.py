@@ -8,6 +8,7 @@ from typing import Final
 
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.uses.prompt_sources import build_entry_name, shorten_name
 from turnlog.projections.uses.use_records import (
     EventNode,
@@ -77,7 +78,7 @@ def parse_source_name(name: str) -> SoughtSource:
     if (text := _parse_text(name)) is not None:
         return SoughtSource(text=text)
     fix = f"send one of: {', '.join(SOURCE_FORMS)}"
-    raise Refused("invalid", f"{name[:80]!r} names no source", field="source", fix=fix)
+    raise Refused("invalid", f"{quote_sent_name(name)} names no source", field="source", fix=fix)
 
 
 def _read_number(digits: str | None) -> int | None:

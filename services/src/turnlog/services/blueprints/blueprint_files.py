@@ -40,6 +40,7 @@ from turnlog.projections.blueprint.schema.prompt_overrides import (
     list_prompt_layers,
 )
 from turnlog.projections.blueprint.schema.tool_specs import EndpointServerSpec
+from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
@@ -316,7 +317,7 @@ def _read_cartridge_text(
     if found is not None:
         return found
     missing = places[0][0] if places else fill_slots(path, attributes)
-    detail = f"there is no {missing[:200]!r} beside the blueprint"
+    detail = f"there is no {quote_sent_name(missing)} beside the blueprint"
     choice = find_wrong_choice(files, path, attributes, locales)
     if choice is None:
         raise Refused("unknown-cartridge", detail, field="cartridge", fix="add it")

@@ -17,7 +17,7 @@ from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.session.commands import Command
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold_unbounded
-from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.session.fold.settled_turns import build_unknown_turn, find_settled_turn
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import IdempotencyRecord, SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
@@ -239,7 +239,7 @@ def _find_turn_text(state: SessionState, turn: int) -> TextRef | None:
         return unsettled[0].text
     settled = find_settled_turn(state, turn)
     if settled is None:
-        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+        raise build_unknown_turn(turn)
     return settled.text if isinstance(settled, SettledTurnRef) else None
 
 

@@ -45,6 +45,7 @@ from turnlog.projections.audit.explain.turn_effects import (
 from turnlog.projections.audit.explain.turn_milestones import build_milestones
 from turnlog.projections.audit.record.event_queries import iterate_calls
 from turnlog.projections.audit.record.partial_log import PartialLog
+from turnlog.projections.session.fold.settled_turns import build_unknown_turn
 from turnlog.projections.session_views.session_history import HistoryTurn, TurnStatus, build_history
 
 
@@ -145,7 +146,7 @@ def _find_turn(log: PartialLog, turn: int) -> HistoryTurn:
     """Return a turn with everything that happened to it."""
     submitted = 0 if log.is_complete else log.get_state().submitted
     if build_milestones(log, submitted).get(turn) is None:
-        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+        raise build_unknown_turn(turn)
     return next(each for each in build_history(log.events) if each.turn == turn)
 
 

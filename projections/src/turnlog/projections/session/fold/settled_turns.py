@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -20,6 +21,7 @@ from turnlog.events.model.memory_events import (
     SummaryUndone,
 )
 from turnlog.events.model.turn_events import TurnCompleted, TurnEndEvent, TurnRole
+from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.open_turn import UnpromptedCall
 from turnlog.projections.session.state import (
@@ -202,6 +204,12 @@ def find_settled_turn(state: SessionState, turn: int) -> SettledTurnRef | Settle
     """Return the settled turn or the run that contains it, or None."""
     recent = next((ref for ref in state.turns if ref.turn == turn), None)
     return recent or next((run for run in state.earlier if run.first <= turn <= run.last), None)
+
+
+def build_unknown_turn(turn: int) -> Refused:
+    """Return the refusal of a number that no turn of a session has."""
+    detail = f"there is no turn {format_sent_name(str(turn))}"
+    return Refused("unknown-turn", detail, field="turn")
 
 
 def mark_turn(

@@ -36,7 +36,7 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
     TurnCommand,
 )
-from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.session.fold.settled_turns import build_unknown_turn, find_settled_turn
 from turnlog.projections.session.rules.admission_rules import require_open_session
 from turnlog.projections.session.rules.attempt_events import NewEvents, release_next_turn
 from turnlog.projections.session.rules.phase_rules import enter_start_phase, require_turn_allowed
@@ -166,7 +166,7 @@ def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
         raise Refused(
             "nothing-to-cancel", "no such turn is open", field="turn", fix="nothing is left to do"
         )
-    raise _build_unknown_turn(command.turn)
+    raise build_unknown_turn(command.turn)
 
 
 def close_session(state: SessionState, command: CloseSession) -> NewEvents:
@@ -180,16 +180,12 @@ def close_session(state: SessionState, command: CloseSession) -> NewEvents:
     return (*ended, *cancelled, *reports, SessionClosed(reason=command.reason))
 
 
-def _build_unknown_turn(turn: int) -> Refused:
-    return Refused("unknown-turn", f"there is no turn {turn}", field="turn")
-
-
 def _require_completed_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun:
     found = find_settled_turn(state, turn)
     if found is None and 1 <= turn <= state.submitted:
         raise Refused("turn-open", f"turn {turn} is not settled", field="turn", fix="cancel it")
     if found is None:
-        raise _build_unknown_turn(turn)
+        raise build_unknown_turn(turn)
     if found.status != "completed":
         raise Refused("no-reply", f"turn {turn} was {found.status}", field="turn")
     return found
@@ -236,7 +232,7 @@ def record_feedback(state: SessionState, command: GiveFeedback) -> NewEvents:
     """
     turn, comment = command.turn, command.comment
     if not 1 <= turn <= state.submitted:
-        raise _build_unknown_turn(turn)
+        raise build_unknown_turn(turn)
     found = find_settled_turn(state, turn)
     if found is None or found.status != "completed" or found.role == "system":
         what = f"turn {turn} has no reply that could be judged"
@@ -252,7 +248,7 @@ def set_turn_display(state: SessionState, command: DisplayTurn) -> NewEvents:
     """
     turn = command.turn
     if not 1 <= turn <= state.submitted:
-        raise _build_unknown_turn(turn)
+        raise build_unknown_turn(turn)
     if command.text is None and command.reply is None:
         fix = "send `text`, `reply` or both"
         raise Refused("bad-display", "the request has no display form", field="reply", fix=fix)

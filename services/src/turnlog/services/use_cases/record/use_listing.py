@@ -117,7 +117,7 @@ def _parse_page_mark(after: str) -> tuple[int, int]:
     mark = _PAGE_MARK.fullmatch(after)
     if mark is None:
         fix = "send the `next` of the previous page"
-        raise Refused("invalid", f"{after[:80]!r} is no page", field="after", fix=fix)
+        raise Refused("invalid", "it is no page of a list of uses", field="after", fix=fix)
     return int(mark[1]), int(mark[2])
 
 

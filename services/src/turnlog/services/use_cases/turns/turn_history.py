@@ -17,8 +17,8 @@ from turnlog.contract.turn_payloads import (
     TurnView,
 )
 from turnlog.events.content import RECORDED_TEXTS, get_plain_text, parse_structured_text
-from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.projections.session.fold.settled_turns import build_unknown_turn
 from turnlog.projections.session_views.phase_visits import filter_visits, list_phase_visits
 from turnlog.projections.session_views.session_history import (
     HistoryTurn,
@@ -83,7 +83,7 @@ class TurnHistory:
         events = await handler.load_turn_events(state, turn)
         found = collect_turn_spans(events, turn)
         if found is None:
-            raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+            raise build_unknown_turn(turn)
         return TurnTimelineView(
             session=session,
             sequence=events[-1].sequence,

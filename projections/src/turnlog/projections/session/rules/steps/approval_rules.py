@@ -25,6 +25,7 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.session.commands import DecideApproval
+from turnlog.projections.session.fold.settled_turns import build_unknown_turn
 from turnlog.projections.session.open_turn import ApprovalWait, OpenTurn
 from turnlog.projections.session.rules.admission_rules import require_open_session
 from turnlog.projections.session.rules.attempt_events import NewEvents
@@ -139,7 +140,7 @@ def check_decision(
 
 def _find_approval(state: SessionState, command: DecideApproval) -> tuple[ToolUse, ToolApproval]:
     if not 1 <= command.turn <= state.submitted:
-        raise Refused("unknown-turn", f"there is no turn {command.turn}", field="turn")
+        raise build_unknown_turn(command.turn)
     opened = state.open
     if opened is None or opened.turn != command.turn:
         detail = f"turn {command.turn} is not open, so nothing of it waits for an approval"
