@@ -94,9 +94,15 @@ CHILD_PROFILES: Final = ("thinker", "seeker", "deputy")
 """The children of a team; the deputy asks the thinker."""
 
 
-def draw_team(chance: random.Random) -> Blueprint:
-    """Draw the blueprint of a coordinator with children."""
-    messages = [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}]
+def draw_team(chance: random.Random, *, has_matter: bool = False) -> Blueprint:
+    """Draw the blueprint of a coordinator with children.
+
+    With a matter, its turns have an input of that name, which the thinker and the deputy are given.
+    """
+    layers: dict[str, Any] = {"rules": {"text": "Help.", "keep": "always"}}
+    asked = ["matter", "input"] if has_matter else ["input"]
+    messages = [{"system": ["rules"]}, {"history": "recent"}, {"user": asked}]
+    given = {"parent_inputs": ["matter"]} if has_matter else {}
     calls = {"reply": (), "work": ("all",), "coordinate": ("children",)}
     coordinator = {"program": "coordinator", "call": "coordinate", "max_rounds": 2}
     children = {
@@ -107,14 +113,21 @@ def draw_team(chance: random.Random) -> Blueprint:
     }
     shop = {"command": ["shop"], "idempotent": ["look"], "approve": ["pay"]}
     return build_team_blueprint(
+        inputs={"matter": {"type": "text"}} if has_matter else {},
+        layers=layers | ({"matter": {"input": "matter"}} if has_matter else {}),
         policies={**_draw_policies(chance), "children": children},
         calls={name: {"messages": messages, "tools": tools} for name, tools in calls.items()},
         tools={"servers": {"shop": shop}, "approval_seconds": chance.choice((2.0, 20.0))},
         profiles={
             "head": {"default": True, **coordinator, "children": list(CHILD_PROFILES)},
-            "thinker": {"call": "reply", "summary": "Thinks."},
+            "thinker": {"call": "reply", "summary": "Thinks.", **given},
             "seeker": {"program": "loop", "call": "work", "max_rounds": 2, "summary": "Seeks."},
-            "deputy": {**coordinator, "children": ["thinker"], "summary": "Asks others."},
+            "deputy": {
+                **coordinator,
+                "children": ["thinker"],
+                "summary": "Asks others.",
+                **given,
+            },
         },
     )
 

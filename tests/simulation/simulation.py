@@ -69,6 +69,11 @@ def has_teams(seed: int) -> bool:
     return seed % TEAM_SHARE == TEAM_SHARE - 2
 
 
+def has_matters(seed: int) -> bool:
+    """Return whether turns of the coordinators of a seed have an input for their children."""
+    return seed % (4 * TEAM_SHARE) == 2 * TEAM_SHARE - 2
+
+
 @dataclass(eq=False, kw_only=True)
 class Simulation:
     """The parts of a simulation, and afterwards its outcome."""
@@ -187,7 +192,9 @@ class Simulation:
         drawn = self.chance.random()
         # By the seed and not by another draw, which would change what every seed does.
         if has_teams(self.seed) and drawn < 0.8:
-            return SessionMaterial(blueprint=draw_team(self.chance))
+            return SessionMaterial(
+                blueprint=draw_team(self.chance, has_matter=has_matters(self.seed))
+            )
         if drawn < 0.35:
             return SessionMaterial(blueprint=draw_lesson(self.chance), cartridge=LESSON_CARTRIDGE)
         if self.seed % 8 == 4:

@@ -9,6 +9,7 @@ from itertools import chain
 
 import pytest
 
+from tests.simulation.checks.simulation_checks import find_faults
 from tests.simulation.network.simulated_connection import CURRENT_DELIVERY
 from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.seed_runner import SeedResult, run_seeds
@@ -45,6 +46,15 @@ def test_under_faults_no_turn_is_lost_duplicated_or_answered_by_a_superseded_wor
 ) -> None:
     failed = [str(each) for each in results if each.faults]
     assert not failed, "\n".join(failed)
+
+
+def test_children_are_given_inputs_of_their_parents_under_faults() -> None:
+    simulation = Simulation(seed=94)
+    simulation.run()
+    stored = [each.data for each in simulation.server.sessions.messages]
+    submitted = [each for each in stored if b'"parent_inputs":[' in each]
+    assert submitted
+    assert find_faults(simulation) == []
 
 
 @pytest.mark.parametrize("seed", [3, 17, 40, 46])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final, TypeVar
 
 from tests.faults.checks.settling_events import find_settling_events
@@ -22,6 +23,7 @@ from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.turn_events import TurnQueued, TurnReleased, TurnSubmitted
 from turnlog.projections.audit.verify.child_checks import (
     check_children,
+    check_parent_inputs,
     collect_child_claims,
     collect_child_turns,
     compare_child,
@@ -42,7 +44,7 @@ def find_child_faults(
 ) -> Iterator[str]:
     """Return what is wrong between parents and children."""
     for parent, events in log.items():
-        for finding in check_children(events):
+        for finding in chain(check_children(events), check_parent_inputs(events)):
             yield f"{parent}: {finding.detail}"
         claims = collect_child_claims(events)
         for child in dict.fromkeys(each.session for each in claims):

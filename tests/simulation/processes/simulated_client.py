@@ -15,6 +15,7 @@ from itertools import count
 from typing import Final, Literal
 
 from fastapi import Request, Response
+from pydantic import JsonValue
 
 from tests.faults.clients.client_history import ClientHistory, CommandTry
 from tests.simulation.network.simulated_http import RequestHandler, SimulatedAnswer, send_request
@@ -157,9 +158,10 @@ class SimulatedClient:
     async def _submit_turn(self) -> None:
         key, blueprint = self._create_key(), self.material.blueprint
         text = f"{key} says " + "so " * self.chance.randint(0, 12)
-        form = SubmitTurnRequest(text=text)
+        inputs: dict[str, JsonValue] = {name: f"{name} of {key}" for name in blueprint.inputs}
+        form = SubmitTurnRequest(text=text, inputs=inputs)
         self.wanted[key] = SubmitTurn(
-            text=text, policies=blueprint.policies, phases=self.material.phases
+            text=text, policies=blueprint.policies, phases=self.material.phases, inputs=inputs
         )
 
         def handler(gateway: SimulatedGateway) -> object:

@@ -25,7 +25,7 @@ from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 21
+FOLD_VERSION: Final = 22
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
