@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent_programs.children.child_harness import TeamHarness, open_team
+from tests.agent_programs.children.test_child_inputs import find_child, open_review, run_review
 from tests.services.audit.test_verify_pool import build_verify_service
 from tests.support.sessions.session_harness import TENANT
 from turnlog.events.content import PlainText, compute_digest
@@ -26,7 +27,7 @@ from turnlog.projections.audit.verify.child_checks import (
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.audit.verify_pool import open_best_verifier
-from turnlog.services.audit.verify_service import LocatedFinding, VerifyOutcome
+from turnlog.services.audit.verify_service import LocatedFinding, VerifyOutcome, VerifyService
 
 Events = Sequence[RecordedEvent]
 
@@ -150,3 +151,24 @@ async def test_verification_of_whole_log_compares_parents_with_children(
     ]
     assert [each.key for each in located] == [(TENANT, "s")]
     assert located[0].finding.detail == f"turn 1 of {child} did not reply what its parent recorded"
+
+
+@pytest.mark.tampers
+async def test_verification_of_whole_log_reports_a_reference_to_a_lost_parent(
+    store: ReadModelStore,
+) -> None:
+    team = await open_review()
+    await run_review(team)
+    thinker = find_child(team, "thinker")
+    verifying = build_verify_service(team.house, store, open_best_verifier)
+    assert await list_child_findings(verifying) == []
+    remove_session(team, "s")
+    (found,) = await list_child_findings(verifying)
+    assert found.key == (TENANT, thinker)
+    assert found.finding.detail == "turn 1 refers to input diff of s, which is gone"
+
+
+async def list_child_findings(verifying: VerifyService) -> list[LocatedFinding]:
+    steps = [step async for step in verifying.verify_log(None)]
+    found = [each for each in steps if isinstance(each, LocatedFinding)]
+    return [each for each in found if each.finding.check == "children"]

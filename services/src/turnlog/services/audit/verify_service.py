@@ -33,7 +33,7 @@ from turnlog.events.ids import validate_id
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.projections.audit.verify.audit_findings import AuditFinding
-from turnlog.projections.audit.verify.child_checks import compare_child
+from turnlog.projections.audit.verify.child_checks import compare_child, find_lost_parents
 from turnlog.projections.audit.verify.hash_chain import (
     ChainEnd,
     ChainKey,
@@ -447,12 +447,14 @@ class _FamilyComparison:
     def add_report(
         self, key: ChainKey, report: VerificationReport
     ) -> Sequence[tuple[ChainKey, AuditFinding]]:
-        """Return findings about this session and its parents, and about missing children."""
+        """Return findings about this session and its parents, and about missing ones of both."""
         tenant, session = key
         found = list[tuple[ChainKey, AuditFinding]]()
         for parent, claims in self.waiting.pop(key, ()):
             differences = compare_child(claims, session, report.child_turns)
             found += [(parent, each) for each in differences]
+        lost = find_lost_parents(report.child_turns, lambda parent: (tenant, parent) in self.ends)
+        found += [(key, each) for each in lost]
         claims = report.child_claims
         for name in dict.fromkeys(each.session for each in claims):
             if (child := (tenant, name)) not in self.ends:

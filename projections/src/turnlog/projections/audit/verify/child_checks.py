@@ -8,7 +8,7 @@ what the comparison needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from turnlog.events.content import Digest, compute_digest
@@ -202,6 +202,18 @@ def compare_child(
         if claim.session == session and (what := _find_difference(claim, by_number)):
             detail = f"turn {claim.turn} of {session} {what}"
             yield AuditFinding("integrity", "children", claim.sequence, detail)
+
+
+def find_lost_parents(
+    turns: Iterable[ChildTurn], is_known: Callable[[str], bool]
+) -> Iterator[AuditFinding]:
+    """Yield a finding for the first input whose session is gone from the log."""
+    for turn in turns:
+        for handed in turn.inputs:
+            if not is_known(handed.session):
+                what = f"turn {turn.turn} refers to input {handed.name} of {handed.session}"
+                yield AuditFinding("completeness", "children", 1, f"{what}, which is gone")
+                return
 
 
 def _find_difference(claim: ChildClaim, turns: Mapping[int, ChildTurn]) -> str:
