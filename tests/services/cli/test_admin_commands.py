@@ -23,6 +23,8 @@ from tests.support.processes.turnlog_process import fork_turnlog
 from turnlog.services.audit.checkpoint_signatures import KEY_FILE, load_or_create_key
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.doctor import machine_checks, setup_checks
+from turnlog.services.cli.doctor.check_findings import CheckFinding, report_good
+from turnlog.services.cli.doctor.doctor_run import run_named_checks
 from turnlog.services.platform.process_settings import AllInOneSettings
 
 
@@ -84,6 +86,30 @@ class UnsyncedMonitor(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as its base
         """Print nothing."""
+
+
+@pytest.mark.slow("commands run against a service of their own")
+def test_address_as_a_host_of_postgres_gives_it_is_examined(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNLOG_NATS_URL", "nats://127.0.0.1:9")
+    address = "postgres://ann:hidden@127.0.0.1:9/db?sslmode=require&channel_binding=require"
+    monkeypatch.setenv("TURNLOG_DATABASE_URL", address)
+    ran = turnlog("doctor", "-o", "json")
+    found = {each["what"]: each for each in json.loads(ran.out)}
+    assert "Connect call failed" in found["read models"]["said"]
+    assert "hidden" not in ran.out + ran.err
+
+
+async def test_check_that_raises_is_a_finding_and_the_others_are_made() -> None:
+    def check_nothing() -> CheckFinding:
+        raise TypeError("hidden")
+
+    checks = (("this", check_nothing), ("that", lambda: report_good("that", "well")))
+    crashed, good = await run_named_checks(*checks)
+    assert (crashed.what, crashed.verdict, good.verdict) == ("this", "bad", "good")
+    assert "TypeError at test_admin_commands.py:" in crashed.said
+    assert "hidden" not in crashed.said
 
 
 def test_doctor_and_start_name_the_setting_for_a_server_without_fsync(

@@ -36,6 +36,7 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.store.async_engine import AsyncConnection, AsyncEngine, create_async_engine
+from turnlog.projections.store.postgres_address import split_address
 
 _POSTGRES_TIMEOUT: Final = 30.0
 """Maximum seconds for connecting to Postgres, or for a statement there."""
@@ -132,20 +133,21 @@ class ReadModelStore:
 
 
 def open_store(url: str) -> ReadModelStore:
-    """Open `sqlite:///path` or `postgresql://...`; it connects on first use."""
+    """Open `sqlite:///path`, or `postgresql://...` as libpq has it; it connects on first use."""
     try:
         target = make_url(url)
     except (ArgumentError, ValueError):
         raise _build_database_refusal("the address cannot be read") from None
-    match target.get_backend_name():
+    match target.drivername.partition("+")[0]:
         case "sqlite":
             return ReadModelStore(
                 _create_sqlite_engine(target.set(drivername="sqlite+aiosqlite")),
                 _create_sqlite_writer(target.set(drivername="sqlite+pysqlite")),
             )
-        case "postgresql":
+        case "postgresql" | "postgres":
+            address, arguments = split_address(target, _POSTGRES_TIMEOUT)
             return ReadModelStore(
-                _create_postgres_engine(target.set(drivername="postgresql+asyncpg"))
+                create_async_engine(address, connect_args=arguments, hide_parameters=True)
             )
         case other:
             raise _build_database_refusal(f"{other} is none")
@@ -245,11 +247,6 @@ def _begin_sqlite(connection: Connection) -> None:
     # A writer takes the lock before it reads; taken later, SQLite would not wait for it.
     writes = connection.get_execution_options().get("turnlog_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _create_postgres_engine(url: URL) -> AsyncEngine:
-    options = {"timeout": _POSTGRES_TIMEOUT, "command_timeout": _POSTGRES_TIMEOUT}
-    return create_async_engine(url, connect_args=options, hide_parameters=True)
 
 
 def _get_first_line(error: Exception) -> str:

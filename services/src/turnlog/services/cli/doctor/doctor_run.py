@@ -7,11 +7,18 @@ their NATS and their database are examined. Otherwise it is a data directory.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
+from pathlib import Path
 
 from turnlog.services.cli.client.service_location import is_answering, read_ready_address
 from turnlog.services.cli.doctor import cluster_checks, machine_checks, setup_checks
-from turnlog.services.cli.doctor.check_findings import CheckFinding, report_good
+from turnlog.services.cli.doctor.check_findings import (
+    CheckFinding,
+    report_failure,
+    report_good,
+)
 from turnlog.services.cli.environment import format_variable, read_settings
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.process_log import configure_log
@@ -34,21 +41,52 @@ async def run_checks(target: ServiceTarget, environ: Mapping[str, str]) -> tuple
     return await _check_directory(target, environ)
 
 
+Check = Callable[
+    [], CheckFinding | tuple[CheckFinding, ...] | Awaitable[CheckFinding | tuple[CheckFinding, ...]]
+]
+"""Something that is looked at; what it finds."""
+
+
+async def run_named_checks(*checks: tuple[str, Check]) -> tuple[CheckFinding, ...]:
+    """Run checks by their names. One that raises is a finding itself, and never the end."""
+    findings: list[CheckFinding] = []
+    for what, check in checks:
+        try:
+            found = check()
+            found = await found if isawaitable(found) else found
+        except Exception as error:  # noqa: BLE001 - the rest is still looked at
+            found = report_failure(what, _describe_crash(error), "report this with the line above")
+        findings += found if isinstance(found, tuple) else (found,)
+    return tuple(findings)
+
+
+def _describe_crash(error: Exception) -> str:
+    """Return what a check raised, and where, without the values that messages may repeat."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"the check itself failed: {type(error).__name__} at {place}"
+
+
 async def _check_roles(
     target: ServiceTarget, environ: Mapping[str, str], chosen_by: str
 ) -> tuple[CheckFinding, ...]:
     gateway = read_settings(GatewaySettings, environ)
     worker = read_settings(WorkerSettings, environ)
+    database = gateway.database_url.get_secret_value()
+    address = target.url or f"http://{gateway.http}"
     return (
         report_good("set-up", f"roles of their own, because of {chosen_by}"),
-        *await cluster_checks.check_nats(gateway),
-        await setup_checks.check_database(gateway.database_url.get_secret_value()),
-        await setup_checks.check_stopped_sessions(
-            gateway.database_url.get_secret_value(), gateway.tenant
+        *await run_named_checks(
+            ("NATS", lambda: cluster_checks.check_nats(gateway)),
+            ("read models", lambda: setup_checks.check_database(database)),
+            (
+                "sessions",
+                lambda: setup_checks.check_stopped_sessions(database, gateway.tenant),
+            ),
+            ("snapshot key", lambda: setup_checks.check_shared_key(gateway)),
+            ("HTTP", lambda: _check_http(gateway.http, _find_running(address))),
+            *_list_content_checks(gateway, worker, environ),
         ),
-        setup_checks.check_shared_key(gateway),
-        _check_http(gateway.http, _find_running(target.url or f"http://{gateway.http}")),
-        *_check_contents(gateway, worker, environ),
     )
 
 
@@ -56,34 +94,39 @@ async def _check_directory(
     target: ServiceTarget, environ: Mapping[str, str]
 ) -> tuple[CheckFinding, ...]:
     settings = read_settings(AllInOneSettings, environ, {"data_dir": target.data_dir})
-    data_dir = settings.data_dir
+    data_dir, database = settings.data_dir, settings.directory_database_url
     running = _find_running(target.url or read_ready_address(data_dir))
     return (
         report_good("set-up", f"data directory {data_dir.absolute()}, as `turnlog up` opens it"),
-        await machine_checks.check_nats_binary(),
-        *await machine_checks.check_jetstream(),
-        machine_checks.check_data_dir(data_dir),
-        machine_checks.check_disk(data_dir),
-        _check_http(settings.http, running),
-        *([] if running else [_check_nats_port(settings)]),
-        machine_checks.check_clock(data_dir),
-        await setup_checks.check_database(settings.directory_database_url),
-        await setup_checks.check_stopped_sessions(settings.directory_database_url, settings.tenant),
-        setup_checks.check_directory_key(settings),
-        setup_checks.check_checkpoints(data_dir),
-        *_check_contents(settings, settings, environ),
+        *await run_named_checks(
+            ("nats-server", machine_checks.check_nats_binary),
+            ("JetStream", machine_checks.check_jetstream),
+            ("data directory", lambda: machine_checks.check_data_dir(data_dir)),
+            ("disk", lambda: machine_checks.check_disk(data_dir)),
+            ("HTTP", lambda: _check_http(settings.http, running)),
+            ("NATS", lambda: () if running else _check_nats_port(settings)),
+            ("clock", lambda: machine_checks.check_clock(data_dir)),
+            ("read models", lambda: setup_checks.check_database(database)),
+            (
+                "sessions",
+                lambda: setup_checks.check_stopped_sessions(database, settings.tenant),
+            ),
+            ("snapshot key", lambda: setup_checks.check_directory_key(settings)),
+            ("checkpoints", lambda: setup_checks.check_checkpoints(data_dir)),
+            *_list_content_checks(settings, settings, environ),
+        ),
     )
 
 
-def _check_contents(
+def _list_content_checks(
     gateway: GatewaySettings, worker: WorkerSettings, environ: Mapping[str, str]
-) -> tuple[CheckFinding, ...]:
+) -> tuple[tuple[str, Check], ...]:
     return (
-        setup_checks.check_blueprints(gateway),
-        setup_checks.check_tools(gateway.tools, environ),
-        setup_checks.check_prices(gateway.prices),
-        setup_checks.check_model(worker, environ),
-        machine_checks.check_model_library(),
+        ("blueprints", lambda: setup_checks.check_blueprints(gateway)),
+        ("tools", lambda: setup_checks.check_tools(gateway.tools, environ)),
+        ("prices", lambda: setup_checks.check_prices(gateway.prices)),
+        ("model", lambda: setup_checks.check_model(worker, environ)),
+        ("litellm", machine_checks.check_model_library),
     )
 
 

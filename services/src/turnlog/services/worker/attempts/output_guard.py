@@ -10,12 +10,11 @@ was published already, the guard can only withhold the rest and have the whole r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import Final, assert_never
+from typing import assert_never
 
 from pydantic import JsonValue
 
@@ -39,11 +38,7 @@ from turnlog.projections.blueprint.schema.policy_specs import (
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.services.extensions.plugins import SafetyCheck, load_check
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
-
-# A boundary that is found too early only shortens a piece, so no language's rules are needed.
-_STOPS: Final = ".!?\u2026\u3002\uff01\uff1f"
-_CLOSERS: Final = "\"')]\u201d\u2019"
-_SENTENCE_END: Final = re.compile(rf"[{_STOPS}][{re.escape(_CLOSERS)}]*\s|\n")
+from turnlog.services.worker.attempts.sentence_ends import find_last_end, has_open_end
 
 RuleCheck = Callable[[str], str | Awaitable[str | None] | None]
 """Returns how a text breaks a rule, or None."""
@@ -181,10 +176,9 @@ class OutputGuard:
                 self._safe_length = self._held_length + len(piece)
             case "sentence":
                 begun = "." if self._after_stop else ""
-                ends = [found.end() for found in _SENTENCE_END.finditer(begun + piece)]
-                if ends:
-                    self._safe_length = self._held_length + ends[-1] - len(begun)
-                self._after_stop = (begun + piece).rstrip(_CLOSERS).endswith(tuple(_STOPS))
+                if end := find_last_end(begun + piece):
+                    self._safe_length = self._held_length + end - len(begun)
+                self._after_stop = has_open_end(begun + piece)
             case "reply":
                 pass
             case _ as never:
