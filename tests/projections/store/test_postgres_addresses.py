@@ -30,7 +30,8 @@ async def count_prepared_statements(store: ReadModelStore) -> int:
     counted = text("SELECT count(*) FROM pg_prepared_statements WHERE name <> ''")
     async with store.open_reader() as connection:
         await connection.execute(text("SELECT 1"))
-        return (await connection.execute(counted)).scalar_one()
+        counted_now: int = (await connection.execute(counted)).scalar_one()
+    return counted_now
 
 
 @pytest.mark.parametrize(
