@@ -317,6 +317,10 @@ async def test_client_sets_quotas_reads_usage_and_votes_on_replies(
     stored = [each.event for each in await up.service.list_events(session.session)]
     assert [each.user for each in stored if isinstance(each, TurnSubmitted)] == [user] * 3
     await session.record_feedback(1, "down", comment="Not so.")
+    entry = {"collection": "manuals", "entry": "harbour"}
+    with pytest.raises(InvalidRequest) as unseen:
+        await session.record_feedback(1, "down", entry=entry)
+    assert (unseen.value.code, unseen.value.field) == ("not-retrieved", "entry")
     judged = await session.record_feedback(1, "up")
     votes = await up.service.list_events_of_type(session.session, FeedbackGiven)
     assert [(each.turn, each.vote) for each in votes] == [(1, "down"), (1, "up")]

@@ -1,6 +1,6 @@
 /** A program of the tests that uses the client: one of its parts, by the first argument. */
 
-import { ApprovalNeeded, createError, NotFound, ServiceUnavailable, TurnlogClient, TurnUnsettled, UnusableAnswer } from "./index.js";
+import { ApprovalNeeded, createError, InvalidRequest, NotFound, ServiceUnavailable, TurnlogClient, TurnUnsettled, UnusableAnswer } from "./index.js";
 import type { ReplyDone, TurnAnswer } from "./index.js";
 
 declare const process: { argv: string[] };
@@ -98,6 +98,9 @@ async function share(): Promise<void> {
   const opened = await turnlog.openSession("assistant", { attributes: { language: "Lithuanian" } });
   print((await opened.runTurn("Hello", { user })).status);
   print((await opened.recordFeedback(1, "up", { comment: "Good." })).turn);
+  const entry = { collection: "manuals", entry: "harbour" };
+  const unseen = await opened.recordFeedback(1, "down", { entry }).catch((error: unknown) => error);
+  print([unseen instanceof InvalidRequest, (unseen as InvalidRequest).code]);
   const { uses, allowed } = await turnlog.fetchQuota(user);
   print([uses.map((use) => [use.name, use.used]), allowed]);
   print((await turnlog.listQuotas()).quotas.filter((each) => each.user === user).length);

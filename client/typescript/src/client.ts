@@ -533,11 +533,14 @@ export class SessionClient {
     return this.turnlog.send(buildCommand(path, { decision, ...options }));
   }
 
-  /** Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back. */
+  /**
+   * Judge the reply of a turn, and so what it had retrieved, or one `entry` that it had retrieved;
+   * `none` takes a vote back.
+   */
   recordFeedback(
     turn: number,
     vote: "up" | "down" | "none",
-    options: { comment?: string } = {},
+    options: { comment?: string; entry?: Schemas["JudgedEntry"] } = {},
   ): Promise<CommandAnswer> {
     return this.command(`turns/${turn}/feedback`, { vote, ...options });
   }

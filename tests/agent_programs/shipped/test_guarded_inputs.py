@@ -232,6 +232,21 @@ async def test_what_is_written_about_a_turn_may_be_refused(
     assert "sk-abc" not in answer.text
 
 
+async def test_comment_on_an_entry_is_guarded_before_the_entry_is_looked_for(
+    platform: AgentService,
+) -> None:
+    session = await open_guarded_session(platform)
+    await platform.submit_turn(session, answer_with_text("Done."))
+    entry = {"collection": "champion", "entry": "yields"}
+    for comment, code in ((TEXT, "not-retrieved"), ("sk-abcdefgh", "unsafe-input")):
+        form = {"vote": "up", "comment": comment, "entry": entry}
+        path = f"/v1/sessions/{session}/turns/1/feedback"
+        refused = await platform.http.post(path, json=form)
+        assert (refused.status_code, refused.json()["code"]) == (422, code)
+        assert comment not in refused.text
+    await require_stored_nowhere(platform, session, TEXT)
+
+
 def add_rules(kind: Blueprint) -> Blueprint:
     """Add the rule that masks cards to a blueprint."""
     rule = InputCheckRule(name="card", check="cards", action="mask")

@@ -13,7 +13,12 @@ from tests.agent_programs.agent_service import AgentService, answer_with_plan, a
 from tests.agent_programs.shipped.test_summary_steps import copy_uderia
 from tests.services.gateway.gateway_service import NO_TRACING
 from tests.support.knowledge.fixed_search import FixedSearch, build_found
-from turnlog.events.model.retrieval_events import CandidateVote, KnowledgeRetrieved
+from turnlog.events.content import PlainText
+from turnlog.events.model.retrieval_events import (
+    CandidateVote,
+    EntryFeedbackGiven,
+    KnowledgeRetrieved,
+)
 from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.services.cli.views.diff_view import render_diff
@@ -151,17 +156,160 @@ async def test_diff_names_the_votes_on_the_entry_whose_place_another_one_took(
     assert await fetch_voted_causes(platform, session, "2.1", "3.1") == []
 
 
+def name_entry(entry: str, **more: object) -> dict[str, object]:
+    return {"collection": "champion", "entry": entry, **more}
+
+
+async def test_vote_on_one_entry_leaves_only_that_one_out_of_the_next_retrieval(
+    platform: AgentService,
+) -> None:
+    await import_cases(platform)
+    session = await open_working_session(platform)
+    first = await retrieve(platform, session)
+    assert list_outcomes(first) == dict.fromkeys(HERONS, "taken")
+    revision = first.taken[0].revision
+    # The search waits for it, as for a vote on the turn, so the very next turn counts it.
+    form = name_entry(HERONS[0], revision=revision)
+    down = await vote(platform, session, 1, "down", entry=form)
+    assert list_outcomes(await retrieve(platform, session)) == {
+        HERONS[0]: "feedback",
+        HERONS[1]: "taken",
+    }
+    (given,) = await platform.load_events(session, EntryFeedbackGiven)
+    assert (given.turn, given.entry, given.revision) == (1, HERONS[0], revision)
+    named = {"session": session, "sequence": down, "vote": -1}
+    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/2.1/why")
+    untaken = {each["entry"]: each["votes"] for each in why["untaken"]}
+    assert untaken[HERONS[0]][0] == named
+    causes = await fetch_voted_causes(platform, session, "1.1", "2.1")
+    assert [(each["entry"], each["votes"][0]) for each in causes] == [(HERONS[0], named)]
+    # The voted turn shows it too.
+    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.1/why")
+    effects = [(each["by"]["sequence"], each["what"]) for each in why["consequences"]]
+    assert (down, f"champion/{HERONS[0]} was voted down") in effects
+    history = await platform.fetch_json(f"/v1/sessions/{session}/history")
+    shown = {"vote": "down", "sequence": down, "collection": "champion", "entry": HERONS[0]}
+    assert [each["votes"] for each in history["turns"]] == [[shown], []]
+    await vote(platform, session, 1, "none", entry=name_entry(HERONS[0]))
+    history = await platform.fetch_json(f"/v1/sessions/{session}/history")
+    assert [each["votes"] for each in history["turns"]] == [[], []]
+    assert list_outcomes(await retrieve(platform, session)) == dict.fromkeys(HERONS, "taken")
+
+
+async def test_vote_on_an_entry_counts_in_place_of_the_vote_on_its_turn(
+    platform: AgentService,
+) -> None:
+    await import_cases(platform)
+    session = await open_working_session(platform)
+    before = {each.entry: each.feedback for each in (await retrieve(platform, session)).candidates}
+    await vote(platform, session, 1, "down")
+    await vote(platform, session, 1, "down", entry=name_entry(HERONS[0]))
+    await vote(platform, session, 1, "up", entry=name_entry(HERONS[0]))
+    again = await retrieve(platform, session)
+    after = {each.entry: each.feedback - before[each.entry] for each in again.candidates}
+    assert [after[each] for each in HERONS] == [1, -1]
+    await vote(platform, session, 1, "none", entry=name_entry(HERONS[0]))
+    again = await retrieve(platform, session)
+    after = {each.entry: each.feedback - before[each.entry] for each in again.candidates}
+    assert [after[each] for each in HERONS] == [-1, -1]
+    # A fork has the votes in its history and gives none of them again.
+    head = (await platform.load_recorded_events(session))[-1].sequence
+    forked = await platform.http.post(f"/v1/sessions/{session}/fork", json={"at": head})
+    assert forked.status_code == 201, forked.text
+    fork = str(forked.json()["session"])
+    platform.opened_sessions.append(fork)
+    again = await retrieve(platform, fork)
+    after = {each.entry: each.feedback - before[each.entry] for each in again.candidates}
+    assert [after[each] for each in HERONS] == [-1, -1]
+    # What a fork has copied may be judged in the fork.
+    await vote(platform, fork, 1, "up", entry=name_entry(HERONS[0]))
+    again = await retrieve(platform, fork)
+    after = {each.entry: each.feedback - before[each.entry] for each in again.candidates}
+    assert [after[each] for each in HERONS] == [0, -1]
+    await vote(platform, session, 1, "none")
+    await vote(platform, fork, 1, "none", entry=name_entry(HERONS[0]))
+
+
+@pytest.mark.parametrize(
+    ("entry", "field", "fix"),
+    [
+        (name_entry("sk-secret"), "entry", "champion/heron-count, champion/heron-nests"),
+        (name_entry(HERONS[0], collection="sk-secret"), "entry", "champion/heron-count"),
+        (name_entry(HERONS[0], revision=2**53 - 1), "entry.revision", "send the revision"),
+    ],
+)
+async def test_vote_on_what_the_turn_did_not_retrieve_is_refused_with_what_it_did(
+    platform: AgentService, entry: dict[str, object], field: str, fix: str
+) -> None:
+    await import_cases(platform)
+    session = await open_working_session(platform)
+    await retrieve(platform, session)
+    path = f"/v1/sessions/{session}/turns/1/feedback"
+    refused = await platform.http.post(path, json={"vote": "down", "entry": entry})
+    problem = refused.json()
+    assert (refused.status_code, problem["code"], problem["field"]) == (422, "not-retrieved", field)
+    assert fix in problem["fix"]
+    assert "sk-secret" not in refused.text
+    assert str(2**53 - 1) not in refused.text
+    assert await platform.load_events(session, EntryFeedbackGiven) == []
+
+
+async def test_refused_vote_on_an_entry_names_a_bounded_number_of_entries(
+    platform: AgentService,
+) -> None:
+    name = "uderia-many"
+    setting = "    min_efficiency: 0.5\n"
+    copy_uderia(platform.folder, name, (setting, f"{setting}    k: 14\n"))
+    hits = [build_found(f"e{n:02}", f"Text {n}.", 0.9) for n in range(14)]
+    platform.worker.knowledge = search = FixedSearch(hits)
+    session = await open_working_session(platform, name)
+    await retrieve(platform, session)
+    search.hits = ()
+    await retrieve(platform, session)
+    search.hits = (build_found("later", "Later.", 0.9),)
+    await retrieve(platform, session)
+    form = {"vote": "down", "entry": name_entry("later")}
+    path = f"/v1/sessions/{session}/turns"
+    refused = await platform.http.post(f"{path}/1/feedback", json=form)
+    assert refused.json()["fix"].endswith("champion/e08, champion/e09 and 4 more")
+    refused = await platform.http.post(f"{path}/2/feedback", json=form)
+    assert refused.json()["detail"] == "turn 2 retrieved nothing"
+    refused = await platform.http.post(f"{path}/9/feedback", json=form)
+    assert (refused.status_code, refused.json()["code"]) == (404, "unknown-turn")
+
+
+async def test_next_search_waits_for_a_vote_on_an_entry(platform: AgentService) -> None:
+    hits = (build_found("yields", "First list the ships.", 0.7),)
+    platform.worker.knowledge = search = FixedSearch(hits)
+    session = await open_working_session(platform)
+    await retrieve(platform, session)
+    await vote(platform, session, 1, "down", entry=name_entry("yields"), comment="Too long.")
+    *_, given = await platform.load_recorded_events(session)
+    assert isinstance(given.event, EntryFeedbackGiven)
+    assert given.event.comment == PlainText(text="Too long.")
+    await retrieve(platform, await open_working_session(platform))
+    assert search.requests[-1].min_positions.votes == given.stream_sequence
+
+
 async def test_rebuilt_read_models_name_the_same_votes(platform: AgentService) -> None:
     await import_cases(platform)
-    judged = await open_working_session(platform)
-    await retrieve(platform, judged)
-    await vote(platform, judged, 1, "up")
+    sessions = [await open_working_session(platform) for _ in range(3)]
+    for session in sessions:
+        await retrieve(platform, session)
+    on_entry: dict[str, Any] = {"entry": name_entry(HERONS[0])}
+    forms: list[dict[str, Any]] = [on_entry, {}, on_entry]
+    for session, form in zip(sessions, forms, strict=True):
+        await vote(platform, session, 1, "up", **form)
     session = await open_working_session(platform)
     before = await retrieve(platform, session)
-    assert any(each.votes for each in before.candidates)
+    # The newest come first, whichever numbers their events have in their sessions.
+    (judged,) = [each.votes for each in before.candidates if each.entry == HERONS[0]]
+    assert [each.session for each in judged[:3]] == sessions[::-1]
     gateway = platform.gateway
     folder = LogFolder(
         log=platform.backend.log, store=gateway.store, tracing=NO_TRACING, tenant=gateway.tenant
     )
     assert await rebuild_rows(folder, lambda _position, _goal: None) is not None
     assert (await retrieve(platform, session)).candidates == before.candidates
+    for judge, form in zip(sessions, forms, strict=True):
+        await vote(platform, judge, 1, "none", **form)

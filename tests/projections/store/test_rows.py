@@ -30,7 +30,7 @@ from tests.support.generators.event_samples import build_samples
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import FeedbackGiven
+from turnlog.events.model.retrieval_events import EntryFeedbackGiven, FeedbackGiven
 from turnlog.events.model.session_events import SessionClosed
 from turnlog.events.model.turn_events import (
     TurnCancelled,
@@ -251,7 +251,7 @@ async def test_session_usage_is_the_sum_of_its_attempts_and_counts_unknown_ones(
     assert [row.usage for row in page.sessions] == [usage]
 
 
-async def test_last_vote_on_a_turn_is_stored_beside_its_retrieved_entries(
+async def test_last_votes_on_a_turn_and_on_its_retrieved_entries_are_stored(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     retrieved = build_samples()["knowledge-retrieved"]
@@ -260,8 +260,11 @@ async def test_last_vote_on_a_turn_is_stored_beside_its_retrieved_entries(
     # Folded twice in one transaction, as a repeated retrieval never is
     await story.append_events(retrieved, FeedbackGiven(turn=3, vote="up"))
     await story.append_events(FeedbackGiven(turn=3, vote="down"))
+    judged = EntryFeedbackGiven(turn=3, collection="champion", entry="c-1", revision=7, vote="up")
+    # An entry that the turn did not take has no row, and gets none.
+    await story.append_events(judged, judged.model_copy(update={"entry": "c-2"}))
     await fold_log(store, story.log)
     at = await ensure_live_position(store)
     rows = await read_rows(store, at.build)
-    assert [row[-5:] for row in rows["retrieved_entries"]] == [("champion", "c-1", *[None] * 3)]
+    assert [row[-5:] for row in rows["retrieved_entries"]] == [("champion", "c-1", 1, 8, 8)]
     assert [row[-4:] for row in rows["turn_votes"]] == [(3, -1, 7, 7)]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.services.cli.conftest import RunCommand
 from tests.support.processes.blocking_turnlog_up import BlockingTurnlogUp, run_blocking_turnlog_up
+from turnlog.services.api.published_errors.error_code import ExitCode
 
 ENDLESS_SCRIPT = "replies: [{match: think, pace: 100, text: Never.}, {pace: 0, text: Done.}]"
 
@@ -75,3 +76,20 @@ def test_close_ends_a_session_and_records_the_reason(
     refused = client.post(f"/v1/sessions/{session}/turns", json={"text": "One more?"})
     assert refused.json()["code"] == "session-closed"
     assert turnlog("close", "unknown", *here).code == 3
+
+
+def test_feedback_judges_a_turn_or_one_entry_of_what_it_retrieved(
+    turnlog: RunCommand, up: BlockingTurnlogUp, client: httpx.Client
+) -> None:
+    session, here = open_session(client), ("--data-dir", up.data_dir)
+    client.post(f"/v1/sessions/{session}/turns?wait=60", json={"text": "Hi"}).raise_for_status()
+    judged = turnlog("feedback", session, "1", "up", *here)
+    assert judged.out.startswith("✓ turn 1 is voted up  event ")
+    shown = turnlog("history", session, *here)
+    assert "voted up" in shown.out
+    refused = turnlog("feedback", session, "1", "down", "--entry", "manuals/harbour", *here)
+    assert refused.code == ExitCode.ERROR
+    assert "turn 1 retrieved nothing" in refused.err
+    for written in ("manuals", "/harbour", "manuals/"):
+        wrong = turnlog("feedback", session, "1", "down", "--entry", written, *here)
+        assert (wrong.code, "write COLLECTION/ENTRY" in wrong.err) == (ExitCode.USAGE, True)

@@ -57,6 +57,7 @@ from turnlog.events.model.quota_events import (
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import (
     CandidateVote,
+    EntryFeedbackGiven,
     FeedbackGiven,
     KnowledgeRetrieved,
     QueryRank,
@@ -588,6 +589,14 @@ def _build_resolution_samples() -> dict[str, KnownEvent]:
             unavailable="unknown-collection",
         ),
         "feedback-given": FeedbackGiven(turn=3, vote="up", comment=SAMPLE_TEXT),
+        "entry-feedback-given": EntryFeedbackGiven(
+            turn=3,
+            collection="champion",
+            entry="c-1",
+            revision=7,
+            vote="down",
+            comment=SAMPLE_TEXT,
+        ),
         "reference-updated": ReferenceUpdated(
             turn=3, identifiers={"order": "A-17"}, intent="order_status", entity="orders"
         ),

@@ -26,6 +26,7 @@ from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import (
+    EntryFeedbackGiven,
     FeedbackGiven,
     KnowledgeRetrieved,
     RetrievalCandidate,
@@ -330,6 +331,15 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     FeedbackGiven: st.builds(
         FeedbackGiven,
         turn=TURN_NUMBERS,
+        vote=st.sampled_from(["up", "down", "none"]),
+        comment=st.none() | CONTENTS,
+    ),
+    EntryFeedbackGiven: st.builds(
+        EntryFeedbackGiven,
+        turn=TURN_NUMBERS,
+        collection=st.just("champion"),
+        entry=st.sampled_from(["c-1", "c-2"]),
+        revision=st.just(1),
         vote=st.sampled_from(["up", "down", "none"]),
         comment=st.none() | CONTENTS,
     ),

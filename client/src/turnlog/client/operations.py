@@ -244,11 +244,21 @@ def decide_approval(
 
 
 def record_feedback(
-    session: str, turn: int, vote: FeedbackVote, *, comment: str | None = None
+    session: str,
+    turn: int,
+    vote: FeedbackVote,
+    *,
+    comment: str | None = None,
+    entry: Mapping[str, Any] | None = None,
 ) -> ClientOperation[CommandResult]:
-    """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
+    """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back.
+
+    `entry` is one entry that the turn had retrieved, which is judged alone: its `collection`,
+    its id as `entry`, and perhaps its `revision`.
+    """
     path = format_path(api_paths.FEEDBACK, session=session, turn=turn)
-    return build_command(path, {"vote": vote, "comment": comment}, CommandResult)
+    body: dict[str, Any] = {"vote": vote, "comment": comment}
+    return build_command(path, body | ({"entry": entry} if entry else {}), CommandResult)
 
 
 def close_session(session: str, reason: str | None = None) -> ClientOperation[CloseResult]:

@@ -75,10 +75,21 @@ class SessionRequests:
         return self.turnlog.send(operation)
 
     def record_feedback(
-        self, turn: int, vote: FeedbackVote, *, comment: str | None = None
+        self,
+        turn: int,
+        vote: FeedbackVote,
+        *,
+        comment: str | None = None,
+        entry: Mapping[str, Any] | None = None,
     ) -> CommandResult:
-        """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back."""
-        operation = operations.record_feedback(self.session, turn, vote, comment=comment)
+        """Judge the reply of a turn, and so what it had retrieved; `none` takes a vote back.
+
+        `entry` is one entry that the turn had retrieved, which is judged alone: its `collection`,
+        its id as `entry`, and perhaps its `revision`.
+        """
+        operation = operations.record_feedback(
+            session=self.session, turn=turn, vote=vote, comment=comment, entry=entry
+        )
         return self.turnlog.send(operation)
 
     def close_session(self, reason: str | None = None) -> CloseResult:

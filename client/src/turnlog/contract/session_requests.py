@@ -103,13 +103,26 @@ class DecideApprovalRequest(RequestModel):
     """The arguments that the person wrote instead of the model's; they need `shown`."""
 
 
+class JudgedEntry(RequestModel):
+    """An entry of the knowledge that a turn retrieved."""
+
+    collection: ShortName
+    """The collection of the entry."""
+    entry: Annotated[str, Field(min_length=1, max_length=128)]
+    """Its id within the collection."""
+    revision: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
+    """The revision that the turn retrieved, to be sure of it."""
+
+
 class FeedbackRequest(RequestModel):
-    """Judges the reply of a turn."""
+    """Judges the reply of a turn, or one entry that the turn retrieved."""
 
     vote: FeedbackVote
     """`up` or `down`; `none` takes the vote before it back."""
     comment: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
     """What is to be said to it."""
+    entry: Annotated[JudgedEntry | None, ADDED_FIELD] = None
+    """The entry that is judged, one that the turn retrieved; if omitted, the reply is judged."""
 
 
 class DisplayTurnRequest(RequestModel):

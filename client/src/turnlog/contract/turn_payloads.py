@@ -10,6 +10,7 @@ from turnlog.contract.payload_models import ResponseModel
 from turnlog.contract.session_payloads import UnreadableMessage
 from turnlog.contract.value_names import (
     ApprovalDecision,
+    FeedbackVote,
     FinishReason,
     InputFindingAction,
     TurnRole,
@@ -284,6 +285,19 @@ class InputFindingView(ResponseModel):
     """How often it was found."""
 
 
+class TurnVoteView(ResponseModel):
+    """A vote in force on a turn, or on an entry that it retrieved."""
+
+    vote: FeedbackVote
+    """The vote: `up` or `down`."""
+    sequence: int
+    """The event of the vote."""
+    collection: str | None = None
+    """The collection of the entry; null for a vote on the turn."""
+    entry: str | None = None
+    """The id of the entry; null for a vote on the turn."""
+
+
 class TurnView(ResponseModel):
     """A turn as people read it."""
 
@@ -333,6 +347,8 @@ class TurnView(ResponseModel):
     """The steps of its plan, if it has one."""
     tools: tuple[TurnToolUse, ...] = ()
     """The tools it used, in order."""
+    votes: tuple[TurnVoteView, ...] = ()
+    """The votes in force on the turn and on the entries that it retrieved, in order."""
 
 
 class PhaseVisit(ResponseModel):

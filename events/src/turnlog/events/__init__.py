@@ -48,7 +48,11 @@ if TYPE_CHECKING:
     from turnlog.events.model.phase_events import PhaseEntered
     from turnlog.events.model.prompt_events import PromptsSnapshotted
     from turnlog.events.model.redaction_events import ReplyRedacted
-    from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
+    from turnlog.events.model.retrieval_events import (
+        EntryFeedbackGiven,
+        FeedbackGiven,
+        KnowledgeRetrieved,
+    )
     from turnlog.events.model.session_events import (
         BlueprintMoved,
         ProfileSwitched,
@@ -119,6 +123,7 @@ __all__ = [
     "ContextAssembled",
     "Corrupt",
     "Digest",
+    "EntryFeedbackGiven",
     "Envelope",
     "ErasedText",
     "Event",

@@ -188,5 +188,30 @@ class FeedbackGiven(StatelessEvent, ReplyTextEvent):
     """What was said to it; None if nothing was."""
 
 
-KnownRetrievalEvent = KnowledgeRetrieved | FeedbackGiven
+class EntryFeedbackGiven(StatelessEvent, ReplyTextEvent):
+    """Somebody judged an entry that a turn had taken; its last vote counts in place of the turn's.
+
+    A vote `none` takes the one on the entry back, and the vote on the turn counts for it again.
+    """
+
+    type: ClassVar[str] = "turnlog.entry-feedback-given.v1"
+    leaf: ClassVar[str] = "turn.feedback"
+    sentence: ClassVar[str] = "turn {turn} · {collection}/{entry} · {vote}[ {comment|content}]"
+    reply_texts: ClassVar[tuple[str, ...]] = ("comment",)
+
+    turn: int
+    """The turn number."""
+    collection: str
+    """The collection of the entry."""
+    entry: str
+    """Its id within the collection."""
+    revision: int
+    """The revision of it that the turn had taken."""
+    vote: FeedbackVote
+    """The vote."""
+    comment: Content | None = None
+    """What was said to it; None if nothing was."""
+
+
+KnownRetrievalEvent = KnowledgeRetrieved | FeedbackGiven | EntryFeedbackGiven
 """The events of retrievals and feedback that this release writes and reads."""

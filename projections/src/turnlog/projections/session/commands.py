@@ -20,7 +20,11 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
-from turnlog.events.model.retrieval_events import FeedbackVote, KnowledgeRetrieved
+from turnlog.events.model.retrieval_events import (
+    FeedbackVote,
+    KnowledgeRetrieved,
+    RetrievalCandidate,
+)
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
 from turnlog.events.model.tool_events import ApprovalDecision, ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import FinishReason, InputFinding, TurnRole
@@ -145,6 +149,22 @@ class GiveFeedback:
 
     turn: int
     vote: FeedbackVote
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveEntryFeedback:
+    """Judge one entry of what a turn took from the knowledge."""
+
+    turn: int
+    collection: str
+    entry: str
+    """Its id within the collection."""
+    vote: FeedbackVote
+    taken: tuple[RetrievalCandidate, ...]
+    """What the turn took."""
+    revision: int | None = None
+    """The revision that is judged; None means the one that the turn took."""
     comment: str | None = None
 
 
@@ -560,6 +580,7 @@ TurnCommand = (
     | DisplayTurn
     | RedactReply
     | GiveFeedback
+    | GiveEntryFeedback
 )
 """Commands of clients on a session and its turns."""
 

@@ -21,6 +21,11 @@ from turnlog.events.model.call_events import (
 )
 from turnlog.events.model.memory_events import MemoryPurged
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.retrieval_events import (
+    EntryFeedbackGiven,
+    FeedbackGiven,
+    FeedbackVote,
+)
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import (
     FinishReason,
@@ -58,6 +63,19 @@ class TurnDisplay:
     text: Content | None = None
     """The display form of the user's text."""
     reply: Content | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnVote:
+    """A vote in force on a turn, or on an entry that it retrieved."""
+
+    vote: FeedbackVote
+    sequence: int
+    """The event of the vote."""
+    collection: str | None = None
+    """The collection of the entry; None for a vote on the turn."""
+    entry: str | None = None
+    """The id of the entry; None for a vote on the turn."""
 
 
 # No slots: windows ask for the messages of a turn once per prompt, so they are cached properties.
@@ -110,6 +128,8 @@ class HistoryTurn:
     """Of a turn whose reply is withheld: sequences of the tool results that are not."""
     returned: tuple[tuple[int, Content], ...] = ()
     """The tool results of an open turn, each with the sequence of its event."""
+    votes: tuple[TurnVote, ...] = ()
+    """The votes in force on the turn and on what it retrieved, in order."""
 
     @cached_property
     def messages(self) -> TurnMessages:
@@ -213,6 +233,8 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
             turns[number] = replace(turns[number], excluded=False)
         case TurnDisplayed(turn=number, text=text, reply=reply) if number in turns:
             turns[number] = _set_display(turns[number], text, reply)
+        case FeedbackGiven() | EntryFeedbackGiven() as event if event.turn in turns:
+            turns[event.turn] = _apply_vote(turns[event.turn], recorded.sequence, event)
         case MemoryPurged(upto=upto):
             purged = {n: replace(turn, purged=True) for n, turn in turns.items() if n <= upto}
             turns.update(purged)
@@ -257,6 +279,20 @@ def _keep_outcomes(turn: HistoryTurn, event: TurnEndEvent) -> HistoryTurn:
         shows_outcomes=has_no_model_reply(event),
         returned=(),
     )
+
+
+def _apply_vote(
+    turn: HistoryTurn, sequence: int, event: FeedbackGiven | EntryFeedbackGiven
+) -> HistoryTurn:
+    """Return a turn with a vote in place of the one before it on the same."""
+    collection, entry = (
+        (event.collection, event.entry) if isinstance(event, EntryFeedbackGiven) else (None, None)
+    )
+    others = [each for each in turn.votes if (each.collection, each.entry) != (collection, entry)]
+    if event.vote != "none":
+        given = TurnVote(vote=event.vote, sequence=sequence, collection=collection, entry=entry)
+        others.append(given)
+    return replace(turn, votes=tuple(others))
 
 
 def _set_display(turn: HistoryTurn, text: Content | None, reply: Content | None) -> HistoryTurn:

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.memory_events import HistorySummarised, SummaryBegun, SummaryTrigger
 from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.retrieval_events import (
+    EntryFeedbackGiven,
+    FeedbackGiven,
+    FeedbackVote,
+)
 from turnlog.events.model.tool_events import ApprovalDecided, PlanMade, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
@@ -123,11 +129,22 @@ def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
             return f"it was answered without the model: {instead.code}"
         case TurnFailed(code=code, detail=detail) as event if event.turn == turn:
             return f"it failed as {code}: {detail}"
+        case EntryFeedbackGiven() as event if event.turn == turn:
+            return f"{event.collection}/{event.entry} was {_VOTE_LABELS[event.vote]}"
+        case FeedbackGiven() as event if event.turn == turn:
+            return f"it was {_VOTE_LABELS[event.vote]}"
         case PhaseEntered() as event if event.turn == turn:
             forced = ", since the phase had reached its most exchanges" if event.forced else ""
             return f"{event.before} → {event.phase} by {event.signal}{forced}"
         case _:
             return ""
+
+
+_VOTE_LABELS: Final[dict[FeedbackVote, str]] = {
+    "up": "voted up",
+    "down": "voted down",
+    "none": "freed of its vote",
+}
 
 
 def _describe_trigger(trigger: SummaryTrigger) -> str:

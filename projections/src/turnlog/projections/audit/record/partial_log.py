@@ -18,7 +18,10 @@ from turnlog.events.errors import Corrupt
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 
-LASTING_LEAVES: Final = ("session", "prompt", "phase", "redaction", "memory", "turn.marked")
+LASTING_LEAVES: Final = (
+    *("session", "prompt", "phase", "redaction", "memory"),
+    *("turn.marked", "turn.feedback"),
+)
 """Leaves of the subjects whose events are always loaded."""
 
 MIN_RANGE_EVENTS: Final = 64

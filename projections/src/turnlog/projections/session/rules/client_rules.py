@@ -6,13 +6,13 @@ does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Mapping, Sequence
+from typing import Final, assert_never
 
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import FeedbackGiven
+from turnlog.events.model.retrieval_events import EntryFeedbackGiven, FeedbackGiven
 from turnlog.events.model.session_events import SessionClosed, SessionOpened
 from turnlog.events.model.turn_events import (
     TurnCancelled,
@@ -29,6 +29,7 @@ from turnlog.projections.session.commands import (
     CloseSession,
     DisplayTurn,
     ExcludeTurn,
+    GiveEntryFeedback,
     GiveFeedback,
     OpenSession,
     RedactReply,
@@ -95,6 +96,8 @@ def decide_turn(state: SessionState, command: TurnCommand) -> NewEvents:
             return redact_reply(state, command)
         case GiveFeedback():
             return record_feedback(state, command)
+        case GiveEntryFeedback():
+            return record_entry_feedback(state, command)
         case _ as never:
             assert_never(never)
 
@@ -228,17 +231,64 @@ def redact_reply(state: SessionState, command: RedactReply) -> NewEvents:
 def record_feedback(state: SessionState, command: GiveFeedback) -> NewEvents:
     """Record a vote on the reply of a turn; refuse a turn without one.
 
-    The vote counts for everything that the turn had retrieved.
+    The vote counts for everything that the turn had retrieved and that has no vote of its own.
     """
-    turn, comment = command.turn, command.comment
+    _require_judgeable_turn(state, command.turn)
+    said = _build_comment(command.comment)
+    return (FeedbackGiven(turn=command.turn, vote=command.vote, comment=said),)
+
+
+def record_entry_feedback(state: SessionState, command: GiveEntryFeedback) -> NewEvents:
+    """Record a vote on an entry that a turn took; refuse one that it did not take."""
+    _require_judgeable_turn(state, command.turn)
+    name = (command.collection, command.entry)
+    same = [each for each in command.taken if (each.collection, each.entry) == name]
+    judged = [each for each in same if command.revision in {None, each.revision}]
+    if not judged:
+        raise _build_not_retrieved(command, [each.revision for each in same])
+    given = EntryFeedbackGiven(
+        turn=command.turn,
+        collection=command.collection,
+        entry=command.entry,
+        revision=judged[-1].revision,
+        vote=command.vote,
+        comment=_build_comment(command.comment),
+    )
+    return (given,)
+
+
+_NAMED_ENTRIES: Final = 10
+"""How many entries a refusal names."""
+
+
+def _build_not_retrieved(command: GiveEntryFeedback, revisions: Sequence[int]) -> Refused:
+    """Build the refusal of a vote, with what may be judged; it does not repeat what was sent."""
+    turn = command.turn
+    if revisions:
+        what = f"turn {turn} retrieved another revision of this entry"
+        fix = f"send the revision {revisions[-1]}, or none"
+        return Refused("not-retrieved", what, field="entry.revision", fix=fix)
+    names = list(dict.fromkeys(f"{each.collection}/{each.entry}" for each in command.taken))
+    if not names:
+        fix = "leave `entry` out, to judge the reply"
+        return Refused("not-retrieved", f"turn {turn} retrieved nothing", field="entry", fix=fix)
+    more = len(names) - _NAMED_ENTRIES
+    listed = ", ".join(names[:_NAMED_ENTRIES]) + (f" and {more} more" if more > 0 else "")
+    what = f"turn {turn} did not retrieve this entry"
+    return Refused("not-retrieved", what, field="entry", fix=f"judge one of these: {listed}")
+
+
+def _require_judgeable_turn(state: SessionState, turn: int) -> None:
     if not 1 <= turn <= state.submitted:
         raise build_unknown_turn(turn)
     found = find_settled_turn(state, turn)
     if found is None or found.status != "completed" or found.role == "system":
         what = f"turn {turn} has no reply that could be judged"
         raise Refused("no-reply", what, field="turn", fix="wait until it is answered")
-    said = None if comment is None else PlainText(text=check_text(comment, "comment"))
-    return (FeedbackGiven(turn=turn, vote=command.vote, comment=said),)
+
+
+def _build_comment(comment: str | None) -> PlainText | None:
+    return None if comment is None else PlainText(text=check_text(comment, "comment"))
 
 
 def set_turn_display(state: SessionState, command: DisplayTurn) -> NewEvents:

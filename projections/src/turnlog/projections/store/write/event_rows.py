@@ -32,7 +32,11 @@ from turnlog.events.model.memory_events import (
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
+from turnlog.events.model.retrieval_events import (
+    EntryFeedbackGiven,
+    FeedbackGiven,
+    KnowledgeRetrieved,
+)
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
@@ -264,7 +268,7 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield _build_approval(recorded, event)
         case ChildSettled() | ChildEnded() | TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return
-        case KnowledgeRetrieved() | FeedbackGiven() as event:
+        case KnowledgeRetrieved() | FeedbackGiven() | EntryFeedbackGiven() as event:
             yield from _build_retrieval_rows(recorded, event)
         case SummaryBegun() | HistorySummarised() | SummaryFailed():
             return
@@ -307,20 +311,23 @@ _VOTE_VALUES: Final = {"up": 1, "none": 0, "down": -1}
 
 
 def _build_retrieval_rows(
-    recorded: RecordedEvent, event: KnowledgeRetrieved | FeedbackGiven
+    recorded: RecordedEvent, event: KnowledgeRetrieved | FeedbackGiven | EntryFeedbackGiven
 ) -> Iterator[RowChange]:
-    """Yield what a turn took, or the vote on it; that of a fork was given once already."""
+    """Yield what a turn took, or a vote; one that a fork copied was given once already."""
     turn = (recorded.tenant, recorded.session, event.turn)
     if isinstance(event, KnowledgeRetrieved):
         for each in event.taken:
             yield PutRow(RETRIEVED_ENTRIES, (*turn, each.collection, each.entry), {})
     elif recorded.envelope.copyof is None:
-        values: ColumnValues = {
-            "vote": _VOTE_VALUES[event.vote],
-            "sequence": recorded.sequence,
-            "position": recorded.stream_sequence,
-        }
-        yield PutRow(TURN_VOTES, turn, values)
+        vote = _VOTE_VALUES[event.vote]
+        sequence, position = recorded.sequence, recorded.stream_sequence
+        if isinstance(event, FeedbackGiven):
+            values: ColumnValues = {"vote": vote, "sequence": sequence, "position": position}
+            yield PutRow(TURN_VOTES, turn, values)
+        else:
+            key = (*turn, event.collection, event.entry)
+            values = {"vote": vote, "vote_sequence": sequence, "vote_position": position}
+            yield PatchRow(RETRIEVED_ENTRIES, key, values)
 
 
 def _build_command_change(recorded: RecordedEvent) -> Iterator[RowChange]:

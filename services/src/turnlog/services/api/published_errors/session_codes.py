@@ -170,6 +170,11 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         action="leave this change out",
         contains=("field",),
     ),
+    "not-retrieved": ErrorCode(
+        meaning="The turn did not retrieve the entry that is judged, or another revision of it.",
+        action="judge an entry that `fix` names, or leave `entry` out",
+        contains=("field",),
+    ),
     "nothing-to-cancel": ErrorCode(
         meaning="No such turn is open.",
         action="nothing is left to do",

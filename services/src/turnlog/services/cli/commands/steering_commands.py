@@ -243,6 +243,14 @@ def record_feedback(
     comment: Annotated[
         str | None, typer.Option("--comment", metavar="TEXT", help="What is to be said to it.")
     ] = None,
+    entry: Annotated[
+        str | None,
+        typer.Option(
+            "--entry",
+            metavar="COLLECTION/ENTRY",
+            help="Judge only this entry of what the turn had retrieved.",
+        ),
+    ] = None,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
@@ -250,8 +258,17 @@ def record_feedback(
     from turnlog.client import operations
 
     words = {"up": "voted up", "down": "voted down", "none": "without a vote"}
-    operation = operations.record_feedback(session, turn, vote, comment=comment)
-    confirm_command(target, operation, f"turn {turn} is {words[vote]}", output)
+    judged = None if entry is None else _parse_entry(entry)
+    operation = operations.record_feedback(session, turn, vote, comment=comment, entry=judged)
+    what = f"turn {turn}" if entry is None else f"{entry} of turn {turn}"
+    confirm_command(target, operation, f"{what} is {words[vote]}", output)
+
+
+def _parse_entry(written: str) -> dict[str, str]:
+    collection, _, entry = written.partition("/")
+    if not collection or not entry:
+        raise typer.BadParameter("write COLLECTION/ENTRY", param_hint="--entry")
+    return {"collection": collection, "entry": entry}
 
 
 def redact_reply(

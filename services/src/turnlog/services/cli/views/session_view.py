@@ -188,6 +188,9 @@ def _list_marks(turn: TurnView) -> Iterator[tuple[str, str]]:
         yield f"no model's: {turn.fallback}", WARNING
     if not turn.remembered:
         yield "not remembered", MUTED
+    for vote in turn.votes:
+        judged = f"{vote.collection}/{vote.entry} " if vote.entry else ""
+        yield f"{judged}voted {vote.vote}", GOOD if vote.vote == "up" else WARNING
 
 
 def format_finding(rule: str, action: InputFindingAction, count: int) -> str:

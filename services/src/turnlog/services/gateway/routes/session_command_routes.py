@@ -172,10 +172,10 @@ async def record_feedback(
     response: Response,
     form: FeedbackRequest,
 ) -> CommandResult:
-    """Judge the reply of a turn.
+    """Judge the reply of a turn, or one entry that it retrieved.
 
     The last vote of a turn counts for everything that the turn had retrieved, from the next
-    retrieval of any session on.
+    retrieval of any session on. The last vote on one `entry` counts for it in place of the turn's.
     """
     done = await steering.record_feedback(caller.create_caller(form), session, turn, form)
     return tag_body(response, done)

@@ -17,6 +17,7 @@ from turnlog.contract.session_requests import (
 )
 from turnlog.contract.turn_payloads import CloseResult, CommandResult
 from turnlog.events.errors import Refused
+from turnlog.events.model.retrieval_events import KnowledgeRetrieved, RetrievalCandidate
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.session.commands import (
@@ -24,6 +25,7 @@ from turnlog.projections.session.commands import (
     Command,
     DisplayTurn,
     EnterPhase,
+    GiveEntryFeedback,
     GiveFeedback,
     PurgeMemory,
     RecordChoice,
@@ -112,14 +114,34 @@ class SessionSteering:
     async def record_feedback(
         self, caller: Caller, session: str, turn: int, request: FeedbackRequest
     ) -> CommandResult:
-        """Judge the reply of a turn."""
+        """Judge the reply of a turn, or an entry that it retrieved."""
 
-        async def build(_state: SessionState, form: FeedbackRequest) -> GiveFeedback:
-            return GiveFeedback(turn, form.vote, form.comment)
+        async def build(
+            state: SessionState, form: FeedbackRequest
+        ) -> GiveFeedback | GiveEntryFeedback:
+            if form.entry is None:
+                return GiveFeedback(turn, form.vote, form.comment)
+            return GiveEntryFeedback(
+                turn=turn,
+                collection=form.entry.collection,
+                entry=form.entry.entry,
+                revision=form.entry.revision,
+                vote=form.vote,
+                comment=form.comment,
+                taken=await self._load_taken_entries(state, turn),
+            )
 
         return await self.handle_request(
             caller=caller, session=session, form=request, build=build, turn=turn
         )
+
+    async def _load_taken_entries(
+        self, state: SessionState, turn: int
+    ) -> tuple[RetrievalCandidate, ...]:
+        """Return what a turn took from the knowledge."""
+        events = await self.command_handler.load_turn_events(state, turn)
+        made = (each.event for each in events if isinstance(each.event, KnowledgeRetrieved))
+        return tuple(entry for each in made if each.turn == turn for entry in each.taken)
 
     async def redact_reply(
         self, caller: Caller, session: str, request: RedactReplyRequest
