@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from turnlog.contract.stream_payloads import (
     ApprovalPayload,
     AttemptResetPayload,
+    ChildPayload,
     DebriefDonePayload,
     ExchangeDonePayload,
     ProgressPayload,
@@ -78,6 +79,18 @@ EXAMPLES: tuple[tuple[str, TurnStreamPayload], ...] = (
             digest=compute_digest('{"what": "hammer"}'),
             deadline="2026-01-01T12:00:00.000000Z",
             decision=None,
+        ),
+    ),
+    (
+        "3.1.0",
+        ChildPayload(
+            session="s-2",
+            turn=1,
+            parent="s-1",
+            profile="researcher",
+            call="3.1",
+            doing="tool",
+            tool="search",
         ),
     ),
     ("3.2.5.done", ReplyDonePayload(finish="stop", turn=3, sequence=27)),

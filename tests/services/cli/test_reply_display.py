@@ -62,6 +62,40 @@ async def test_progress_is_shown_until_the_first_token_of_a_reply() -> None:
     assert -1 < places[0] < places[1] < places[2]
 
 
+def build_child(profile: str, doing: str, **more: JsonValue) -> Said:
+    return (
+        "child",
+        {"session": f"c-{profile}", "turn": 1, "profile": profile, "doing": doing} | more,
+    )
+
+
+async def test_children_have_a_line_each_while_they_run_and_when_they_have_ended() -> None:
+    events = (
+        build_child("thinker", "started"),
+        build_child("searcher", "tool", tool="shop_look"),
+        build_child("thinker", "text", characters=7),
+        build_child("searcher", "ended", outcome="failed"),
+        build_child("thinker", "ended", outcome="answered"),
+        HELLO,
+        ("done", {"finish": "stop"}),
+    )
+    assert await render_stream(*events) == [
+        *("searcher: failed", "thinker: answered", "reply Hello.")
+    ]
+    console = Console(width=60, file=StringIO(), force_terminal=True, highlight=False)
+
+    async def slowly() -> AsyncGenerator[SseMessage]:
+        async for frame in iterate_frames(*events):
+            yield frame
+            console.print(end="")  # as the spinner's own thread does, ten times a second
+
+    await ReplyDisplay(console).show_turn(slowly())
+    file = console.file
+    assert isinstance(file, StringIO)
+    lines = ("thinker: at work", "searcher: running shop_look", "thinker: writing, 7 characters")
+    assert [line for line in lines if line not in file.getvalue()] == []
+
+
 async def test_replacement_text_is_shown_for_a_withheld_reply() -> None:
     redact: Said = ("redact", {"replacement": "(No.)"})
     assert await render_stream(redact) == ["withheld (No.)"]

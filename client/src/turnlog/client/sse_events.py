@@ -153,6 +153,33 @@ class ApprovalEvent:
     """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildEvent:
+    """What a child of a coordinator's turn is doing; a hint.
+
+    It comes again where a stream is opened meanwhile.
+    """
+
+    session: str
+    """The child session."""
+    turn: int
+    """The number of the turn in it."""
+    parent: str
+    """The session that asked for it: that of the stream, or another child of it."""
+    profile: str
+    call: str
+    """The call of the parent whose answer asked for it."""
+    doing: str
+    """`started`, `tool`, `text` or `ended`."""
+    tool: str | None
+    """The tool that it runs."""
+    characters: int | None
+    """How many code points of its answer were written."""
+    outcome: str | None
+    """What came of it, once it ended."""
+    cursor: str
+
+
 @dataclass(frozen=True, slots=True)
 class DoneEvent:
     """The turn is completed; its reply is the joined text since the last reset."""
@@ -210,6 +237,7 @@ TurnEvent = (
     | AttemptResetEvent
     | ProgressEvent
     | ApprovalEvent
+    | ChildEvent
     | DoneEvent
     | RedactEvent
     | FailedEvent
@@ -329,6 +357,19 @@ def _parse_turn_event(message: SseMessage) -> TurnEvent:
                 session=session,
                 turn=turn,
                 digest=data.get("digest"),
+            )
+        case "child":
+            return ChildEvent(
+                session=data["session"],
+                turn=data["turn"],
+                parent=data["parent"],
+                profile=data["profile"],
+                call=data["call"],
+                doing=data["doing"],
+                tool=data.get("tool"),
+                characters=data.get("characters"),
+                outcome=data.get("outcome"),
+                cursor=cursor,
             )
         case "done":
             return DoneEvent(_parse_done_data(data), cursor)

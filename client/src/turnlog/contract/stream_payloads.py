@@ -10,12 +10,16 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from turnlog.contract.value_names import ApprovalDecision, FinishReason
+from turnlog.contract.value_names import ApprovalDecision, ChildOutcome, FinishReason
 
 WorkerActivity = Literal["summarise", "plan", "act", "tool", "reply", "think"]
 """What a worker is doing: a call of the turn, a tool that a call requested, or waiting for a model
 that has said nothing yet.
 """
+
+
+ChildActivity = Literal["started", "tool", "text", "ended"]
+"""What a child does: a call without text yet, a tool, an answer; or its parent does not wait."""
 
 
 class StreamPayload(BaseModel):
@@ -84,6 +88,36 @@ class ApprovalPayload(StreamPayload):
     """Without a decision by then the tool is refused."""
     decision: ApprovalDecision | None
     """What was decided; null while the tool waits."""
+
+
+class ChildPayload(StreamPayload):
+    """What a child of a coordinator's turn is doing; nothing of what it reads or writes.
+
+    It is sent when the child begins something else, at most once a second while it writes, and
+    again to a client that connects meanwhile. It is a hint: steps that pass quickly may be left
+    out.
+    """
+
+    event: ClassVar[Literal["child"]] = "child"
+
+    session: str
+    """The child session."""
+    turn: int
+    """The number of the turn in the child session."""
+    parent: str
+    """The session that asked for it: that of the stream, or another child of it."""
+    profile: str
+    """The profile of the child."""
+    call: str
+    """The call of the parent whose answer asked for it."""
+    doing: ChildActivity
+    """The present activity."""
+    tool: str | None = Field(default=None, exclude_if=lambda tool: not tool)
+    """The tool that it runs; absent if it runs none."""
+    characters: int | None = Field(default=None, exclude_if=lambda characters: characters is None)
+    """How many code points of its answer were written; absent unless it writes."""
+    outcome: ChildOutcome | None = Field(default=None, exclude_if=lambda outcome: not outcome)
+    """What came of it; absent until it ended."""
 
 
 class SafetyRatingPayload(BaseModel):
@@ -202,6 +236,11 @@ TurnEndPayload = (
 """The data of the last event of a turn stream."""
 
 TurnStreamPayload = (
-    TokenPayload | AttemptResetPayload | ProgressPayload | ApprovalPayload | TurnEndPayload
+    TokenPayload
+    | AttemptResetPayload
+    | ProgressPayload
+    | ApprovalPayload
+    | ChildPayload
+    | TurnEndPayload
 )
 """The data of any event of a turn stream."""

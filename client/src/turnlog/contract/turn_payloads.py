@@ -10,6 +10,7 @@ from turnlog.contract.payload_models import ResponseModel
 from turnlog.contract.session_payloads import UnreadableMessage
 from turnlog.contract.value_names import (
     ApprovalDecision,
+    ChildOutcome,
     FeedbackVote,
     FinishReason,
     InputFindingAction,
@@ -17,9 +18,6 @@ from turnlog.contract.value_names import (
 )
 
 TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
-
-ChildOutcome = Literal["answered", "failed", "cancelled", "timed-out", "waiting", "withdrawn"]
-"""What came of a child's turn, as its parent sees it."""
 
 SpanKind = Literal[
     "queued", "unclaimed", "preparing", "call", "attempt", "waiting", "tool", "approval"

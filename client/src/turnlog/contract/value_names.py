@@ -18,6 +18,9 @@ InputFindingAction = Literal["mask", "note"]
 ApprovalDecision = Literal["approve", "refuse"]
 """What was decided about a tool that needs approval."""
 
+ChildOutcome = Literal["answered", "failed", "cancelled", "timed-out", "waiting", "withdrawn"]
+"""What came of a child's turn, as its parent sees it."""
+
 ApprovalStatus = Literal["pending", "approved", "refused"]
 """Whether an approval waits for a person, or how it was decided."""
 

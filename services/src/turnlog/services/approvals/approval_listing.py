@@ -14,7 +14,7 @@ from turnlog.projections.session_views.turn_activity import ToolActivity
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.approval_queries import ApprovalQuery, list_approvals
 from turnlog.services.approvals.approval_views import create_listed_approval
-from turnlog.services.approvals.approval_watch import GuardedTool, list_undecided
+from turnlog.services.approvals.guarded_tools import GuardedTool, list_undecided
 from turnlog.services.sessions.command_handler import CommandHandler
 
 MAX_TURN_LOADS: Final = 8

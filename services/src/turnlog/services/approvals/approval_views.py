@@ -11,7 +11,7 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.tool_events import ApprovalDecided
 from turnlog.projections.store.read.row_types import ApprovalRow
-from turnlog.services.approvals.approval_watch import GuardedTool
+from turnlog.services.approvals.guarded_tools import GuardedTool
 
 
 @dataclass(frozen=True, slots=True)

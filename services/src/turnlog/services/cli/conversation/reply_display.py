@@ -17,6 +17,7 @@ from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.control import Control
 from rich.segment import ControlType
+from rich.status import Status
 from rich.text import Text
 
 from turnlog.client.sse_events import ApprovalEvent, SseMessage, parse_turn_event
@@ -122,6 +123,10 @@ class ReplyDisplay:
     asked: set[AskedApproval] | None = None
     """The approvals that the person was asked about; None without a terminal."""
     _writer: LabelledTextWriter = field(init=False)
+    _children: dict[tuple[str, int], str] = field(
+        default_factory=dict[tuple[str, int], str], init=False
+    )
+    """What the running children of the turn do, a line for each."""
 
     def __post_init__(self) -> None:
         self._writer = self._create_writer()
@@ -136,6 +141,9 @@ class ReplyDisplay:
                 if frame.name == "progress":
                     waiting.update(Text(_describe_progress(data), MUTED))
                     continue
+                if frame.name == "child":
+                    self._show_child(waiting, data)
+                    continue
                 waiting.stop()
                 event = parse_turn_event(frame) if frame.name == "approval" else None
                 if isinstance(event, ApprovalEvent):
@@ -145,6 +153,22 @@ class ReplyDisplay:
                     continue
                 self._handle_frame(frame.name, data)
         return None
+
+    def _show_child(self, waiting: Status, child: Mapping[str, Any]) -> None:
+        """Show a running child beside the spinner, and one that ended on a line above it.
+
+        The line of a text that has begun is left as it is.
+        """
+        if self._writer.has_text:
+            return
+        key = (child["session"], child["turn"])
+        if child["doing"] == "ended":
+            self._children.pop(key, None)
+            self.console.print(Text(_describe_child(child), MUTED))
+        else:
+            self._children[key] = _describe_child(child)
+        lines = self._children.values() or (_describe_progress({}),)
+        waiting.update(Text("\n".join(lines), MUTED))
 
     def _must_ask(self, event: ApprovalEvent) -> bool:
         asked = (event.session, event.turn, event.approval)
@@ -204,6 +228,20 @@ def _describe_progress(progress: Mapping[str, Any]) -> str:
             return f"running {format_one_line(progress['tool'])}"
         case _:
             return "waiting for the first word"
+
+
+def _describe_child(child: Mapping[str, Any]) -> str:
+    """Return the line of a child: its profile and what it does."""
+    match child["doing"]:
+        case "tool":
+            doing = f"running {child['tool']}"
+        case "text":
+            doing = f"writing, {child['characters']} characters"
+        case "ended":
+            doing = child["outcome"]
+        case _:
+            doing = "at work"
+    return format_one_line(f"{child['profile']}: {doing}")
 
 
 def _describe_ending(done: Mapping[str, Any]) -> str:

@@ -169,7 +169,9 @@ async def stream_turn(
     After `attempt-reset`, the texts of all earlier tokens are void. A client that reconnects with
     the id of its last event misses no text and gets none twice. Turns with several calls send
     `progress` events until their reply begins. A tool that needs approval is an `approval` event
-    when it begins to wait, again when a client reconnects meanwhile, and when it is decided.
+    when it begins to wait, again when a client reconnects meanwhile, and when it is decided. What
+    a child of the turn does is a `child` event, which is also sent again to a client that
+    reconnects.
     """
     choose_media_type(request, SSE_MEDIA_TYPE)
     cursor = get_last_event_id(request)

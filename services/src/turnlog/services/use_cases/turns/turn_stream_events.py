@@ -19,6 +19,7 @@ from typing import Final, Literal, assert_never, cast
 from turnlog.contract.stream_payloads import (
     ApprovalPayload,
     AttemptResetPayload,
+    ChildPayload,
     DebriefDonePayload,
     ExchangeDonePayload,
     ProgressPayload,
@@ -52,7 +53,8 @@ from turnlog.events.tokens import (
     Token,
     TokenEvent,
 )
-from turnlog.services.approvals.approval_watch import GuardedTool
+from turnlog.services.approvals.guarded_tools import GuardedTool
+from turnlog.services.use_cases.turns.child_progress import ChildProgress
 
 MAX_TOKEN_TEXT: Final = 512
 """The maximum number of code points in one `token` event, which bounds what a lost connection
@@ -228,6 +230,22 @@ def build_approval_event(at: TurnCursor, tool: GuardedTool) -> TurnStreamEvent:
         digest=compute_digest(use.arguments),
         deadline=approval.deadline,
         decision=approval.decision,
+    )
+    return TurnStreamEvent(payload, at)
+
+
+def build_child_event(at: TurnCursor, child: ChildProgress) -> TurnStreamEvent:
+    """Return the event about what a child does; it leaves the cursor where it is."""
+    payload = ChildPayload(
+        session=child.session,
+        turn=child.turn,
+        parent=child.parent,
+        profile=child.profile,
+        call=child.call,
+        doing=child.doing,
+        tool=child.tool,
+        characters=child.characters if child.doing == "text" else None,
+        outcome=child.outcome,
     )
     return TurnStreamEvent(payload, at)
 

@@ -27,19 +27,18 @@ from turnlog.events.model.turn_events import TurnCompleted, is_end_of_turn
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session_views.session_history import HistoryTurn, build_history
-from turnlog.services.approvals.approval_watch import (
-    GuardedTool,
-    list_undecided,
-    open_approval_watch,
-)
+from turnlog.services.approvals.guarded_tools import GuardedTool, list_undecided
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.use_cases.turns.child_progress import ChildProgress
+from turnlog.services.use_cases.turns.child_watch import open_watch_with_children
 from turnlog.services.use_cases.turns.turn_stream_events import (
     TurnCursor,
     TurnStreamEvent,
     advance_by_record,
     advance_by_token,
     build_approval_event,
+    build_child_event,
     create_cursor_refusal,
     parse_turn_cursor,
     resume_cursor,
@@ -155,10 +154,13 @@ class TurnWatching:
             return
         last, wake = past[-1], asyncio.Event()
         handler, key = self.command_handler, (last.tenant, last.session)
-        # A client that reconnects is told of what waits again, since its cursor does not say.
+        # A client that reconnects gets again what waits and what children do: its cursor has
+        # neither.
         async with (
             handler.log.open_session_watch(*key, last.sequence, wake) as own,
-            open_approval_watch(handler, own, key, at.turn, wake=wake, past=past) as log,
+            open_watch_with_children(
+                handler, own, key, at.turn, wake=wake, past=past, tokens=self.tokens
+            ) as log,
             self.tokens.open_turn_watch(*key, at.turn, wake, is_new=is_new) as tokens,
             aclosing(merge_watches(wake, tokens, log)) as items,
         ):
@@ -169,6 +171,8 @@ class TurnWatching:
                     at, events = advance_by_record(at, record)
                 elif isinstance(item, GuardedTool):
                     events = (build_approval_event(at, item),)
+                elif isinstance(item, ChildProgress):
+                    events = (build_child_event(at, item),)
                 else:
                     at, events = advance_by_token(at, item)
                 for each in events:
@@ -205,7 +209,7 @@ class TurnWatching:
         seen: list[RecordedEvent] = []
         async with (
             handler.log.open_session_watch(*key, submitted.sequence - 1, wake) as own,
-            open_approval_watch(handler, own, key, turn, wake=wake) as log,
+            open_watch_with_children(handler, own, key, turn, wake=wake) as log,
             aclosing(stream_watch(wake, log)) as items,
         ):
             async for item in items:
@@ -215,6 +219,8 @@ class TurnWatching:
                     if is_end_of_turn(item.event, turn):
                         (settled,) = (each for each in build_history(seen) if each.turn == turn)
                         return TurnSettlement(settled, item.sequence)
+                    continue
+                if isinstance(item, ChildProgress):
                     continue
                 # Other requests of the same answer, and the decisions about one that this watch
                 # meets late, are on the log already.

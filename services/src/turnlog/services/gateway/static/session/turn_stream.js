@@ -20,12 +20,26 @@ function renderQuestion({ session, turn, approval, call, id, tool, arguments: gi
     renderApprovalActions(session, turn, use));
 }
 
+const CHILD_TEXTS = {
+  tool: ({ tool }) => `calling tool ${tool} …`,
+  text: ({ characters }) => `writing, ${characters} characters …`,
+  ended: ({ outcome }) => outcome,
+};
+
+function renderChild(child) {
+  const describe = CHILD_TEXTS[child.doing] ?? (() => "at work …");
+  return createElement("p", { class: "child" },
+    createElement("a", { href: linkToSession(child.session) }, child.profile), ": ", createElement("span", { class: "faint" }, describe(child)));
+}
+
 export function watchTurn(session, turn, onText) {
   const text = document.createTextNode("");
   const progress = createElement("span", { class: "faint" });
+  const working = createElement("div", { class: "work children" });
   const questions = createElement("div", { class: "work" });
-  const element = createElement("div", { class: "bubble reply live" }, text, progress, createElement("span", { class: "caret" }), questions);
+  const element = createElement("div", { class: "bubble reply live" }, text, progress, createElement("span", { class: "caret" }), working, questions);
   const waiting = new Map();
+  const children = new Map();
   const clearText = () => { text.data = ""; };
   const source = openEventSource(() => {
     clearText();
@@ -48,6 +62,12 @@ export function watchTurn(session, turn, onText) {
       if (data.decision) waiting.delete(key);
       else waiting.set(key, data);
       setChildren(questions, [...waiting.values()].map(renderQuestion));
+      onText();
+    },
+    child: (event) => {
+      const data = JSON.parse(event.data);
+      children.set(`${data.session} ${data.turn}`, data);
+      setChildren(working, [...children.values()].map(renderChild));
       onText();
     },
     ...Object.fromEntries(END_EVENTS.map((end) => [end, () => source.close()])),
