@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -9,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.agent_programs.agent_service import AgentService, answer_with_text
+from tests.agent_programs.children.test_child_progress import submit_to_coordinator
 from tests.agent_programs.history.test_memory_commands import build_remembering_agent, run_long_turn
 from tests.agent_programs.phases.test_phases import build_four_phase_blueprint
 from tests.e2e.axe_checks import AXE_SCRIPT, list_violations, load_axe
@@ -19,6 +21,7 @@ from tests.e2e.browser import (
     build_texts_script,
     run_browser,
 )
+from tests.support.servers.model_behaviours import ModelAnswer
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -174,3 +177,22 @@ async def test_axe_reports_no_violations_in_dialogs(
         await browser.wait_for(f"{DIALOG} === null")
     await browser.show_as_opened()
     assert found == []
+
+
+CHILD_LINES = "[...document.querySelectorAll('.children .child')].map((each) => each.textContent)"
+
+
+@pytest.mark.slow("it drives a browser on a service of its own")
+async def test_page_shows_what_children_of_a_running_turn_do(
+    platform: AgentService, browser: Browser
+) -> None:
+    gate = asyncio.Event()
+    thinker = ModelAnswer(tokens=("A boat ", "is work."), gates={1: gate})
+    session = await submit_to_coordinator(platform, thinker)
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}")
+    await browser.wait_for(f"{CHILD_LINES}.includes('llm_only: writing, 7 characters …')")
+    await browser.wait_for(f"{CHILD_LINES}.includes('tool_enabled: answered')")
+    link = "document.querySelector('.children .child a').getAttribute('href')"
+    assert "/sessions/child-" in await browser.run_script(link)
+    gate.set()
+    await browser.wait_for(f"{CHILD_LINES}.length === 0 && {REPLY}.includes('Think twice.')")

@@ -1,4 +1,4 @@
-"""The progress of children in the stream of their parent's turn, over HTTP on the shipped `uderia`."""
+"""What children do, in the stream of their parent's turn: over HTTP on the shipped `uderia`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def build_answers(thinker: ModelBehaviour) -> Callable[[dict[str, object]], Mode
     return choose
 
 
-async def submit(platform: AgentService, thinker: ModelBehaviour) -> str:
+async def submit_to_coordinator(platform: AgentService, thinker: ModelBehaviour) -> str:
     platform.provider.choose_behaviour = build_answers(thinker)
     session = await platform.open_shipped_session("uderia", attributes={}, profile="genie")
     path = f"/v1/sessions/{session}/turns"
@@ -127,7 +127,7 @@ async def test_stream_of_the_parent_reports_each_child_from_start_to_end(
 ) -> None:
     gate = asyncio.Event()
     thinker = ModelAnswer(tokens=("A boat ", "is work."), gates={1: gate})
-    session = await submit(platform, thinker)
+    session = await submit_to_coordinator(platform, thinker)
     before = await read_until(get_port(platform), session, is_text_of("llm_only", 7))
     gate.set()
     received = await read_until(get_port(platform), session, is_done)
@@ -148,8 +148,8 @@ async def test_stream_of_the_parent_reports_each_child_from_start_to_end(
         "doing": "text",
         "characters": 7,
     }
-    shown = "".join(each.data for each in (*before, *received) if each.name == "child")
-    assert "boat" not in shown, "no text of a child is in its progress"
+    written = "".join(each.data for each in (*before, *received) if each.name == "child")
+    assert "boat" not in written, "no text of a child is in its progress"
     assert {each.id for each in before if each.name == "child"} == {"1.1.0"}
 
 
@@ -157,7 +157,9 @@ async def test_reconnecting_client_gets_the_present_state_once_from_another_gate
     platform: AgentService,
 ) -> None:
     gate = asyncio.Event()
-    session = await submit(platform, ModelAnswer(tokens=("A boat ", "is work."), gates={1: gate}))
+    session = await submit_to_coordinator(
+        platform, ModelAnswer(tokens=("A boat ", "is work."), gates={1: gate})
+    )
     first = await read_until(get_port(platform), session, is_text_of("llm_only", 7))
     async with start_second_gateway(platform) as port:
         again = await read_until(port, session, is_text_of("llm_only", 7), first[-1].id)
@@ -170,7 +172,7 @@ async def test_reconnecting_client_gets_the_present_state_once_from_another_gate
 async def test_failed_child_ends_with_its_outcome_and_the_stream_goes_on(
     platform: AgentService,
 ) -> None:
-    session = await submit(platform, ModelRefusal(status=401))
+    session = await submit_to_coordinator(platform, ModelRefusal(status=401))
     received = await read_until(get_port(platform), session, is_done)
     assert list_children(received, "llm_only")[-1]["outcome"] == "failed"
     assert list_children(received, "tool_enabled")[-1]["outcome"] == "answered"
@@ -178,7 +180,9 @@ async def test_failed_child_ends_with_its_outcome_and_the_stream_goes_on(
 
 async def test_child_whose_log_is_damaged_fails_no_stream(platform: AgentService) -> None:
     gate = asyncio.Event()
-    session = await submit(platform, ModelAnswer(tokens=("A boat ", "is work."), gates={1: gate}))
+    session = await submit_to_coordinator(
+        platform, ModelAnswer(tokens=("A boat ", "is work."), gates={1: gate})
+    )
     await read_until(get_port(platform), session, is_text_of("llm_only", 7))
     requested = await platform.load_events(session, ChildRequested)
     damaged = next(each.session for each in requested if each.profile == "llm_only")

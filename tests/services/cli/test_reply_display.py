@@ -63,14 +63,12 @@ async def test_progress_is_shown_until_the_first_token_of_a_reply() -> None:
 
 
 def build_child(profile: str, doing: str, **more: JsonValue) -> Said:
-    return (
-        "child",
-        {"session": f"c-{profile}", "turn": 1, "profile": profile, "doing": doing} | more,
-    )
+    more |= {"session": f"c-{profile}", "turn": 1, "profile": profile, "doing": doing}
+    return "child", more
 
 
 async def test_children_have_a_line_each_while_they_run_and_when_they_have_ended() -> None:
-    events = (
+    events: tuple[Said, ...] = (
         build_child("thinker", "started"),
         build_child("searcher", "tool", tool="shop_look"),
         build_child("thinker", "text", characters=7),
