@@ -228,3 +228,31 @@ async def test_child_that_runs_a_tool_or_waits_for_approval_is_shown_with_its_to
     tools = [each for each in seen if each.doing == "tool"]
     assert [each.tool for each in tools] == ["shop_pay"]
     assert (seen[-1].doing, seen[-1].outcome) == ("ended", "answered")
+
+
+async def test_child_of_a_child_is_in_the_stream_with_the_session_that_asked_it(
+    platform: AgentService,
+) -> None:
+    def choose(body: dict[str, object]) -> ModelAnswer:
+        offered = [each["function"]["name"] for each in cast("list[Any]", body.get("tools", []))]
+        if not offered or cast("list[dict[str, Any]]", body["messages"])[-1]["role"] == "tool":
+            return answer_with_text("So it is.")
+        return answer_with_tool_calls((offered[0], {"query": "Is it so?"}))
+
+    platform.provider.choose_behaviour = choose
+    coordinator = {"program": "coordinator", "call": "coordinate"}
+    profiles = {
+        "head": {**coordinator, "default": True, "children": ["deputy"]},
+        "deputy": {**coordinator, "summary": "Asks others.", "children": ["thinker"]},
+        "thinker": {"summary": "Thinks.", "call": "reply"},
+    }
+    session = await platform.open_session(
+        build_team_blueprint(blueprint="three-levels", profiles=profiles)
+    )
+    answer = await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "Is it?"})
+    assert answer.status_code == 202, answer.text
+    received = await read_until(get_port(platform), session, is_done)
+    deputy, thinker = (list_children(received, each)[-1] for each in ("deputy", "thinker"))
+    assert deputy["parent"] == session
+    assert thinker["parent"] == deputy["session"]
+    assert (deputy["outcome"], thinker["turn"]) == ("answered", 1)
