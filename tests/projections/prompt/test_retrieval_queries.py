@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
+    MAX_QUERIES,
+    CallQueries,
     InputQueries,
     PatternQueries,
 )
 from turnlog.projections.prompt.sources.retrieval_queries import (
-    MAX_QUERIES,
     MAX_QUERY_CHARACTERS,
     RetrievalQueries,
     build_queries,
@@ -47,3 +50,38 @@ def test_queries_beyond_the_limit_are_counted() -> None:
     text = "\n".join(f"@@ {number}" for number in range(MAX_QUERIES + 3))
     found = build_queries(HUNKS, text, {})
     assert (len(found.texts), found.unsearched) == (MAX_QUERIES, 3)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '["free berth", "fees"]',
+        '{"queries": ["free berth", "fees"]}',
+        'Here they are:\n```json\n["free berth", "fees"]\n```',
+        '["free berth", "fees",]',
+        '["free berth", "fees"] I hope it helps.',
+        "<think>What of [this]?</think>free berth\nfees",
+        "- free berth\n* fees\n",
+        "1. free berth\n2) fees",
+        "```\nfree berth\n\nfees\n```",
+    ],
+)
+def test_queries_of_an_answer_are_a_list_or_one_a_line(answer: str) -> None:
+    spec = CallQueries(call="query")
+    found = build_queries(spec, "Hi", {}, answer)
+    assert found == RetrievalQueries(("free berth", "fees"), "call")
+
+
+@pytest.mark.parametrize("answer", ["", " \n", "[]", "{}", "[1, 2]", '{"queries": []}'])
+def test_the_text_of_the_turn_is_the_query_where_an_answer_has_none(answer: str) -> None:
+    spec = CallQueries(call="query")
+    assert build_queries(spec, "Hi", {}, answer) == RetrievalQueries(("Hi",), "text")
+
+
+def test_queries_of_an_answer_are_bounded_in_number_and_length() -> None:
+    spec = CallQueries(call="query", at_most=2)
+    found = build_queries(spec, "Hi", {}, "a\nb\na\nc\n")
+    assert found == RetrievalQueries(("a", "b"), "call", unsearched=1)
+    (long,) = build_queries(spec, "Hi", {}, "x" * 9_000).texts
+    assert len(long) == MAX_QUERY_CHARACTERS
+    assert build_queries(spec, "Hi", {}, "it is [2024] here").texts == ("it is [2024] here",)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tests.agent_programs.turns.test_query_crashes import build_querying_blueprint
 from tests.support.sessions.session_harness import build_small_blueprint
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.quotas.turn_bound import (
     DEFAULT_OUTPUT_TOKENS,
+    UNBUDGETED_INPUT_TOKENS,
     TurnBound,
     compute_turn_bound,
 )
@@ -31,3 +33,15 @@ def test_planned_turn_reserves_all_steps_with_one_retry_each_and_the_summary() -
     calls = 1 + 2 * 8 + 1 + 1
     planned = compute_turn_bound(uderia, "tool_enabled", {})
     assert planned == TurnBound(calls * 8_000, calls * DEFAULT_OUTPUT_TOKENS)
+
+
+def test_turn_reserves_the_call_that_writes_queries_where_its_profile_retrieves() -> None:
+    querying = build_querying_blueprint()
+    calls = 2
+    assert compute_turn_bound(querying, "agent", {}) == TurnBound(
+        calls * UNBUDGETED_INPUT_TOKENS, calls * DEFAULT_OUTPUT_TOKENS
+    )
+    layers = querying.model_copy(
+        update={"calls": {**querying.calls, "answer": querying.calls["query"]}}
+    )
+    assert compute_turn_bound(layers, "agent", {}).output_tokens == DEFAULT_OUTPUT_TOKENS

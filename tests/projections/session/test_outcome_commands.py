@@ -8,12 +8,14 @@ import pytest
 
 from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import AttemptFault
+from turnlog.events.tokens import ToolRequest
 from turnlog.projections.session.commands import (
     AnswerCall,
     AttemptRef,
     CompleteTurn,
     EndAttempt,
     FallBack,
+    GiveUpQueries,
     GiveUpSummary,
     RecordSummary,
     WithheldAnswer,
@@ -66,7 +68,12 @@ def test_an_answer_completes_the_turn_and_keeps_the_original_text_only_if_it_was
 
 @pytest.mark.parametrize(
     ("stage", "command"),
-    [("plan", AnswerCall), ("act", AnswerCall), ("summarise", RecordSummary)],
+    [
+        ("plan", AnswerCall),
+        ("act", AnswerCall),
+        ("query", AnswerCall),
+        ("summarise", RecordSummary),
+    ],
 )
 def test_an_answer_before_the_reply_continues_the_turn(stage: CallStage, command: type) -> None:
     assert isinstance(build_outcome_command(replace(REPORT, stage=stage), ANSWER), command)
@@ -131,10 +138,26 @@ def test_reply_without_a_model_call_costs_nothing(
     assert command.spent == NOTHING_SPENT
 
 
-def test_summary_is_given_up_if_its_call_fails_and_retried_if_a_tool_server_fails() -> None:
-    report = replace(REPORT, stage="summarise", fallback="Instead.")
+def test_tools_that_an_answer_with_queries_calls_are_not_recorded() -> None:
+    answer = replace(ANSWER, tools=(ToolRequest(id="t", tool="shop_look", arguments="{}"),))
+    command = build_outcome_command(replace(REPORT, stage="query"), answer)
+    assert isinstance(command, AnswerCall)
+    assert command.tools == ()
+
+
+@pytest.mark.parametrize(
+    ("stage", "give_up"), [("summarise", GiveUpSummary), ("query", GiveUpQueries)]
+)
+def test_call_that_a_turn_can_do_without_is_given_up_if_it_fails_or_a_rule_refuses_its_answer(
+    stage: CallStage, give_up: type[GiveUpSummary | GiveUpQueries]
+) -> None:
+    report = replace(REPORT, stage=stage, fallback="Instead.")
     given_up = build_outcome_command(report, AttemptFailed(fault=FAULT, is_from_call=True))
-    assert given_up == GiveUpSummary(ATTEMPT, SAMPLE_SPENT, FAULT)
-    command = build_outcome_command(report, AttemptFailed(fault=FAULT, retry_in=1.0))
-    assert isinstance(command, EndAttempt)
-    assert command.then == "retry"
+    assert given_up == give_up(ATTEMPT, SAMPLE_SPENT, FAULT)
+    refused = AnswerRefused("rude", "words", compute_digest("Hello there."))
+    withheld = build_outcome_command(report, refused)
+    assert isinstance(withheld, give_up)
+    assert withheld.fault.code == "withheld"
+    retried = build_outcome_command(report, AttemptFailed(fault=FAULT, retry_in=1.0))
+    assert isinstance(retried, EndAttempt)
+    assert retried.then == "retry"

@@ -60,6 +60,8 @@ from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
     KnowledgeRetrieved,
+    QueriesFailed,
+    QueriesRequested,
     QueryRank,
     RetrievalCandidate,
     RetrievalLimits,
@@ -577,6 +579,20 @@ def _build_resolution_samples() -> dict[str, KnownEvent]:
                 ),
             ),
             nothing_found="answer",
+        ),
+        "queries-requested": QueriesRequested(turn=3, retrieval="guidelines"),
+        "queries-failed": QueriesFailed(
+            turn=3, retrieval="guidelines", code="timeout_total", detail="no whole answer in 60 s"
+        ),
+        "knowledge-retrieved-by-a-call": KnowledgeRetrieved(
+            turn=3,
+            call="3.2",
+            retrieval="guidelines",
+            query=SAMPLE_TEXT,
+            collections=("knowledge",),
+            limits=RetrievalLimits(k=3),
+            origin="call",
+            query_call="3.1",
         ),
         "knowledge-retrieved-nothing": KnowledgeRetrieved(
             turn=3,

@@ -29,6 +29,8 @@ from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
     KnowledgeRetrieved,
+    QueriesFailed,
+    QueriesRequested,
     RetrievalCandidate,
     RetrievalLimits,
 )
@@ -300,6 +302,16 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         reason=st.just("in-text"),
         results=CONTENTS,
         answer=CONTENTS,
+    ),
+    QueriesRequested: st.builds(
+        QueriesRequested, turn=TURN_NUMBERS, retrieval=st.sampled_from(["cases", "documents"])
+    ),
+    QueriesFailed: st.builds(
+        QueriesFailed,
+        turn=TURN_NUMBERS,
+        retrieval=st.sampled_from(["cases", "documents"]),
+        code=st.just("x"),
+        detail=st.just("x"),
     ),
     KnowledgeRetrieved: st.builds(
         KnowledgeRetrieved,

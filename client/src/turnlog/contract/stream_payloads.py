@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from turnlog.contract.value_names import ApprovalDecision, ChildOutcome, FinishReason
 
-WorkerActivity = Literal["summarise", "plan", "act", "tool", "reply", "think"]
+WorkerActivity = Literal["summarise", "query", "plan", "act", "tool", "reply", "think"]
 """What a worker is doing: a call of the turn, a tool that a call requested, or waiting for a model
 that has said nothing yet.
 """

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         EntryFeedbackGiven,
         FeedbackGiven,
         KnowledgeRetrieved,
+        QueriesFailed,
+        QueriesRequested,
     )
     from turnlog.events.model.session_events import (
         BlueprintMoved,
@@ -141,6 +143,8 @@ __all__ = [
     "ProfileSwitched",
     "PromptPart",
     "PromptsSnapshotted",
+    "QueriesFailed",
+    "QueriesRequested",
     "RecordedEvent",
     "ReferenceUpdated",
     "Refused",

@@ -31,7 +31,7 @@ class Token(EventModel):
     """The piece of text."""
 
 
-WorkerActivity = Literal["summarise", "plan", "act", "tool", "reply", "think"]
+WorkerActivity = Literal["summarise", "query", "plan", "act", "tool", "reply", "think"]
 """What a worker is doing: a call of the turn, a tool that a call requested, or waiting for a model
 that has said nothing yet.
 """

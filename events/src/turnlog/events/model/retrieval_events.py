@@ -20,9 +20,9 @@ NothingFoundPolicy = Literal["answer", "refuse", "reply"]
 """What a turn does when nothing was taken: ask the model anyway, fail, or reply without a model."""
 
 
-QueryOrigin = Literal["text", "input", "pattern"]
-"""What the queries are: the text of the turn, the items of an input, or the pieces that a pattern
-divides a text into.
+QueryOrigin = Literal["text", "input", "pattern", "call"]
+"""What the queries are: the text of the turn, the items of an input, the pieces that a pattern
+divides a text into, or what a model wrote in a call of the turn.
 """
 
 
@@ -112,6 +112,36 @@ class RetrievalLimits(EventModel):
     """The confidence of the best entry above which prompts adapt it; None if none do."""
 
 
+class QueriesRequested(EventModel):
+    """A model writes the queries of a retrieval; the open turn waits for its call."""
+
+    type: ClassVar[str] = "turnlog.queries-requested.v1"
+    leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = "turn {turn} · queries of {retrieval}"
+
+    turn: int
+    """The turn that continues after the call."""
+    retrieval: str
+    """The blueprint's name of the retrieval."""
+
+
+class QueriesFailed(EventModel):
+    """The call that writes queries failed; the turn continues, and its text is the query."""
+
+    type: ClassVar[str] = "turnlog.queries-failed.v1"
+    leaf: ClassVar[str] = "turn"
+    sentence: ClassVar[str] = "turn {turn} · {retrieval} {code}: {detail}"
+
+    turn: int
+    """The turn that continues."""
+    retrieval: str
+    """The blueprint's name of the retrieval."""
+    code: str
+    """The failure code of the call, or `withheld`."""
+    detail: str
+    """The reason for people."""
+
+
 class KnowledgeRetrieved(EventModel):
     """A turn searched collections of the tenant's knowledge; recorded before the call it is for."""
 
@@ -156,6 +186,10 @@ class KnowledgeRetrieved(EventModel):
     """The queries after the first, whose results are joined with its own."""
     unsearched: int = 0
     """The number of queries beyond the limit, which were not searched for."""
+    query_call: str | None = None
+    """The call that was to write the queries; the origin is `text` if it gave none. None without
+    such a call.
+    """
 
     @property
     def queries(self) -> tuple[Content, ...]:
@@ -213,5 +247,7 @@ class EntryFeedbackGiven(StatelessEvent, ReplyTextEvent):
     """What was said to it; None if nothing was."""
 
 
-KnownRetrievalEvent = KnowledgeRetrieved | FeedbackGiven | EntryFeedbackGiven
+KnownRetrievalEvent = (
+    QueriesRequested | QueriesFailed | KnowledgeRetrieved | FeedbackGiven | EntryFeedbackGiven
+)
 """The events of retrievals and feedback that this release writes and reads."""

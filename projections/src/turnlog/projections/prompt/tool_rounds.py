@@ -32,9 +32,11 @@ from turnlog.projections.tools.result_condensation import find_result_start
 def plan_tool_rounds(
     material: SessionMaterial, state: SessionState, kind: str
 ) -> tuple[DeferredPart[PlannedMessage], ...]:
-    """Plan the messages of the open turn's tool rounds; none for a call that summarises."""
+    """Plan the messages of the open turn's tool rounds; none for a call that writes queries."""
     profile = material.blueprint.profiles.get(state.profile)
     if profile is None or not profile.has_rounds or kind != material.find_call_kind(state):
+        return ()
+    if state.open is not None and state.open.querying is not None:
         return ()
     rounds = list_tool_rounds(state.open)
     return tuple(message for each in rounds for message in _plan_round(each))

@@ -61,6 +61,8 @@ def _count_calls(blueprint: Blueprint, profile: ProfileSpec) -> Iterator[tuple[s
     yield largest, rounds
     for name in blueprint.summary_calls - {largest}:
         yield name, 1
+    for name in blueprint.list_query_calls(profile):
+        yield name, 1
 
 
 def _bound_input(blueprint: Blueprint, call: CallSpec, inputs: Mapping[str, JsonValue]) -> int:

@@ -15,7 +15,6 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.model.attempt_figures import AttemptUsage
 from turnlog.events.model.call_events import AttemptFault
-from turnlog.events.model.child_events import ChildOutcome, ParentInput
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.override_events import UserOverride
@@ -34,6 +33,7 @@ from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.quotas.turn_bound import TurnBound
+from turnlog.projections.session.child_commands import ChildCommand
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
 from turnlog.projections.session.tool_uses import ToolUse
 from turnlog.projections.tools.parsed_plan import ParsedPlan
@@ -133,6 +133,23 @@ class PurgeMemory:
 
 
 MemoryCommand = BeginSummary | RecordSummary | GiveUpSummary | UndoSummary | PurgeMemory
+
+
+@dataclass(frozen=True, slots=True)
+class RequestQueries:
+    """Have a model write the queries of a retrieval before the turn continues."""
+
+    attempt: AttemptRef
+    retrieval: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpQueries:
+    """Record that the call for queries failed; the turn continues without them."""
+
+    attempt: AttemptRef
+    spent: AttemptUsage
+    fault: AttemptFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,52 +272,6 @@ class ReturnTool:
 
 
 ToolCommand = SnapshotTools | RequestSchemas | DecideApproval | StartTool | ReturnTool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitChildTurn:
-    """Submit the turn in a child session that its parent requested."""
-
-    turn: int
-    """Its number, which the parent recorded."""
-    text: str
-    phase: str | None = None
-    """The parent's phase, which the child is in as well."""
-    phases: PhaseGraph | None = None
-    meta: JsonObject = field(default_factory=dict[str, JsonValue])
-    user: str | None = None
-    """Who asked the parent."""
-    bound: TurnBound | None = None
-    """What the turn may use at most of the user's quota."""
-    overrides: tuple[UserOverride, ...] = ()
-    """The user's own prompts, as the parent's turn names them."""
-    parent_inputs: tuple[ParentInput, ...] = ()
-    """The inputs of the parent's turn that it is given."""
-
-
-@dataclass(frozen=True, slots=True)
-class WithdrawChildTurn:
-    """Cancel the turn in a child session that its parent no longer waits for."""
-
-    turn: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettleChild:
-    """Record the outcome of a child's turn in the parent."""
-
-    session: str
-    """Id of the child session."""
-    child_turn: int
-    outcome: ChildOutcome
-    detail: str
-    returned: ToolReturned
-    """The result that the model reads."""
-    fails_turn: bool = False
-    """Whether the parent's turn fails with it."""
-
-
-ChildCommand = SubmitChildTurn | WithdrawChildTurn | SettleChild
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -563,6 +534,8 @@ AttemptCommand = (
     | ResolveTurn
     | FallBack
     | SnapshotPrompts
+    | RequestQueries
+    | GiveUpQueries
     | RecordRetrieval
     | FixContext
     | AnswerCall

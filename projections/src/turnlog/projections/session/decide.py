@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 from turnlog.events.errors import Refused
 from turnlog.projections.session import commands
+from turnlog.projections.session.child_commands import ChildCommand
 from turnlog.projections.session.rules import (
     attempt_rules,
     client_rules,
@@ -43,7 +44,7 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
         return summary_rules.decide_memory(state, command)
     if isinstance(command, commands.ToolCommand):
         return _decide_tools(state, command, at)
-    if isinstance(command, commands.ChildCommand):
+    if isinstance(command, ChildCommand):
         return child_rules.decide_child(state, command)
     if isinstance(command, commands.AttemptCommand):
         return _decide_attempts(state, command, at)
@@ -79,6 +80,10 @@ def _decide_attempts(
             return attempt_rules.snapshot_prompts(state, command)
         case commands.AnswerCall():
             return attempt_rules.answer_call(state, command, at)
+        case commands.RequestQueries():
+            return retrieval_rules.request_queries(state, command)
+        case commands.GiveUpQueries():
+            return retrieval_rules.fail_queries(state, command)
         case commands.RecordRetrieval():
             return retrieval_rules.record_retrieval(state, command)
         case commands.FixContext():

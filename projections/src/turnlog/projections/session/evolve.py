@@ -28,7 +28,11 @@ from turnlog.events.model.memory_events import (
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import KnowledgeRetrieved
+from turnlog.events.model.retrieval_events import (
+    KnowledgeRetrieved,
+    QueriesFailed,
+    QueriesRequested,
+)
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
@@ -73,6 +77,7 @@ from turnlog.projections.session.fold.turn_progress import (
     apply_child_requested,
     apply_context_assembled,
     apply_knowledge_retrieved,
+    apply_query_call,
     apply_reply_redacted,
     apply_turn_progress,
     apply_turn_queued,
@@ -266,6 +271,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return apply_turn_resolved(state, recorded, event)
         case KnowledgeRetrieved() as event:
             return apply_knowledge_retrieved(state, recorded, event)
+        case QueriesRequested() | QueriesFailed() as event:
+            return apply_query_call(state, event)
         case ReferenceUpdated() as event:
             return _update_reference(state, recorded, event.turn, event)
         case TurnFailed(turn=turn) as event:

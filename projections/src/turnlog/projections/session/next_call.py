@@ -13,20 +13,25 @@ run before the next call, and before they run, the approvals that they need are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
 from turnlog.projections.session.open_turn import AnsweredCall, OpenTurn, PlannedStep
 from turnlog.projections.session.tool_uses import ReturnedTool, ToolUse
 
-CallStage = Literal["summarise", "plan", "act", "loop", "reply"]
+CallStage = Literal["summarise", "query", "plan", "act", "loop", "reply"]
 """What the next call of a turn is for; only the text of `loop` and `reply` is shown to callers."""
+
+SIDE_STAGES: Final = frozenset({"summarise", "query"})
+"""The stages of calls that a turn can do without: one that fails is not repeated."""
 
 
 def get_call_stage(profile: ProfileSpec, opened: OpenTurn | None) -> CallStage:
     """Return what the next call is for; without an open turn, what the first call is for."""
     if opened is not None and opened.summing is not None:
         return "summarise"
+    if opened is not None and opened.querying is not None:
+        return "query"
     match profile.program:
         case "chat" | "knowledge":
             return "reply"
@@ -70,7 +75,7 @@ def has_step_failed(opened: OpenTurn | None) -> bool:
     acted = opened.plan.acted if opened and opened.plan else None
     if opened is None or acted is None or acted.is_retry:
         return False
-    call = f"{opened.turn}.{opened.call.before}"
+    call = opened.answers[-1].call if opened.answers else None
     last_tool_uses = [use for use in opened.tools if use.call == call]
     return bool(last_tool_uses) and all(map(_may_retry_tool, last_tool_uses))
 

@@ -246,6 +246,17 @@ class TurnRetrieval:
         return self.entries[0].confidence if self.entries else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenQueries:
+    """What the call that writes the queries of a retrieval answered."""
+
+    retrieval: str
+    """The blueprint's name of the retrieval."""
+    call: str
+    answer: TextRef | None
+    """Reference to the answer; None if the call failed."""
+
+
 FIRST_CALL: Final = UnpromptedCall(1, after_attempt=0)
 
 UNCLAIMED: Final = UnclaimedTurn()
@@ -274,6 +285,10 @@ class OpenTurn:
     """The summary it waits for before it continues."""
     summed: tuple[str, ...] = ()
     """Views for which this turn already requested a summary, successful or not."""
+    querying: str | None = None
+    """The retrieval whose queries a model is to write before the turn continues."""
+    queried: tuple[WrittenQueries, ...] = ()
+    """The answers of the calls that wrote queries, each retrieval once."""
     resolved: TurnResolution | None = None
     """The resolver's answer, once it is recorded."""
     retrievals: tuple[TurnRetrieval, ...] = ()

@@ -104,12 +104,18 @@ def find_json(text: str) -> list[JsonCandidate]:
     return pieces
 
 
-def _iterate_candidates(text: str) -> Iterator[JsonCandidate]:
-    """Yield what is JSON, the likeliest first, and then what nearly is."""
+def remove_noise(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return an answer without control characters and thoughts, and what was taken out."""
     repairs: list[str] = []
     for taken_out, dirt in _REMOVED_PATTERNS.items():
         text, times = dirt.subn("", text)
         repairs += [taken_out] if times else []
+    return text, tuple(repairs)
+
+
+def _iterate_candidates(text: str) -> Iterator[JsonCandidate]:
+    """Yield what is JSON, the likeliest first, and then what nearly is."""
+    text, repairs = remove_noise(text)
     pieces = _parse_whole_text(text.strip()) or deque(_iterate_embedded_json(text), _MAX_CANDIDATES)
     for each in reversed(pieces):
         yield replace(each, repairs=(*repairs, *each.repairs))

@@ -38,7 +38,8 @@ from turnlog.projections.quotas.quota_decisions import (
 from turnlog.projections.quotas.quota_limits import UNLIMITED
 from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.quotas.turn_usage import TurnUse, collect_turn_use
-from turnlog.projections.session.commands import Command, SubmitChildTurn, SubmitTurn
+from turnlog.projections.session.child_commands import SubmitChildTurn
+from turnlog.projections.session.commands import Command, SubmitTurn
 from turnlog.projections.session.open_turn import OpenTurn, TurnSubmission
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.rules.quota_waits import (

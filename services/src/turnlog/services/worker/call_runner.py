@@ -169,7 +169,7 @@ class CallRunner:
                     work=await self._load_work(context),
                     has_used_rounds=has_used_rounds(profile, state.open),
                 )
-            case "act" | "summarise":
+            case "act" | "summarise" | "query":
                 return setup
             case _ as never:
                 assert_never(never)

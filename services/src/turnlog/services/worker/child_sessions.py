@@ -26,11 +26,13 @@ from turnlog.projections.blueprint.schema.policy_specs import ChildPolicy
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.quotas.turn_bound import compute_turn_bound
-from turnlog.projections.session.commands import (
-    OpenSession,
+from turnlog.projections.session.child_commands import (
     SettleChild,
     SubmitChildTurn,
     WithdrawChildTurn,
+)
+from turnlog.projections.session.commands import (
+    OpenSession,
 )
 from turnlog.projections.session.open_turn import PendingChild, list_pending_children
 from turnlog.projections.session.rules.steps.child_rules import (

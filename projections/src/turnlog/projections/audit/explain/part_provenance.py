@@ -23,6 +23,7 @@ from turnlog.projections.audit.explain.provenance_events import (
 from turnlog.projections.audit.explain.retrieval_provenance import (
     find_part_candidate,
     find_part_query,
+    find_part_query_call,
 )
 
 
@@ -79,7 +80,11 @@ class PartProvenance:
     tool: str | None = None
     """For a tool result: `shop_look, t1 of call 3.2`."""
     query: str | None = None
-    """For a retrieved entry: the query nearest to it, where its retrieval had several."""
+    """For a retrieved entry: the query nearest to it, where its retrieval had several or a model
+    wrote it.
+    """
+    query_call: str | None = None
+    """For a retrieved entry: the call that wrote this query; None if no model did."""
     feedback: int | None = None
     """For a retrieved entry: the sum of the votes on it when it was retrieved."""
     votes: tuple[CandidateVote, ...] = ()
@@ -120,6 +125,7 @@ def trace_part(part: PromptPart, side: CallSnapshot) -> PartProvenance:
         ),
         tool=_describe_tool(part, side),
         query=find_part_query(part, side),
+        query_call=find_part_query_call(part, side),
         feedback=candidate.feedback if candidate else None,
         votes=candidate.votes if candidate else (),
         more_votes=candidate.more_votes if candidate else 0,

@@ -67,9 +67,15 @@ def iterate_untaken_entries(side: CallSnapshot) -> Iterator[UntakenEntry]:
 
 
 def find_part_query(part: PromptPart, side: CallSnapshot) -> str | None:
-    """Return the query that found the entry of a part, where its retrieval had several."""
+    """Return the query that found the entry of a part: one of several, or a model's."""
     retrieved, candidate = _find_retrieval(part, side), find_part_candidate(part, side)
     return _find_query(retrieved, candidate) if retrieved and candidate else None
+
+
+def find_part_query_call(part: PromptPart, side: CallSnapshot) -> str | None:
+    """Return the call that wrote the query which found the entry of a part, or None."""
+    retrieved = _find_retrieval(part, side)
+    return retrieved.query_call if retrieved and retrieved.origin == "call" else None
 
 
 def find_part_candidate(part: PromptPart, side: CallSnapshot) -> RetrievalCandidate | None:
@@ -90,7 +96,8 @@ def _find_retrieval(part: PromptPart, side: CallSnapshot) -> KnowledgeRetrieved 
 
 
 def _find_query(retrieved: KnowledgeRetrieved, candidate: RetrievalCandidate) -> str | None:
-    if not candidate.found_by:
+    if not candidate.found_by and retrieved.origin != "call":
         return None
-    query = retrieved.queries[candidate.found_by[0].query - 1]
+    number = candidate.found_by[0].query if candidate.found_by else 1
+    query = retrieved.queries[number - 1]
     return query.text if isinstance(query, PlainText) else None

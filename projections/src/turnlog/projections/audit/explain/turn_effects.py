@@ -20,6 +20,8 @@ from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
     FeedbackVote,
+    KnowledgeRetrieved,
+    QueriesFailed,
 )
 from turnlog.events.model.tool_events import ApprovalDecided, PlanMade, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnFailed, TurnSubmitted
@@ -77,6 +79,9 @@ def _iterate_results(recorded: RecordedEvent, call: str) -> Iterator[str]:
             yield tool
         case HistorySummarised(call=made, view=view) if made == call:
             yield f"a summary of {view}"
+        case KnowledgeRetrieved(query_call=made, origin="call") as event if made == call:
+            number = len(event.queries)
+            yield f"{number} {'query' if number == 1 else 'queries'} of {event.retrieval}"
         case TurnCompleted(call=answered) if answered == call:
             yield "the reply"
         case _:
@@ -125,6 +130,8 @@ def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
             )
         case SummaryBegun(trigger=SummaryTrigger() as trigger) as event if event.turn == turn:
             return f"{event.view} was summarised first: {_describe_trigger(trigger)}"
+        case QueriesFailed() as event if event.turn == turn:
+            return f"no queries of {event.retrieval} were written: {event.code}"
         case TurnCompleted(fallback=ReplyFallback() as instead) as event if event.turn == turn:
             return f"it was answered without the model: {instead.code}"
         case TurnFailed(code=code, detail=detail) as event if event.turn == turn:

@@ -296,6 +296,10 @@ def _select_call_kind(material: SessionMaterial, recorded_call: RecordedCallInpu
         raise build_misfit(
             f"it has no phase {state.phase!r}", "phase", f"give it a phase {state.phase}"
         )
+    querying = state.open.querying if state.open else None
+    if querying is not None and material.blueprint.find_query_call(querying) is None:
+        fix = f"give `retrieval.{querying}` a `queries` with a `call`"
+        raise build_misfit(f"no call of it writes queries of {querying!r}", "retrieval", fix)
     return material.find_call_kind(state)
 
 

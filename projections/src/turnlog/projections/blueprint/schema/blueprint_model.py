@@ -24,13 +24,14 @@ from turnlog.projections.blueprint.schema.call_specs import (
     ProfileSpec,
 )
 from turnlog.projections.blueprint.schema.history_specs import CondenseMode, HistoryViewSpec
-from turnlog.projections.blueprint.schema.layer_specs import LayerSpec
+from turnlog.projections.blueprint.schema.layer_specs import LayerSpec, RetrievalLayer
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import (
     FrontDoor,
     ResolverSpec,
     SessionKeySpec,
 )
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
+    CallQueries,
     ResolvedRetrieval,
     RetrievalSpec,
     SelectionSettings,
@@ -276,6 +277,22 @@ class Blueprint(StrictModel):
         """The calls that write summaries and answer no turn."""
         views = (view.summary for view in self.history.values())
         return frozenset(summary.call for summary in views if summary)
+
+    def find_query_call(self, name: Name) -> Name | None:
+        """Return the call that writes the queries of a retrieval, or None."""
+        spec = self.retrieval.get(name)
+        queries = spec.queries if spec else None
+        return queries.call if isinstance(queries, CallQueries) else None
+
+    def list_query_calls(self, profile: ProfileSpec) -> tuple[Name, ...]:
+        """Return the calls that write queries in a turn of a profile, one for each retrieval."""
+        named = (*profile.calls.values(), *self.list_reply_calls(profile))
+        layers = {
+            layer for name in named if name in self.calls for layer in self.calls[name].layers
+        }
+        specs = (self.layers.get(name) for name in layers)
+        retrievals = {each.retrieval for each in specs if isinstance(each, RetrievalLayer)}
+        return tuple(filter(None, map(self.find_query_call, sorted(retrievals))))
 
     def find_summary_view(self, name: Name) -> Name:
         """Return the view that defines the summary of a view: itself, or its `like` view."""

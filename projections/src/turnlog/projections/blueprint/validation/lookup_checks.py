@@ -18,6 +18,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import ASK_SESSION_KEY
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
+    CallQueries,
     PatternQueries,
     QueriesSpec,
     RetrievalSettings,
@@ -111,6 +112,9 @@ def check_retrievals(blueprint: Blueprint) -> BlueprintFindings:
 def _check_queries(
     blueprint: Blueprint, path: DocumentPath, queries: QueriesSpec
 ) -> BlueprintFindings:
+    if isinstance(queries, CallQueries):
+        yield from _check_query_call(blueprint, (*path, "call"), queries.call)
+        return
     is_pattern = isinstance(queries, PatternQueries)
     if isinstance(queries, PatternQueries) and (fault := find_pattern_fault(queries.pattern)):
         yield BlueprintFinding((*path, "pattern"), fault.reason, fault.fix)
@@ -122,6 +126,27 @@ def _check_queries(
     if spec is not None and spec.type not in allowed:
         what = f"`{queries.input}` is of type {spec.type}, which gives no queries"
         yield BlueprintFinding((*path, "input"), what, f"make it one of: {', '.join(allowed)}")
+
+
+def _check_query_call(blueprint: Blueprint, path: DocumentPath, name: Name) -> BlueprintFindings:
+    """Check that a call can be made before a retrieval, and for nothing but its queries."""
+    yield from check_known_name(path, "call", name, blueprint.calls)
+    if name not in blueprint.calls:
+        return
+    call, retrieving = blueprint.calls[name], _list_retrieval_layers(blueprint)
+    for layer in call.layers:
+        if layer in retrieving:
+            what = f"the call `{name}` is made before the retrieval, so `{layer}` is empty in it"
+            yield BlueprintFinding(path, what, "name a call without layers of retrievals")
+    if call.tools:
+        what = f"the call `{name}` writes queries, and calls no tools"
+        yield BlueprintFinding(("calls", name, "tools"), what, "leave it out")
+    named = {
+        each for profile in blueprint.profiles.values() for each in _list_calls(blueprint, profile)
+    }
+    if name in named | blueprint.summary_calls:
+        what = f"the call `{name}` is for something else, too"
+        yield BlueprintFinding(path, what, "give the queries a call of their own")
 
 
 def _list_retrieval_layers(blueprint: Blueprint) -> dict[Name, RetrievalLayer]:

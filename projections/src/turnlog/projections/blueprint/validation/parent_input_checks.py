@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import CallSpec, ProfileSpec
 from turnlog.projections.blueprint.schema.layer_specs import InputLayer
+from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
+    InputQueries,
+    PatternQueries,
+)
 from turnlog.projections.blueprint.schema.strict_model import Name
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
@@ -49,10 +53,12 @@ def _check_parent_input(
 def _list_used_inputs(blueprint: Blueprint, profile: ProfileSpec) -> set[Name]:
     """Return the inputs that the calls of a profile include, search by, or hand on."""
     named = {*blueprint.list_reply_calls(profile), *filter(None, (profile.plan, profile.act))}
+    named |= {*blueprint.list_query_calls(profile)}
     calls = [call for name, call in blueprint.calls.items() if name in named]
     used = {name for call in calls for name in _list_call_inputs(blueprint, call)}
     queries = (each.queries for each in blueprint.retrieval.values())
-    used |= {each.input for each in queries if each is not None and each.input is not None}
+    divided = (each for each in queries if isinstance(each, InputQueries | PatternQueries))
+    used |= {each.input for each in divided if each.input is not None}
     children = (blueprint.profiles.get(child) for child in profile.children)
     return used | {name for child in children if child for name in child.parent_inputs}
 

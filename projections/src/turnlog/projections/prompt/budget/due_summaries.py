@@ -182,7 +182,8 @@ def list_summary_candidates(
 
 def _is_at_start(opened: OpenTurn) -> bool:
     is_unprompted = isinstance(opened.call, UnpromptedCall)
-    return is_unprompted and opened.summing is None and opened.plan is None
+    is_waiting = opened.summing is not None or opened.querying is not None
+    return is_unprompted and not is_waiting and opened.plan is None
 
 
 def find_due_summary(

@@ -138,6 +138,9 @@ class SessionMaterial:
         )
         if summed is not None:
             return summed.call
+        querying = state.open.querying if state.open else None
+        if querying and (call := self.blueprint.find_query_call(querying)):
+            return call
         profile = self.blueprint.profiles[state.profile]
         ahead = {"plan": profile.plan, "act": profile.act}.get(self.find_stage(state))
         if ahead is not None:
@@ -145,7 +148,7 @@ class SessionMaterial:
         return self._find_reply_kind(state)
 
     def list_call_kinds(self, state: SessionState) -> tuple[str, ...]:
-        """Return the kinds of calls that a turn may make now, except calls that summarise."""
+        """Return the kinds of calls that a turn may make now, except those it can do without."""
         profile = self.blueprint.profiles[state.profile]
         ahead = (call for call in (profile.plan, profile.act) if call is not None)
         return (*ahead, self._find_reply_kind(state))

@@ -16,7 +16,11 @@ from turnlog.events.model.call_events import (
 )
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.retrieval_events import KnowledgeRetrieved
+from turnlog.events.model.retrieval_events import (
+    KnowledgeRetrieved,
+    QueriesFailed,
+    QueriesRequested,
+)
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -53,6 +57,7 @@ from turnlog.projections.session.open_turn import (
     TurnSubmission,
     UnclaimedTurn,
     UnpromptedCall,
+    WrittenQueries,
 )
 from turnlog.projections.session.state import (
     RedactionNote,
@@ -120,6 +125,21 @@ def apply_turn_resolved(
         answer=build_text_ref(recorded, "answer", event.answer),
     )
     return replace(state, open=replace(state.open, resolved=found))
+
+
+def apply_query_call(state: SessionState, event: QueriesRequested | QueriesFailed) -> SessionState:
+    """Let the turn wait for the call that writes queries, or continue without its answer."""
+    opened = state.open
+    if opened is None or opened.turn != event.turn:
+        return state
+    match event:
+        case QueriesRequested(retrieval=retrieval):
+            return replace(state, open=replace(opened, querying=retrieval))
+        case QueriesFailed():
+            ended = _end_query_call(opened, opened.attempt, opened.call_id, None)
+            return replace(state, open=ended)
+        case _ as never:
+            assert_never(never)
 
 
 def apply_knowledge_retrieved(
@@ -358,6 +378,9 @@ def advance_open_turn(
     match event:
         case CallCompleted(text=None):
             return opened
+        case CallCompleted(attempt=attempt, call=call, text=said) if opened.querying is not None:
+            answered = build_optional_text_ref(recorded, "text", said)
+            return _end_query_call(opened, attempt, call, answered)
         case CallCompleted(attempt=attempt, call=call, text=said):
             answer = AnsweredCall(call, build_optional_text_ref(recorded, "text", said))
             return replace(
@@ -388,6 +411,18 @@ def advance_open_turn(
             return _advance_tool_use(opened, recorded, event)
         case _ as never:
             assert_never(never)
+
+
+def _end_query_call(opened: OpenTurn, attempt: int, call: str, answer: TextRef | None) -> OpenTurn:
+    """Return the turn before its next call; the call for queries is no step of a plan."""
+    written = WrittenQueries(opened.querying or "", call, answer)
+    return replace(
+        opened,
+        call=UnpromptedCall(opened.call.next_number, attempt),
+        querying=None,
+        queried=(*opened.queried, written),
+        rejected=None,
+    )
 
 
 def _count_acted_step(opened: OpenTurn) -> TurnPlan | None:

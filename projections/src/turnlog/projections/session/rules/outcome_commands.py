@@ -7,7 +7,7 @@ outside. Each outcome has one command, whatever the worker that saw it does next
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from turnlog.events.content import Digest
@@ -24,11 +24,12 @@ from turnlog.projections.session.commands import (
     CompleteTurn,
     EndAttempt,
     FallBack,
+    GiveUpQueries,
     GiveUpSummary,
     RecordSummary,
     WithheldAnswer,
 )
-from turnlog.projections.session.next_call import CallStage
+from turnlog.projections.session.next_call import SIDE_STAGES, CallStage
 from turnlog.projections.tools.parsed_plan import ParsedPlan
 
 NOTHING_SPENT: Final = AttemptUsage(
@@ -99,7 +100,7 @@ class AttemptFailed:
     has_partial: bool = True
     """Whether the published text is recorded."""
     is_from_call: bool = False
-    """Whether the call itself failed; then a summary is given up and its turn continues."""
+    """Whether the call itself failed; a turn that can do without its answer continues."""
     rejection: AnswerRejection | None = None
     """The answer, where it did not have the required form."""
 
@@ -135,7 +136,9 @@ AttemptOutcome = (
 )
 
 
-OutcomeCommand = AnswerCall | CompleteTurn | RecordSummary | GiveUpSummary | FallBack | EndAttempt
+GiveUpCommand = GiveUpSummary | GiveUpQueries
+
+OutcomeCommand = AnswerCall | CompleteTurn | RecordSummary | GiveUpCommand | FallBack | EndAttempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,10 +178,10 @@ def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> Out
     match outcome:
         case AttemptAnswer():
             return _build_answer_command(report, outcome)
-        case AnswerRefused(reason=reason, rule=rule) if report.stage == "summarise":
+        case AnswerRefused(reason=reason, rule=rule) if report.stage in SIDE_STAGES:
             detail = f"the rule {rule} withholds it: {reason}"
             fault = AttemptFault(code="withheld", detail=detail, retryable=False)
-            return GiveUpSummary(report.attempt, report.spent, fault)
+            return _build_give_up_command(report, fault)
         case AnswerRefused(reason=reason, rule=rule, blob=blob):
             return CompleteTurn(
                 attempt=report.attempt,
@@ -218,6 +221,9 @@ def _build_answer_command(
                 spent=report.spent,
                 model=report.model,
             )
+        case "query":
+            # Tools that it calls are none of its queries, and none were offered.
+            return _build_continuation(report, replace(answer, tools=(), argument_faults={}))
         case "plan" | "act":
             return _build_continuation(report, answer)
         case "loop" if answer.continues_turn:
@@ -257,16 +263,22 @@ def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerC
     )
 
 
+def _build_give_up_command(report: AttemptReport, fault: AttemptFault) -> GiveUpCommand:
+    """Return the command by which a turn continues without the answer of its call."""
+    give_up = GiveUpSummary if report.stage == "summarise" else GiveUpQueries
+    return give_up(report.attempt, report.spent, fault)
+
+
 _UNASKED: Final = frozenset({"model_off", "quota-exceeded"})
 """Codes of attempts that ask no model."""
 
 
 def _build_failure_command(
     report: AttemptReport, failed: AttemptFailed
-) -> EndAttempt | FallBack | GiveUpSummary:
+) -> EndAttempt | FallBack | GiveUpCommand:
     fault = failed.fault
-    if report.stage == "summarise" and failed.is_from_call:
-        return GiveUpSummary(report.attempt, report.spent, fault)
+    if report.stage in SIDE_STAGES and failed.is_from_call:
+        return _build_give_up_command(report, fault)
     partial = report.shown_text if failed.has_partial else ""
     if failed.retry_in is not None:
         return EndAttempt(

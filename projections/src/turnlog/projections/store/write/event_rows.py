@@ -36,6 +36,8 @@ from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
     KnowledgeRetrieved,
+    QueriesFailed,
+    QueriesRequested,
 )
 from turnlog.events.model.session_events import (
     BlueprintMoved,
@@ -272,7 +274,7 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield from _build_retrieval_rows(recorded, event)
         case SummaryBegun() | HistorySummarised() | SummaryFailed():
             return
-        case SummaryUndone() | MemoryPurged():
+        case SummaryUndone() | MemoryPurged() | QueriesRequested() | QueriesFailed():
             return
         case _ as never:
             assert_never(never)

@@ -38,6 +38,7 @@ UNPROMISED_FIELDS: Final[Mapping[str, str]] = {
     "SessionOpened.reach": _OWN_USE,
     "SessionOpened.warnings": _FOR_PEOPLE,
     "SummaryFailed.detail": _FOR_PEOPLE,
+    "QueriesFailed.detail": _FOR_PEOPLE,
     "ToolReturned.detail": _FOR_PEOPLE,
     "ToolsSnapshotted.left_out": _FOR_PEOPLE,
     "TurnFailed.detail": _FOR_PEOPLE,

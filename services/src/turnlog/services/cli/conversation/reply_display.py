@@ -218,6 +218,8 @@ def _describe_progress(progress: Mapping[str, Any]) -> str:
     match progress.get("doing"):
         case "summarise":
             return "summing up what was said before"
+        case "query":
+            return "writing queries"
         case "plan":
             return "planning"
         case "act":

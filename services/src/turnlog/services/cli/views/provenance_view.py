@@ -82,7 +82,8 @@ def _list_origin_lines(origin: PartProvenance) -> Iterator[Text]:
         yield Text("given by ", MUTED).append(format_one_line(origin.tool), "default")
     if origin.query:
         query = format_one_line(origin.query)[:_SHOWN_QUERY]
-        yield Text("found by ", MUTED).append(query, "default")
+        writer = f" · written by call {origin.query_call}" if origin.query_call else ""
+        yield Text("found by ", MUTED).append(query, "default").append(writer, MUTED)
     if origin.feedback:
         yield Text("votes ", MUTED).append(f"{origin.feedback:+}", "default")
     yield from render_votes(origin.votes, origin.more_votes)

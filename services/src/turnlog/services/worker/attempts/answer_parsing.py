@@ -10,6 +10,7 @@ from typing import Final
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.session.commands import AnswerRejection
+from turnlog.projections.session.next_call import SIDE_STAGES
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer
 from turnlog.projections.structured_output.json_repair import InvalidAnswer, validate_answer
 from turnlog.projections.structured_output.schema_repair import JsonSchema
@@ -25,7 +26,7 @@ def parse_answer(active: ActiveAttempt, end: FinishedAnswer) -> AttemptAnswer:
     text, tools = active.text, list_tool_requests(end)
     spec = find_output_spec(active)
     answer = AttemptAnswer(text=text, finish=end.finish_reason, tools=tools)
-    is_free = active.stage == "summarise" or (active.stage == "loop" and answer.continues_turn)
+    is_free = active.stage in SIDE_STAGES or (active.stage == "loop" and answer.continues_turn)
     if spec is None or is_free:
         return answer
     found = validate_answer(text, get_answer_schema(spec), repair=spec.repairs_faults)

@@ -26,6 +26,7 @@ from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.session.commands import AnswerRejection, AttemptRef, CompleteTurn
+from turnlog.projections.session.next_call import SIDE_STAGES
 from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.rules.attempt_events import UNKNOWN_USAGE
 from turnlog.projections.session.rules.outcome_commands import (
@@ -273,7 +274,7 @@ class OutcomeRecorder:
         if names := list_unoffered_tools(active, answer):
             what = f"it called {names}, which nobody offered, and wrote nothing"
             return self._find_failure_outcome(active, ModelFailure("tools_not_offered", what))
-        if active.stage != "summarise":
+        if active.stage not in SIDE_STAGES:
             _log_unusual_answer(active, answer)
         # A repair may have removed what separated two halves of a forbidden text, and the escapes
         # of JSON may have hidden one.
@@ -354,7 +355,7 @@ class OutcomeRecorder:
     ) -> AttemptFailed:
         fault = AttemptFault(code=failure.code, detail=failure.detail, retryable=failure.retryable)
         is_from_call = isinstance(failure, ModelFailure | SafetyCheckFailure)
-        if active.stage == "summarise" and is_from_call:
+        if active.stage in SIDE_STAGES and is_from_call:
             return AttemptFailed(fault=fault, is_from_call=True)
         if failure.code == "context_overflow" and active.manifest:
             detail = self.drift.explain_overflow(active.request.model, active.manifest)

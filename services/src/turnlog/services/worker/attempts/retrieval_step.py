@@ -3,7 +3,8 @@
 It is made before the first call of a turn that shows it, and once a turn. Its texts are stored
 before it is recorded, and it is recorded before the call, so an attempt that takes the turn over
 after a crash finds all of it, or searches again. The queries are the text of the turn, or what the
-blueprint makes of it and of the inputs, and nothing of the prompt.
+blueprint makes of it and of the inputs, and nothing of the prompt. If a model is to write them, the
+next call of the turn is for that, and the retrieval is made before the call that follows.
 
 A search is at least as new as the latest vote of the tenant. If the program requires
 the knowledge, a search that is not possible fails the attempt, which is retried. Any other turn
@@ -51,14 +52,20 @@ from turnlog.projections.prompt.sources.retrieval_queries import (
     build_queries,
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import RecordRetrieval
-from turnlog.projections.session.open_turn import TurnRetrieval
+from turnlog.projections.session.commands import RecordRetrieval, RequestQueries
+from turnlog.projections.session.next_call import SIDE_STAGES
+from turnlog.projections.session.open_turn import TurnRetrieval, UnpromptedCall, WrittenQueries
 from turnlog.projections.session.rules.outcome_commands import NothingRetrieved
-from turnlog.projections.session.rules.steps.retrieval_rules import find_retrieval
+from turnlog.projections.session.rules.steps.retrieval_rules import (
+    find_retrieval,
+    find_written_queries,
+)
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.extensions.plugins import load_reranker
 from turnlog.services.knowledge.current_search import UNKNOWN_COLLECTION
 from turnlog.services.platform.concurrency import run_text_work
+from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import load_turn_inputs
 from turnlog.services.worker.turn_context import TurnContext, append_command
@@ -112,8 +119,21 @@ class RetrievalStep:
                 spec.when is None or is_condition_met(spec.when, material, context.state, call)
             )
             if isinstance(spec, RetrievalLayer) and is_due:
+                if self._needs_query_call(context, spec.retrieval):
+                    command = RequestQueries(context.attempt, spec.retrieval)
+                    return await append_command(self.sessions, context, command)
                 context = await self._run_retrieval(context, spec.retrieval)
         return context
+
+    def _needs_query_call(self, context: TurnContext, name: str) -> bool:
+        """Return whether a model is to write queries before this retrieval, and there is one."""
+        opened, material = context.state.open, context.material
+        if find_retrieval(opened, name) or find_written_queries(opened, name):
+            return False
+        is_unprompted = opened is not None and isinstance(opened.call, UnpromptedCall)
+        if not is_unprompted or material.blueprint.find_query_call(name) is None:
+            return False
+        return material.resolve_model(context.state, self.default_model) != MODEL_OFF
 
     async def _build_call(self, context: TurnContext) -> PromptCall:
         inputs = await load_turn_inputs(self.sessions, context.state)
@@ -142,7 +162,9 @@ class RetrievalStep:
         settings = material.blueprint.resolve_retrieval(name, state.profile)
         is_required = material.blueprint.profiles[state.profile].program == "knowledge"
         counting = self._build_counter(state, material)
-        queries = await self._read_queries(state, material.blueprint.retrieval[name].queries)
+        written = find_written_queries(state.open, name)
+        spec = material.blueprint.retrieval[name].queries
+        queries = await self._read_queries(state, spec, written)
         first, *others = (PlainText(text=each) for each in queries.texts)
         retrieved = KnowledgeRetrieved(
             turn=attempt.turn,
@@ -154,6 +176,7 @@ class RetrievalStep:
             origin=queries.origin,
             more_queries=tuple(others),
             unsearched=queries.unsearched,
+            query_call=written.call if written else None,
         )
         try:
             async with timeout(None if is_required else OPTIONAL_SEARCH_SECONDS):
@@ -212,17 +235,21 @@ class RetrievalStep:
         return build_call_counter(budget, material.vocabularies, model)
 
     async def _read_queries(
-        self, state: SessionState, spec: QueriesSpec | None
+        self, state: SessionState, spec: QueriesSpec | None, written: WrittenQueries | None
     ) -> RetrievalQueries:
-        ref = state.open.submission.text if state.open else None
-        text = ""
-        if ref is not None:
-            text = (await self.sessions.texts.read_texts(state.tenant, (ref,)))[ref]
+        text = await self._read_text(state, state.open.submission.text if state.open else None)
         if spec is None:
             return build_queries(None, text, {})
+        answer = await self._read_text(state, written.answer if written else None)
         inputs = await load_turn_inputs(self.sessions, state)
-        size = len(text) + sum(len(each) for each in inputs.values() if isinstance(each, str))
-        return await run_text_work(partial(build_queries, spec, text, inputs), size)
+        texts = (text, answer, *(each for each in inputs.values() if isinstance(each, str)))
+        build = partial(build_queries, spec, text, inputs, answer)
+        return await run_text_work(build, sum(map(len, texts)))
+
+    async def _read_text(self, state: SessionState, ref: TextRef | None) -> str:
+        if ref is None:
+            return ""
+        return (await self.sessions.texts.read_texts(state.tenant, (ref,)))[ref]
 
     async def _store_texts(
         self, tenant: str, hits: Sequence[KnowledgeHit], retrieved: KnowledgeRetrieved
@@ -236,8 +263,11 @@ class RetrievalStep:
 
 
 def _list_layers(material: SessionMaterial, state: SessionState) -> tuple[str, ...]:
-    """Return the layers of the next call that the blueprint defines; none if it summarises."""
-    if material.find_stage(state) == "summarise":
+    """Return the layers of the next call that the blueprint defines; none if it retrieves nothing.
+
+    A call that summarises or writes queries retrieves nothing.
+    """
+    if material.find_stage(state) in SIDE_STAGES:
         return ()
     blueprint = material.blueprint
     layers = blueprint.calls[material.find_call_kind(state)].layers

@@ -20,6 +20,7 @@ from turnlog.projections.prompt.budget.due_summaries import (
     list_summary_candidates,
 )
 from turnlog.projections.session.commands import BeginSummary
+from turnlog.projections.session.next_call import SIDE_STAGES
 from turnlog.projections.session.state import SessionState
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -28,8 +29,8 @@ from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.turn_context import TurnContext, append_command
 
-SUMMARY_TIME_SHARE: Final = 1 / 3
-"""Share of the turn's time that a summary may take."""
+SIDE_CALL_TIME_SHARE: Final = 1 / 3
+"""Share of the turn's time that a call may take which the turn can do without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,6 @@ class SummaryStep:
 
 def compute_time_limit(active: ActiveAttempt) -> float | None:
     """Return the seconds that a call may take; None if only the turn's deadline applies."""
-    if active.stage != "summarise":
+    if active.stage not in SIDE_STAGES:
         return None
-    return active.context.policies.deadline_seconds * SUMMARY_TIME_SHARE
+    return active.context.policies.deadline_seconds * SIDE_CALL_TIME_SHARE

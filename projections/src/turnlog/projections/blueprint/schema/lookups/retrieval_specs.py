@@ -18,6 +18,9 @@ MAX_TAKEN: Final = 24
 
 DEFAULT_MAX_DOCS: Final = 3
 
+MAX_QUERIES: Final = 32
+"""Most queries of one retrieval."""
+
 
 def _expand_single_name(written: object) -> object:
     """Expand `collections: cases` to a list of one; a list is refused where a name may stand."""
@@ -69,12 +72,23 @@ class PatternQueries(StrictModel):
     """The input whose text is divided; without one it is the text of the turn."""
 
 
+class CallQueries(StrictModel):
+    """Queries that a model writes in a call of the turn, before the retrieval."""
+
+    call: Name
+    """The call, whose answer is a JSON list of queries, or one query a line."""
+    at_most: Annotated[int, Field(ge=1, le=MAX_QUERIES)] = 5
+    """Most queries of an answer that are searched for."""
+
+
 QueriesSpec = Annotated[
-    Annotated[PatternQueries, Tag("(pattern)")] | Annotated[InputQueries, Tag("(input)")],
+    Annotated[PatternQueries, Tag("(pattern)")]
+    | Annotated[CallQueries, Tag("(call)")]
+    | Annotated[InputQueries, Tag("(input)")],
     Discriminator(
-        build_discriminator("pattern", "input"),
+        build_discriminator("pattern", "call", "input"),
         custom_error_type="queries_kind",
-        custom_error_message="`queries` has an `input`, or a `pattern`",
+        custom_error_message="`queries` has an `input`, a `pattern` or a `call`",
     ),
 ]
 """Where the queries of a retrieval come from; where that gives none, the text of the turn is it."""

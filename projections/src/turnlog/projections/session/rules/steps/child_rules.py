@@ -29,7 +29,7 @@ from turnlog.projections.blueprint.bounded_json import (
 )
 from turnlog.projections.blueprint.schema.call_specs import QUERY_ARGUMENT
 from turnlog.projections.blueprint.schema.policy_specs import ChildPolicy
-from turnlog.projections.session.commands import (
+from turnlog.projections.session.child_commands import (
     ChildCommand,
     SettleChild,
     SubmitChildTurn,

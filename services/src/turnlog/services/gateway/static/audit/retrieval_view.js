@@ -42,10 +42,13 @@ function renderSituation(data) {
   return policy ? createElement("p", { class: "wary" }, policy) : null;
 }
 
-function renderQueries({ query, more_queries: others }) {
-  if (!others?.length) return null;
-  return createElement("ol", { "aria-label": "queries" }, [query, ...others].map((each) =>
-    createElement("li", { class: "faint" }, each.text ?? "withheld")));
+function renderQueries({ query, more_queries: others = [], origin, query_call: call }) {
+  if (!others.length && !call) return null;
+  const writer = origin === "call" ? `queries of call ${call}` : call ? `call ${call} gave no queries` : null;
+  return createElement("div", {},
+    writer ? createElement("p", { class: "faint" }, writer) : null,
+    createElement("ol", { "aria-label": "queries" }, [query, ...others].map((each) =>
+      createElement("li", { class: "faint" }, each.text ?? "withheld"))));
 }
 
 function renderCandidates(candidates) {
