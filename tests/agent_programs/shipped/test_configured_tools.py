@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -37,7 +38,7 @@ SECRET = "sk-of-the-operator"
 
 SERVER_FILE = str(Path(tests.support.servers.mcp_stdio_server.__file__))
 
-SERVERS = {
+SERVERS: dict[str, dict[str, Any]] = {
     "small": {
         "command": sys.executable,
         "args": ["-I", "-S", SERVER_FILE],
@@ -65,6 +66,38 @@ async def configured(
     async with platform.gateway.start_another_gateway(tools=tmp_path / "mcp.json") as gateway:
         yield replace(platform, gateway=gateway)
     await servers.close()
+
+
+def complete_objects(schema: dict[str, Any]) -> bool:
+    """Return whether every object has its properties, as strict model servers demand."""
+    return schema["type"] != "object" or "properties" in schema
+
+
+async def test_tools_of_a_file_of_another_program_run_on_a_strict_model_server(
+    platform: AgentService, tmp_path: Path
+) -> None:
+    program = {key: SERVERS["small"][key] for key in ("command", "args")}
+    foreign = {"type": "stdio", "cwd": str(tmp_path), "autoApprove": ["who"], "trust": False}
+    file = tmp_path / "mcp.json"
+    tools = write_tools_file(file, {"Holm.Shop/v2": {**program, **foreign, "timeout": 60_000}})
+    platform.worker.servers = servers = McpToolServers(tools=tools)
+    async with platform.gateway.start_another_gateway(tools=file) as gateway:
+        service = replace(platform, gateway=gateway)
+        session = await service.open_shipped_session("uderia", profile="tool_enabled")
+        await service.complete_turn(
+            session,
+            answer_with_plan(("Ask who it is.", ["holm-shop-v2_who"])),
+            answer_with_tool_calls(("holm-shop-v2_who", {})),
+            answer_with_text("It is known."),
+            text="Who is it?",
+        )
+    await servers.close()
+    (returned,) = await service.load_events(session, ToolReturned)
+    assert (returned.tool, returned.outcome) == ("holm-shop-v2_who", "answered")
+    offered = [tool["function"] for body in service.bodies for tool in body.get("tools", ())]
+    assert [each["name"] for each in offered] == ["holm-shop-v2_who"]
+    assert all(complete_objects(each["parameters"]) for each in offered)
+    assert "Tools of Holm.Shop/v2:\n" in service.bodies[0]["messages"][0]["content"]
 
 
 async def run_turn_with_secret(platform: AgentService, session: str) -> str:

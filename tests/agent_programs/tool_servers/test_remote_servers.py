@@ -25,7 +25,8 @@ from tests.agent_programs.agent_harness import (
 from tests.support.processes.process_host import POLL_INTERVAL, find_free_port
 from tests.support.sessions.session_harness import TENANT
 from turnlog.events.model.tool_events import ToolReturned
-from turnlog.projections.blueprint.schema.tool_specs import RemoteServerSpec
+from turnlog.projections.blueprint.schema.tool_specs import ConfiguredServerSpec, RemoteServerSpec
+from turnlog.services.extensions.tools_file import load_tools_file
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 
@@ -52,8 +53,8 @@ class RemoteToolServer:
         self.process = await start_server(self.port)
 
 
-async def start_server(port: int) -> Process:
-    words = ("-m", "tests.support.servers.mcp_http_server", "--port", str(port))
+async def start_server(port: int, *options: str) -> Process:
+    words = ("-m", "tests.support.servers.mcp_http_server", "--port", str(port), *options)
     process = await asyncio.create_subprocess_exec(sys.executable, *words)
     async with asyncio.timeout(60), httpx.AsyncClient() as client:
         while process.returncode is None:
@@ -180,3 +181,25 @@ async def test_stopped_server_fails_calls_and_restarted_server_answers_them(
         await servers.call_tool("far", far.spec, "rows", {"count": 1})
     await far.restart_server()
     assert (await servers.call_tool("far", far.spec, "rows", {"count": 1})).text
+
+
+@pytest.mark.parametrize("spelling", ["sse", "SSE"])
+async def test_server_of_a_tools_file_is_reached_over_server_sent_events(
+    tmp_path: Path, spelling: str
+) -> None:
+    port = find_free_port()
+    process = await start_server(port, "--sse")
+    file = tmp_path / "mcp.json"
+    entry = {"type": spelling, "serverUrl": f"http://127.0.0.1:{port}/sse", "timeout": 60}
+    file.write_text(json.dumps({"mcpServers": {"Far Shop": entry}}))
+    servers = McpToolServers(tools=load_tools_file(file))
+    spec = ConfiguredServerSpec(configured="far-shop")
+    try:
+        offered = [each.tool for each in await servers.list_offers("far-shop", spec)]
+        assert offered == ["rows", "wait", "fail", "refuse"]
+        answer = await servers.call_tool("far-shop", spec, "rows", {"count": 1})
+        assert answer.text == '[{"id": 0, "name": "thing 0"}]'
+    finally:
+        await servers.close()
+        process.kill()
+        await process.wait()

@@ -12,7 +12,7 @@ from turnlog.projections.tools.tool_catalog import ToolCatalog, ToolOffer, build
 
 ONE = {"servers": {"shop": {"command": ["shop"]}}}
 
-NOTHING: dict[str, JsonValue] = {"type": "object"}
+NOTHING: dict[str, JsonValue] = {"type": "object", "properties": {}}
 
 
 def build_catalog(*offers: ToolOffer) -> ToolCatalog:

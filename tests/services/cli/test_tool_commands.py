@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.agent_programs.agent_harness import build_loop_blueprint
 from tests.services.cli.conftest import RunCommand
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.schema.blueprint_model import encode_blueprint
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 
 SMALL = [sys.executable, "-I", "-S", str(Path(tests.support.servers.mcp_stdio_server.__file__))]
 
@@ -63,13 +65,13 @@ def test_tools_check_reports_tools_that_exceed_the_call_budget(
     folder = write_loop(
         tmp_path,
         calls={"converse": {**plain["calls"]["converse"], "budget": "window"}},
-        budget={"window": {"tokens": 25, "counter": {"chars_per_token": 4}, "ladder": ladder}},
+        budget={"window": {"tokens": 29, "counter": {"chars_per_token": 4}, "ladder": ladder}},
         tools={"servers": {"small": {"command": SMALL}}},
     )
     (server,) = turnlog("tools", "check", folder, "-o", "json").json
     for tool in server["tools"]:
-        reason = f"its description has {tool['tokens']} tokens, and a call has room for 25"
-        assert tool["left_out"] == (reason if tool["tokens"] > 25 else None)
+        reason = f"its description has {tool['tokens']} tokens, and a call has room for 29"
+        assert tool["left_out"] == (reason if tool["tokens"] > 29 else None)
     assert {tool["left_out"] is None for tool in server["tools"]} == {True, False}
 
 
@@ -131,3 +133,55 @@ def test_tools_check_accepts_shipped_blueprint_names_and_refuses_unknown_ones(
 ) -> None:
     assert turnlog("tools", "check", "trickster").out == "trickster has no tools\n"
     assert turnlog("tools", "check", "no-such-blueprint").code == 3
+
+
+FOREIGN_SERVERS: dict[str, dict[str, Any]] = {
+    "awslabs.aws-documentation-mcp-server": {},
+    "Sequential Thinking": {"type": "stdio"},
+    "@upstash/context7": {"transport": "STDIO", "disabledTools": ["die"], "timeout": 60_000},
+    "Wetter (München)": {"autoApprove": ["who"], "approve": ["all"], "description": "The weather."},
+    "2captcha": {"alwaysAllow": [], "enabled": True, "icon": "2.png", "cwd": "here"},
+    "天気": {"fromGalleryId": "w", "env": None},
+    "gone": {"disabled": True},
+}
+"""Servers as other programs write them: names, words and spellings."""
+
+
+def test_tools_check_reads_servers_as_other_programs_write_them(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    program = {"command": SMALL[0], "args": SMALL[1:]}
+    file = tmp_path / "mcp.json"
+    (tmp_path / "here").mkdir()
+    servers = {name: program | more for name, more in FOREIGN_SERVERS.items()}
+    file.write_text(json.dumps({"mcpServers": servers}))
+    ran = turnlog("tools", "check", "uderia", "--tools", file, "-o", "json")
+    assert ran.code == 0
+    assert {each["server"]: each["system_name"] for each in ran.json} == {
+        "awslabs-aws-documentation-mcp-server": "awslabs.aws-documentation-mcp-server",
+        "sequential-thinking": "Sequential Thinking",
+        "upstash-context7": "@upstash/context7",
+        "wetter-munchen": "Wetter (München)",
+        "server-2captcha": "2captcha",
+        "server-bc79d84d": "天気",
+    }
+    offered = {each["server"]: each["tools"] for each in ran.json}
+    left_out = [tool["name"] for tool in offered["upstash-context7"] if tool["left_out"]]
+    assert left_out == ["upstash-context7_die"]
+    words = "`2captcha.icon`, `天気.fromGalleryId`"
+    assert f"these words are ignored: {words}" in " ".join(ran.err.split())
+    assert ran.err.count("!") == 1
+    shown = turnlog("tools", "check", "uderia", "--tools", file)
+    assert "✓ sequential-thinking (Sequential Thinking)  7 tools" in shown.out
+
+
+def test_blueprint_check_warns_of_ignored_words_of_the_tools_file(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"a": {"command": SMALL[0], "trust": True}}}))
+    folder = BlueprintFolders().find_folder("uderia")
+    ran = turnlog("blueprint", "check", folder, "--tools", file, "-o", "json")
+    assert ran.code == 0
+    (fault,) = ran.json[str(file)]
+    assert (fault["severity"], fault["what"]) == ("warning", "these words are ignored: `a.trust`")

@@ -11,6 +11,7 @@ import pytest
 
 from turnlog.projections.blueprint.schema.tool_specs import ConfiguredServerSpec
 from turnlog.services.extensions.tools_file import FaultyToolsFile, ToolsFile, load_tools_file
+from turnlog.services.extensions.tools_file_words import derive_server_name
 from turnlog.services.worker.tools.mcp_server_settings import (
     ServerAddress,
     ServerProgram,
@@ -53,6 +54,7 @@ def test_program_server_gets_its_arguments_and_environment_variables(tmp_path: P
     )
     assert "t-1" not in repr(program)
     assert isinstance(program, ServerProgram)
+    assert program.folder is None
     assert program.secrets == ("t-1", "debug", "issues.example")
     other = resolve(tools, "issues", TRACKER_TOKEN="t-1", ISSUE_HOST="here")
     assert isinstance(other, ServerProgram)
@@ -78,9 +80,7 @@ def test_yaml_tools_file_is_read_and_disabled_servers_are_skipped(tmp_path: Path
 
 NO_SERVER = "2: mcpServers: there is no server; add one that is not disabled"
 
-NAME_FIX = "use a-z first, then a-z 0-9 _ -, at most 64 of them"
-
-TYPE_FIX = "use one of: http, streamable-http, streamableHttp"
+TYPE_FIX = "use one of: http, sse"
 
 TEXT_FIX = "write text; put quotes around what looks like a number"
 
@@ -114,12 +114,23 @@ TEXT_FIX = "write text; put quotes around what looks like a number"
             ),
         ),
         (
-            {"a": {"url": "https://a/sse", "type": "sse"}},
-            f"5: mcpServers.a.type: `sse` means nothing here; {TYPE_FIX}",
+            {"a": {"url": "https://a/mcp", "type": "ws"}},
+            f"5: mcpServers.a.type: `ws` means nothing here; {TYPE_FIX}",
         ),
         (
-            {"My Shop": {"command": "x"}},
-            f"3: mcpServers.My Shop: `My Shop` is not a name; {NAME_FIX}",
+            {"a": {"command": "x", "aprove": ["order"]}},
+            "5: mcpServers.a.aprove: `aprove` means nothing here; write `approve`",
+        ),
+        (
+            {"a": {"url": "https://a/mcp", "timeout": "1 m"}},
+            ("5: mcpServers.a.timeout: it must be a valid number; write a number, without quotes"),
+        ),
+        (
+            {"My Shop": {"command": "x"}, "my/shop": {"command": "y"}},
+            (
+                "6: mcpServers.my/shop: `My Shop` and `my/shop` are both called `my-shop` here; "
+                "call one of them otherwise, or disable it"
+            ),
         ),
     ],
 )
@@ -179,3 +190,73 @@ def test_missing_variables_and_programs_are_reported_with_field_and_fix(tmp_path
     environ = {"TRACKER_TOKEN": "t", "HOST": "http://shop.example/mcp"}
     left = [each.path for each in find_endpoint_faults(tools, environ)]
     assert left == ["mcpServers.gone.command"]
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [({"timeout": 60}, 60), ({"timeout": 120_000}, 120), ({"timeout": 2.5}, 2.5), ({}, None)],
+)
+def test_timeout_is_read_in_seconds_or_milliseconds(
+    tmp_path: Path, written: dict[str, object], seconds: float | None
+) -> None:
+    tools = load_tools_file(write_tools_file(tmp_path, {"a": {"command": "x", **written}}))
+    pinned = ConfiguredServerSpec(configured="a").add_options(tools.servers["a"])
+    assert pinned.seconds == tools.servers["a"].seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("approve", "written", "needed"),
+    [
+        ([], {"autoApprove": ["look"]}, []),
+        ([], {"approve": ["all"], "autoApprove": ["look"]}, ["pay"]),
+        ([], {"approve": ["all"], "alwaysAllow": ["look", "pay"]}, []),
+        ([], {"approve": ["look"], "autoApprove": ["look"]}, ["look"]),
+        (["all"], {"approve": ["all"], "autoApprove": ["look"]}, ["look", "pay"]),
+        (["look"], {"alwaysAllow": ["look"]}, ["look"]),
+    ],
+)
+def test_automatically_approved_tools_need_no_approval_unless_a_blueprint_asks_for_it(
+    tmp_path: Path, approve: list[str], written: dict[str, object], needed: list[str]
+) -> None:
+    tools = load_tools_file(write_tools_file(tmp_path, {"a": {"command": "x", **written}}))
+    own = ConfiguredServerSpec(configured="a", approve=tuple(approve))
+    pinned = own.add_options(tools.servers["a"])
+    assert [tool for tool in ("look", "pay") if pinned.needs_approval(tool)] == needed
+
+
+def test_program_is_started_in_the_folder_of_its_entry(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    entry = {"command": "./run", "args": ["data"], "cwd": "${SHOP:-shop}"}
+    tools = load_tools_file(write_tools_file(tmp_path, {"a": entry}))
+    program = resolve(tools, "a")
+    assert isinstance(program, ServerProgram)
+    assert program.folder == str(tmp_path / "shop")
+    assert program.command == (str(tmp_path / "shop" / "run"), "data")
+    (fault,) = find_endpoint_faults(tools, {"SHOP": "none"})
+    assert (fault.path, fault.what) == (
+        "mcpServers.a.cwd",
+        f"there is no folder `{tmp_path / 'none'}`",
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("time", "time"),
+        ("my_shop-2", "my_shop-2"),
+        ("My Shop", "my-shop"),
+        ("a.b/c", "a-b-c"),
+        ("io.github.User/Server", "io-github-user-server"),
+        ("--x--", "x"),
+        ("9lives", "server-9lives"),
+        ("Ünïcode", "unicode"),
+    ],
+)
+def test_server_name_of_another_program_becomes_a_name_of_ours(written: str, name: str) -> None:
+    assert derive_server_name(written) == name
+
+
+def test_long_server_names_stay_distinct() -> None:
+    first, second = (derive_server_name(f"{'a' * 80}.{end}") for end in "xy")
+    assert first != second
+    assert {len(first), len(second)} == {64}

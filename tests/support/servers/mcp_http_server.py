@@ -45,9 +45,14 @@ def build_server() -> MCPServer:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Serve tools over streamable HTTP.")
+    parser = argparse.ArgumentParser(description="Serve tools over HTTP.")
     parser.add_argument("--port", type=int, required=True)
-    build_server().run("streamable-http", host="127.0.0.1", port=parser.parse_args().port)
+    parser.add_argument("--sse", action="store_true", help="use the older transport, at /sse")
+    found = parser.parse_args()
+    if found.sse:
+        build_server().run("sse", host="127.0.0.1", port=found.port)
+    else:
+        build_server().run("streamable-http", host="127.0.0.1", port=found.port)
 
 
 if __name__ == "__main__":

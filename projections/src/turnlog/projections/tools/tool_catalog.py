@@ -24,6 +24,7 @@ from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS, ServerSpec, ToolsSpec
 from turnlog.projections.blueprint.storable_json import cut_text
 from turnlog.projections.blueprint.token_counters import TokenCounter
+from turnlog.projections.tools.tool_schemas import complete_schema
 
 _TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Tool names that every provider accepts."""
@@ -93,7 +94,10 @@ def format_definition(name: str, offer: ToolOffer) -> dict[str, JsonValue]:
     """Return a tool in OpenAI's format, which litellm translates for other providers."""
     about = cut_text(offer.description, _MAX_DESCRIPTION_CHARACTERS)
     function: dict[str, JsonValue] = {"name": name, "description": about}
-    return {"type": "function", "function": {**function, "parameters": offer.schema}}
+    return {
+        "type": "function",
+        "function": {**function, "parameters": complete_schema(offer.schema)},
+    }
 
 
 def compute_offers_digest(offers_by_server: Mapping[str, Iterable[ToolOffer]]) -> Digest:

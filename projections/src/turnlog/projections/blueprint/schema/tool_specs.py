@@ -27,11 +27,17 @@ ToolNames = tuple[Annotated[str, Field(min_length=1)], ...]
 ALL_TOOLS: Final = "all"
 """The word for all tools of a server."""
 
+MAX_SYSTEM_NAME_CHARACTERS: Final = 128
+
+CallSeconds = Annotated[float, Field(gt=0, le=3_600)]
+
 
 class ServerOptions(StrictModel):
     """What a server is called in prompts, which of its tools are offered, and how they are run."""
 
-    system_name: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    system_name: (
+        Annotated[str, Field(min_length=1, max_length=MAX_SYSTEM_NAME_CHARACTERS)] | None
+    ) = None
     """What prompts call the system behind the server, above its tools and prompts; once any server
     has one, the others are headed by their names in the blueprint.
     """
@@ -43,10 +49,15 @@ class ServerOptions(StrictModel):
     """Tools that may be run again if it is unknown whether they ran."""
     approve: ToolNames = ()
     """Tools that run only after a person approved the call; `all` for all tools of the server."""
+    auto_approve: ToolNames = ()
+    """Tools that need no approval although `approve` says `all`."""
+    seconds: CallSeconds | None = None
+    """Timeout of one call of the server's tools in seconds; that of all servers if not given."""
 
     def needs_approval(self, tool: str) -> bool:
         """Return whether a person must approve each call of a tool."""
-        return tool in self.approve or ALL_TOOLS in self.approve
+        is_covered = ALL_TOOLS in self.approve and tool not in self.auto_approve
+        return tool in self.approve or is_covered
 
 
 class LocalServerSpec(ServerOptions):
@@ -74,7 +85,10 @@ class ConfiguredServerSpec(ServerOptions):
     """Its name in the file."""
 
     def add_options(self, operator: ServerOptions) -> ConfiguredServerSpec:
-        """Return the server with the operator's options, and no tool that those do not offer."""
+        """Return the server with the operator's options, and no tool that those do not offer.
+
+        What a blueprint lets a person approve, the operator's file does not approve.
+        """
         only = operator.only if self.only is None else self.only
         if operator.only is not None and only is not None:
             only = tuple(tool for tool in only if tool in operator.only)
@@ -86,6 +100,10 @@ class ConfiguredServerSpec(ServerOptions):
                 "except": tuple(dict.fromkeys((*self.except_, *operator.except_))),
                 "idempotent": tuple(dict.fromkeys((*self.idempotent, *operator.idempotent))),
                 "approve": tuple(dict.fromkeys((*self.approve, *operator.approve))),
+                "auto_approve": self.auto_approve
+                if ALL_TOOLS in self.approve
+                else tuple(dict.fromkeys((*self.auto_approve, *operator.auto_approve))),
+                "seconds": self.seconds or operator.seconds,
             }
         )
 
@@ -164,7 +182,7 @@ class ToolsSpec(StrictModel):
     """The tool servers; or `configured: all`, those of the operator's tools file; or `folder`, with
     one file for each server. If both are given, the folder is read where there is no tools file.
     """
-    seconds: Annotated[float, Field(gt=0, le=3_600)] = 30.0
+    seconds: CallSeconds = 30.0
     """Timeout of one tool call in seconds."""
     approval_seconds: Annotated[float, Field(gt=0, le=2_592_000)] = 3_600.0
     """How long a person has to approve a tool call; after that it is refused."""
@@ -176,3 +194,7 @@ class ToolsSpec(StrictModel):
     """Maximum number of steps in a plan."""
     distil: CondensationSpec = CondensationSpec()
     """How long results are condensed."""
+
+    def get_call_seconds(self, server: str) -> float:
+        """Return the timeout of one call of a server's tools in seconds."""
+        return self.servers[server].seconds or self.seconds

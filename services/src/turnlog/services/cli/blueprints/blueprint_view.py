@@ -116,13 +116,14 @@ def _iterate_required(schema: JsonValue) -> Iterator[str]:
 def render_blueprint_faults(folder: str, faults: Iterable[BlueprintFault]) -> RenderableType:
     """Render the faults of a blueprint folder, and a confirmation if none is an error."""
     all_faults = tuple(faults)
-    lines = [_render_fault(fault) for fault in all_faults]
+    lines = [render_blueprint_fault(fault) for fault in all_faults]
     if not any(fault.severity == "error" for fault in all_faults):
         lines.append(Text("✓ ", GOOD).append(f"{folder} can be used", "default"))
     return Group(*lines)
 
 
-def _render_fault(fault: BlueprintFault) -> Text:
+def render_blueprint_fault(fault: BlueprintFault) -> Text:
+    """Render a fault with its place and its fix."""
     mark, style = ("✗ ", BAD) if fault.severity == "error" else ("! ", WARNING)
     line = Text().append(mark, style).append(f"{fault.file}:{fault.line} ", "bold")
     line.append(f"{fault.path}: " if fault.path else "")
@@ -147,6 +148,7 @@ def _render_checked_server(checked: CheckedServer) -> Iterator[RenderableType]:
     tokens = format_count(sum(tool.tokens for tool in offered), "token")
     line = Text("✓ ", GOOD) if checked.is_right else Text("✗ ", BAD)
     line.append(checked.server, "bold")
+    line.append(f" ({escape_controls(checked.system_name)})" if checked.system_name else "")
     yield line.append(f"  {format_count(len(offered), 'tool')}, about {tokens}", MUTED)
     table = Table.grid(padding=(0, 2))
     for tool in checked.tools:

@@ -40,6 +40,7 @@ from turnlog.services.blueprints.blueprint_views import (
 from turnlog.services.cli.actions.query_actions import fetch_blueprint
 from turnlog.services.cli.blueprints.blueprint_view import (
     render_blueprint,
+    render_blueprint_fault,
     render_blueprint_faults,
     render_blueprints,
     render_checked_servers,
@@ -48,6 +49,7 @@ from turnlog.services.cli.client.service_client import create_client
 from turnlog.services.cli.client.service_location import find_service
 from turnlog.services.cli.console import (
     OutputFormat,
+    create_error_console,
     create_output_console,
     print_answer,
     print_json,
@@ -165,6 +167,8 @@ async def check_blueprint_tools(
 ) -> bool:
     """Print what each tool server of a blueprint offers; return whether nothing is wrong."""
     tools = load_tools_file(tools_file) if tools_file else None
+    for warning in tools.warnings if tools else ():
+        create_error_console().print(render_blueprint_fault(warning))
     try:
         found = read_folder(_find_folder(blueprint), tools.servers if tools else None)
     except FaultyBlueprint as faulty:
@@ -197,4 +201,4 @@ def _check_tools_file(file: Path) -> tuple[ConfiguredServers, tuple[BlueprintFau
         tools = load_tools_file(file)
     except FaultyToolsFile as faulty:
         return {}, faulty.faults
-    return tools.servers, tuple(find_endpoint_faults(tools, os.environ))
+    return tools.servers, (*tools.warnings, *find_endpoint_faults(tools, os.environ))

@@ -6,11 +6,12 @@ process only, and are in no record.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from turnlog.projections.blueprint.schema.tool_specs import (
     ConfiguredServerSpec,
@@ -49,16 +50,19 @@ class ServerProgram:
     command: tuple[str, ...]
     environment: Values = field(default=(), repr=False)
     """The variables that it gets beside `PATH` and its like."""
+    folder: str | None = None
+    """The folder that it is started in; None for that of the worker."""
     secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """What is masked where its own words are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """An address over streamable HTTP."""
+    """An address over streamable HTTP, or over HTTP with server-sent events."""
 
     url: str = field(repr=False)
     headers: Values = field(default=(), repr=False)
+    transport: Literal["http", "sse"] = "http"
 
 
 ServerEndpoint = ServerProgram | ServerAddress
@@ -71,7 +75,7 @@ def resolve_endpoint(
     match spec:
         case LocalServerSpec(command=command, env_from=names):
             passed = tuple((name, environ[name]) for name in names if name in environ)
-            return ServerProgram(command, passed, tuple(value for _, value in passed))
+            return ServerProgram(command, passed, secrets=tuple(value for _, value in passed))
         case RemoteServerSpec(url=url, headers_from=named):
             headers = read_header_values(server, named, environ)
             return ServerAddress(url, tuple(headers.items()))
@@ -80,31 +84,52 @@ def resolve_endpoint(
             if entry is None:
                 detail = f"{server}: the worker's tools file has no server `{name}`"
                 raise ToolServerFailure("tools_unreachable", detail, retryable=False)
-            return _resolve_entry(entry, environ)
+            return _resolve_entry(entry, _find_file_folder(tools), environ)
         case FunctionServerSpec() | EndpointServerSpec():
             raise ToolServerFailure("tools_failed", f"{server} speaks no MCP", retryable=False)
         case _ as never:
             assert_never(never)
 
 
-def _resolve_entry(entry: ToolsFileEntry, environ: Mapping[str, str]) -> ServerEndpoint:
+def _find_file_folder(tools: ToolsFile | None) -> Path:
+    """Return the folder at which relative folders of the file begin."""
+    return Path(tools.file).absolute().parent if tools else Path.cwd()
+
+
+def _resolve_entry(
+    entry: ToolsFileEntry, file_folder: Path, environ: Mapping[str, str]
+) -> ServerEndpoint:
     match entry:
-        case ProgramEntry(command=command, args=args, env=env):
+        case ProgramEntry(command=command, args=args, env=env, cwd=cwd):
             parts = tuple(expand_variables(part, environ) for part in (command, *args))
+            written = Path(expand_variables(cwd, environ)).expanduser() if cwd else None
+            folder = file_folder / written if written else None
             variables = _expand_values(env, environ)
-            secrets = (*(value for _, value in variables), *_list_secret_arguments(parts[1:]))
-            return ServerProgram(parts, variables, secrets)
-        case AddressEntry(url=url, headers=headers):
-            return ServerAddress(expand_variables(url, environ), _expand_values(headers, environ))
+            texts = (value for _, value in variables)
+            return ServerProgram(
+                command=(_find_command(parts[0], folder), *parts[1:]),
+                environment=variables,
+                folder=str(folder) if folder else None,
+                secrets=(*texts, *_list_secret_arguments(parts[1:], folder or Path.cwd())),
+            )
+        case AddressEntry(url=url, headers=headers, type=transport):
+            address = expand_variables(url, environ)
+            return ServerAddress(address, _expand_values(headers, environ), transport)
         case _ as never:
             assert_never(never)
 
 
-def _list_secret_arguments(arguments: Iterable[str]) -> Iterator[str]:
+def _find_command(command: str, folder: Path | None) -> str:
+    """Return a program; the path of one begins at the folder that it is started in."""
+    is_path = os.sep in command
+    return str(folder / command) if folder and is_path else command
+
+
+def _list_secret_arguments(arguments: Iterable[str], folder: Path) -> Iterator[str]:
     """Yield the arguments that may be secrets: those that are no option and no file."""
     for argument in arguments:
         value = argument.partition("=")[2] if argument.startswith("-") else argument
-        if value and not Path(value).exists():
+        if value and not (folder / value).exists():
             yield value
 
 
@@ -120,6 +145,7 @@ def check_endpoints(tools: ToolsFile, environ: Mapping[str, str]) -> None:
 
 def find_endpoint_faults(tools: ToolsFile, environ: Mapping[str, str]) -> Iterator[BlueprintFault]:
     """Yield what this machine lacks for the tools file: variables that are not set, programs."""
+    folder = _find_file_folder(tools)
     for name, entry in tools.servers.items():
         unset = [
             ((name, *path), variable)
@@ -129,7 +155,7 @@ def find_endpoint_faults(tools: ToolsFile, environ: Mapping[str, str]) -> Iterat
         for path, variable in unset:
             fix = f"set it for the worker, or write `${{{variable}:-default}}`"
             yield tools.build_fault(path, f"the variable {variable} is not set", fix)
-        if not unset and (fault := _find_endpoint_fault(_resolve_entry(entry, environ))):
+        if not unset and (fault := _find_endpoint_fault(_resolve_entry(entry, folder, environ))):
             word, what, fix = fault
             yield tools.build_fault((name, word), what, fix)
 
@@ -137,7 +163,9 @@ def find_endpoint_faults(tools: ToolsFile, environ: Mapping[str, str]) -> Iterat
 def _find_endpoint_fault(endpoint: ServerEndpoint) -> tuple[str, str, str] | None:
     """Return the field, the fault and the fix of an endpoint that cannot be reached from here."""
     match endpoint:
-        case ServerProgram(command=command):
+        case ServerProgram(command=command, folder=folder):
+            if folder and not Path(folder).is_dir():
+                return "cwd", f"there is no folder `{folder}`", "make it, or write its path"
             if find_program(command[0]) is None:
                 return "command", f"there is no program `{command[0]}`", _PROGRAM_FIX
         case ServerAddress(url=url, headers=headers):

@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp_types import (
@@ -105,6 +106,9 @@ async def _open_client(endpoint: ServerEndpoint, stderr: StderrTail) -> AsyncGen
         case ServerProgram():
             async with _start_program(endpoint, stderr) as client:
                 yield client
+        case ServerAddress(url=url, headers=headers, transport="sse"):
+            async with Client(sse_client(url, dict(headers))) as client:
+                yield client
         case ServerAddress(url=url, headers=headers):
             async with (
                 create_mcp_http_client(dict(headers)) as http,
@@ -122,6 +126,7 @@ async def _start_program(endpoint: ServerProgram, stderr: StderrTail) -> AsyncGe
         command=program,
         args=arguments,
         env=dict(endpoint.environment),
+        cwd=endpoint.folder,
         # Otherwise the connection hangs after bytes that are not valid text
         encoding_error_handler="replace",
     )

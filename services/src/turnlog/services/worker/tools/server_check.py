@@ -7,7 +7,7 @@ session would find.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from turnlog.events.content import encode_canonical
@@ -48,6 +48,8 @@ class CheckedServer:
     """The result of starting one server and listing its tools."""
 
     server: str
+    system_name: str | None = None
+    """What prompts call it; the name in the tools file, where the product cannot use that."""
     tools: tuple[CheckedTool, ...] = ()
     code: str | None = None
     """The code of the failure; None if there was none."""
@@ -88,17 +90,18 @@ def _find_widest_limit(material: SessionMaterial) -> DefinitionLimit | None:
 async def _check_server(
     spec: ToolsSpec, servers: ToolServers, name: str, limit: DefinitionLimit | None
 ) -> CheckedServer:
+    options = spec.servers[name]
+    checked = CheckedServer(server=name, system_name=options.system_name)
     try:
         offers = await list_server_offers(servers, name, spec)
     except ToolServerFailure as failure:
-        return CheckedServer(server=name, code=failure.code, detail=failure.detail)
+        return replace(checked, code=failure.code, detail=failure.detail)
     left_out = build_tool_catalog("", spec, {name: offers}, limit).event.left_out
     tools = tuple(_check_offer(spec, name, each, left_out) for each in offers)
-    options = spec.servers[name]
     lists = (options.only or (), options.except_, options.idempotent, options.approve)
     known = {each.tool for each in offers} | {ALL_TOOLS}
     unknown = tuple(sorted({tool for names in lists for tool in names} - known))
-    return CheckedServer(server=name, tools=tools, unknown=unknown)
+    return replace(checked, tools=tools, unknown=unknown)
 
 
 def _check_offer(

@@ -140,11 +140,12 @@ async def list_server_offers(
     servers: ToolServers, name: str, spec: ToolsSpec
 ) -> tuple[ToolOffer, ...]:
     """Return what one server of a blueprint offers; raises `ToolServerFailure`, in time too."""
+    seconds = spec.get_call_seconds(name)
     try:
-        async with asyncio.timeout(spec.seconds):
+        async with asyncio.timeout(seconds):
             return await servers.list_offers(name, spec.servers[name])
     except TimeoutError as late:
-        reason, lines = f"it took more than {spec.seconds:g} s to say", list_attached_lines(late)
+        reason, lines = f"it took more than {seconds:g} s to say", list_attached_lines(late)
         detail = f"{name}: {reason} what it has"
         raise ToolServerFailure("tools_timeout", detail, lines=lines) from None
 
@@ -298,14 +299,15 @@ class ToolRunner:
     async def _call_server(self, run: ToolRun, spec: ToolsSpec) -> ToolAnswer:
         """Call a server once; the model is told of a failure, and the call is not repeated."""
         pin = run.pin
+        seconds = spec.get_call_seconds(pin.server)
         try:
-            async with asyncio.timeout(spec.seconds):
+            async with asyncio.timeout(seconds):
                 is_prompt = pin.kind == "prompt"
                 request = self.servers.get_prompt if is_prompt else self.servers.call_tool
                 server = spec.servers[pin.server]
                 answered = await request(pin.server, server, pin.tool, run.arguments)
         except TimeoutError as late:
-            reason = f"no answer in {spec.seconds:g} s"
+            reason = f"no answer in {seconds:g} s"
             detail = format_detail(reason, list_attached_lines(late))
             return ToolAnswer(reason, failed=True, unsure=True, detail=detail)
         except ToolServerFailure as failure:
