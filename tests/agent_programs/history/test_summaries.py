@@ -117,8 +117,14 @@ async def test_older_history_is_summarised_by_a_separate_call_before_the_reply()
         "Sum up what was said.",
     ]
     roles = [each["role"] for each in shop.house.model.requests[4].messages]
-    assert roles == ["system", "system", *["user", "assistant"] * 2, "user"]
-    assert shop.get_request_texts(4)[1:3] == ["They spoke of words.", f"turn 2 {LONG}"]
+    assert roles == ["system", *["user", "assistant"] * 2, "user"]
+    check_window(shop.get_request_texts(4), "They spoke of words.", f"turn 2 {LONG}")
+
+
+def check_window(texts: list[str], summary: str, *following: str) -> None:
+    """Require that the system message ends with a summary, and what the next messages are."""
+    assert texts[0].endswith(f"\n\n{summary}")
+    assert texts[1 : 1 + len(following)] == list(following)
 
 
 async def fetch_next_window(shop: AgentHarness) -> list[str]:
@@ -134,7 +140,7 @@ async def test_undone_summary_restores_previous_window_byte_for_byte() -> None:
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     await run_numbered_turn(plain, 4)
     (made,) = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
-    assert (await fetch_next_window(shop))[1] == "They spoke of words."
+    check_window(await fetch_next_window(shop), "They spoke of words.")
     await shop.house.sessions.handle(TENANT, "s", UndoSummary(made.sequence), TESTER)
     assert await fetch_next_window(shop) == await fetch_next_window(plain)
 
@@ -159,11 +165,11 @@ async def test_summary_absorbs_previous_summary_and_undo_restores_it() -> None:
     first, second = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
     assert shop.list_events(HistorySummarised)[1].former == first.sequence
     assert shop.get_request_texts(-2)[0] == "They spoke of words."
-    assert shop.get_request_texts(-1)[1] == "They spoke of words, and again."
+    check_window(shop.get_request_texts(-1), "They spoke of words, and again.")
     with pytest.raises(Refused, match="includes it"):
         await shop.house.sessions.handle(TENANT, "s", UndoSummary(first.sequence), TESTER)
     await shop.house.sessions.handle(TENANT, "s", UndoSummary(second.sequence), TESTER)
-    assert (await fetch_next_window(shop))[1] == "They spoke of words."
+    check_window(await fetch_next_window(shop), "They spoke of words.")
 
 
 @pytest.mark.parametrize("cause", ["excluded", "redacted"])
@@ -187,7 +193,7 @@ async def test_restored_turn_is_included_beside_the_summary() -> None:
     await run_numbered_turn(shop, 5, ["They spoke of words."])
     assert shop.list_events(HistorySummarised)[0].turns == (TurnRange(first=2, last=2),)
     await shop.house.sessions.handle(TENANT, "s", RestoreTurn(1), TESTER)
-    assert (await fetch_next_window(shop))[1:3] == ["They spoke of words.", f"turn 1 {LONG}"]
+    check_window(await fetch_next_window(shop), "They spoke of words.", f"turn 1 {LONG}")
 
 
 FAILURES: dict[str, list[ScriptStep]] = {
@@ -208,7 +214,7 @@ async def test_failed_summary_does_not_block_the_turn_and_next_turn_retries_it(
     assert shop.get_request_texts(-1)[1] == f"turn 1 {LONG}"
     assert [each.call for each in shop.list_events(AttemptStarted)][-2:] == ["4.1", "4.2"]
     await run_numbered_turn(shop, 5, ["They spoke of words."])
-    assert shop.get_request_texts(-1)[1] == "They spoke of words."
+    check_window(shop.get_request_texts(-1), "They spoke of words.")
 
 
 async def test_summary_of_turn_excluded_while_it_was_written_is_discarded() -> None:
@@ -293,7 +299,7 @@ async def test_view_limit_takes_precedence_over_component_limit_for_summaries() 
     shop = await run_turns(4, build_summarising_blueprint(above=700, components=limits))
     assert len(shop.get_request_texts(-1)) == 1 + 3 * 2 + 1, "645 tokens of history stand whole"
     await run_numbered_turn(shop, 5, ["They spoke of words."])
-    assert shop.get_request_texts(-1)[1] == "They spoke of words."
+    check_window(shop.get_request_texts(-1), "They spoke of words.")
 
 
 async def test_history_shortened_enough_by_earlier_steps_is_not_summarised() -> None:
@@ -336,7 +342,7 @@ async def test_view_without_limit_is_summarised_above_limit_of_its_component() -
     await run_numbered_turn(shop, 4, ["They spoke of words."])
     (begun,) = shop.list_events(SummaryBegun)
     assert begun.trigger == SummaryTrigger(of="component", tokens=645, limit=500)
-    assert shop.get_request_texts(-1)[1:3] == ["They spoke of words.", f"turn 2 {LONG}"]
+    check_window(shop.get_request_texts(-1), "They spoke of words.", f"turn 2 {LONG}")
 
 
 async def test_trim_runs_before_summarise_and_summary_follows_if_still_too_long() -> None:
@@ -356,7 +362,7 @@ async def test_trim_runs_before_summarise_and_summary_follows_if_still_too_long(
     assert begun.trigger.steps[0].after == begun.trigger.tokens > 900
     last = shop.list_events(ContextAssembled)[-1].manifest
     assert [step.step for step in last.steps] == []
-    assert "They spoke of words." in shop.get_request_texts(-1)
+    check_window(shop.get_request_texts(-1), "They spoke of words.")
 
 
 @pytest.mark.parametrize(
@@ -398,7 +404,7 @@ async def test_undone_summary_is_not_repeated_while_the_rest_of_the_prompt_is_sh
 async def test_summary_is_dropped_last_of_the_history() -> None:
     shop = await run_turns(3, build_summarising_blueprint(tokens=520))
     await run_numbered_turn(shop, 4, ["They spoke of words."])
-    assert shop.get_request_texts(-1)[1] == "They spoke of words."
+    check_window(shop.get_request_texts(-1), "They spoke of words.")
     await shop.run_turn(["They spoke of words, and again."], ["Yes."], text="x" * 500)
     assert shop.get_request_texts(-1) == ["Be brief.", "x" * 500]
     parts = shop.list_events(ContextAssembled)[-1].manifest.parts

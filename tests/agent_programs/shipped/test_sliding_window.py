@@ -77,9 +77,10 @@ async def test_u12_history_of_3264_tokens_is_summarised_as_its_limit_of_3000_say
     assert (begun.trigger.of, begun.trigger.limit) == ("component", 3_000)
     assert abs(begun.trigger.tokens - 3_264) < 30
     prompt = await platform.fetch_prompt(session, "7.2")
-    assert [each["content"] for each in prompt["messages"][1:7:2]] == [
-        SUMMARY, build_sized_reply(4, 530), build_sized_reply(5, 530)
-    ]  # fmt: skip
+    assert prompt["messages"][0]["content"].endswith(f"\n\n{SUMMARY}")
+    assert [each["content"] for each in prompt["messages"][2:5:2]] == [
+        *(build_sized_reply(4, 530), build_sized_reply(5, 530))
+    ]
     summary, kept = list_history(prompt)
     assert (kept["source"]["first"], kept["source"]["last"]) == (4, 6)
     assert summary["tokens"] + kept["tokens"] < 3_000
@@ -95,9 +96,10 @@ async def test_u10_above_4000_tokens_window_is_last_six_messages_and_one_summary
         await run_topics(platform, session, topic)
         prompt = await platform.fetch_prompt(session, f"{number}.2")
         messages, latest = prompt["messages"], TOPICS[number - 4 : number - 1]
-        assert messages[1] == {"role": "system", "content": f"{SUMMARY} {number}"}
+        assert [each["role"] for each in messages[:2]] == ["system", "user"]
+        assert messages[0]["content"].endswith(f"\n\n{SUMMARY} {number}")
         expected = [text for each in latest for text in (build_question(each), build_reply(each))]
-        assert [each["content"] for each in messages[2:]] == [*expected, build_question(topic)]
+        assert [each["content"] for each in messages[1:]] == [*expected, build_question(topic)]
         summary_prompt = await platform.fetch_prompt(session, f"{number}.1")
         topic_left_out = TOPICS[number - 5]
         assert build_reply(topic_left_out) in [
@@ -122,8 +124,8 @@ async def test_u10_all_older_history_becomes_one_summary_regardless_of_its_lengt
     texts = [each["content"] for each in summary_prompt["messages"]]
     assert all(build_reply(each) in texts for each in TOPICS[:5])
     prompt = await platform.fetch_prompt(session, "9.2")
-    assert prompt["messages"][1]["content"] == SUMMARY
-    assert len(prompt["messages"]) == 1 + 1 + 6 + 1
+    assert prompt["messages"][0]["content"].endswith(f"\n\n{SUMMARY}")
+    assert len(prompt["messages"]) == 1 + 6 + 1
 
 
 async def test_u10_three_answers_of_3000_tokens_stand_verbatim_and_older_ones_in_the_summary(
@@ -145,9 +147,8 @@ async def test_u10_three_answers_of_3000_tokens_stand_verbatim_and_older_ones_in
             for each in latest
             for text in (f"And what of topic {TOPICS[each]} then?", build_sized_reply(each, 3_000))
         ]
-        assert [each["content"] for each in prompt["messages"][1:-1]] == [
-            f"{SUMMARY} {number}", *expected
-        ]  # fmt: skip
+        assert prompt["messages"][0]["content"].endswith(f"\n\n{SUMMARY} {number}")
+        assert [each["content"] for each in prompt["messages"][1:-1]] == expected
         assert 9_000 < prompt["manifest"]["tokens"] < 12_000
         assert prompt["manifest"]["budget"] == 32_000, "the larger budget is recorded"
         assert prompt["manifest"].get("steps", []) == []

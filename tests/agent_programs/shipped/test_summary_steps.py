@@ -77,8 +77,10 @@ async def test_u10_history_ladder_summarises_above_its_own_limit(
     assert 4_000 < begun.trigger.tokens < 5_000
     prompt = await platform.fetch_prompt(session, "5.2")
     kept = [text for each in TOPICS[1:4] for text in (build_question(each), build_reply(each))]
+    assert prompt["messages"][0]["content"].endswith(f"\n\n{SUMMARY}")
     assert [each["content"] for each in prompt["messages"][1:]] == [
-        *(SUMMARY, *kept, build_question(TOPICS[4]))
+        *kept,
+        build_question(TOPICS[4]),
     ]
     assert list_steps(prompt) == [], "the steps after the summary have nothing to do"
     shown = await platform.fetch_json("/v1/blueprints/uderia-history")
@@ -112,7 +114,8 @@ async def test_u10_ladder_of_the_whole_prompt_trims_before_it_summarises(
     assert (begun.trigger.of, begun.trigger.limit) == ("prompt", 4_800)
     assert {(each.step, each.on) for each in begun.trigger.steps} == {("trim", "carried")}
     prompt = await platform.fetch_prompt(session, "5.2")
-    assert SUMMARY in [each["content"] for each in prompt["messages"]]
+    (summarised,) = [each for each in prompt["messages"] if SUMMARY in each["content"]]
+    assert summarised["role"] == "system"
     assert list_steps(prompt) == [("trim", None)]
     why = await platform.fetch_json(f"/v1/sessions/{session}/turns/5/why")
     (reason,) = [each["what"] for each in why["consequences"] if "summarised" in each["what"]]

@@ -38,6 +38,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptCall,
     PromptNeeds,
     PromptTexts,
+    has_joined_summary,
 )
 from turnlog.projections.prompt.budget.trim_ladder import (
     BudgetContext,
@@ -237,7 +238,9 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     unfilled, call = planned.unfilled, planned.unfilled.call
     counting, fitting, output = planned.counting, planned.fitting, planned.output
     plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
-    messages, message_parts = render_plan(plan, counting)
+    messages, message_parts = render_plan(
+        plan, counting, joins_summaries=has_joined_summary(call.assembler)
+    )
     parts = (*message_parts, *planned.beside)
     offered = tuple(each.tool for each in planned.tools)
     spec = unfilled.material.blueprint.calls[call.kind]

@@ -14,6 +14,7 @@ from turnlog.events.model.manifest import (
     PromptPart,
     ResolutionSource,
 )
+from turnlog.projections.blueprint.schema.call_specs import LAYER_SEPARATOR
 from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
     ROUNDS_COMPONENT,
@@ -50,17 +51,18 @@ _TREATMENTS: Final[dict[str, PartTreatment]] = {
 
 
 def render_plan(
-    plan: PromptPlan, counting: TokenCounter
+    plan: PromptPlan, counting: TokenCounter, *, joins_summaries: bool
 ) -> tuple[tuple[ChatMessage, ...], tuple[PromptPart, ...]]:
-    """Return the messages of a plan and its parts in order, excluded parts as well."""
+    """Return the messages of a plan and its parts in order, excluded parts as well.
+
+    With `joins_summaries`, a summary right after the first system message is part of it.
+    """
     messages: list[ChatMessage] = []
     parts: list[PromptPart] = []
     for slot in plan:
         if isinstance(slot, PlannedHistory):
-            parts += _build_history_parts(slot, len(messages))
-            messages += (
-                [ChatMessage("system", slot.included_summary.text)] if slot.included_summary else []
-            )
+            joint = _add_summary(slot, messages, joins=joins_summaries)
+            parts += _build_history_parts(slot, len(messages), joint)
             messages += [each for exchange in slot.exchanges for each in exchange.content.messages]
         else:
             placed_texts = [(placed, placed.text) for placed in place_pieces(slot)]
@@ -71,6 +73,22 @@ def render_plan(
                 calls = tuple(each.request for each in slot.tool_calls)
                 messages.append(ChatMessage(slot.role, text, calls, slot.tool_call_id))
     return tuple(messages), tuple(parts)
+
+
+def _add_summary(slot: PlannedHistory, messages: list[ChatMessage], *, joins: bool) -> str:
+    """Add the summary of a history, if it has one, as a message or to the system message before it.
+
+    Returns what separates it from the text before it. A budget is fitted before, so the separator
+    counts as no token.
+    """
+    if slot.included_summary is None:
+        return ""
+    text = slot.included_summary.text
+    if not joins or [each.role for each in messages] != ["system"]:
+        messages.append(ChatMessage("system", text))
+        return ""
+    messages[0] = ChatMessage("system", messages[0].content + LAYER_SEPARATOR + text)
+    return LAYER_SEPARATOR
 
 
 def _build_tool_call_parts(
@@ -172,10 +190,12 @@ def _build_excluded_part(block: LayerBlock, piece: LayerPiece) -> PromptPart:
     )
 
 
-def _build_history_parts(slot: PlannedHistory, place: int) -> list[PromptPart]:
-    """Return runs and gaps in the order of their turns."""
-    summary_parts = [_build_summary_part(slot.summary, place)] if slot.summary else []
-    place += slot.included_summary is not None
+def _build_history_parts(slot: PlannedHistory, place: int, joint: str) -> list[PromptPart]:
+    """Return the summary, runs and gaps in the order of their turns.
+
+    `place` is that of the first message of a turn, and `joint` is the text before the summary.
+    """
+    summary_parts = [_build_summary_part(slot.summary, place - 1, joint)] if slot.summary else []
     parts: list[tuple[int, PromptPart]] = [
         (out.first, _build_gap_part(slot.view, out)) for out in slot.left_out
     ]
@@ -189,7 +209,7 @@ def _build_history_parts(slot: PlannedHistory, place: int) -> list[PromptPart]:
     return [*summary_parts, *(part for _, part in sorted(parts, key=lambda item: item[0]))]
 
 
-def _build_summary_part(summary: SummaryMessage, place: int) -> PromptPart:
+def _build_summary_part(summary: SummaryMessage, place: int, joint: str) -> PromptPart:
     source = EventTextSource(sequence=summary.text_ref.sequence, field=summary.text_ref.field)
     if not summary.included:
         rule = "drop_oldest_pairs"
@@ -204,10 +224,11 @@ def _build_summary_part(summary: SummaryMessage, place: int) -> PromptPart:
         layer=HISTORY_COMPONENT,
         component=HISTORY_COMPONENT,
         source=source,
+        before=joint,
         message=place,
         role="system",
         digest=summary.text_ref.digest,
-        characters=len(summary.text),
+        characters=len(joint) + len(summary.text),
         tokens=summary.tokens,
         saved=summary.saved,
         treatment="summarised",
