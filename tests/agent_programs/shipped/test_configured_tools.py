@@ -23,7 +23,7 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
-from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.projections.prompt.planned_output import SCHEMA_INSTRUCTION
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.extensions.tools_file import ToolsFile, load_tools_file
@@ -98,6 +98,54 @@ async def test_tools_of_a_file_of_another_program_run_on_a_strict_model_server(
     assert [each["name"] for each in offered] == ["holm-shop-v2_who"]
     assert all(complete_objects(each["parameters"]) for each in offered)
     assert "Tools of Holm.Shop/v2:\n" in service.bodies[0]["messages"][0]["content"]
+
+
+ODD_TOOLS = {
+    "search.docs": "small_search_docs",
+    "repos/list files": "small_repos_list_files",
+    "ünï_code": "small_uni_code",
+    f"get_{'x' * 70}": f"small_get_{'x' * 45}_53d6fb5f",
+}
+"""Names of tools that no model takes, each with its alias."""
+
+
+@pytest.mark.parametrize("tool", ODD_TOOLS)
+async def test_tool_whose_name_no_model_takes_is_offered_by_an_alias_and_shown_by_its_name(
+    platform: AgentService, tmp_path: Path, tool: str
+) -> None:
+    schemas = json.dumps({name: {"type": "object"} for name in ODD_TOOLS})
+    server = {**SERVERS["small"], "env": {"EXTRA_TOOLS": schemas}, "only": [*ODD_TOOLS]}
+    tools = write_tools_file(tmp_path / "mcp.json", {"small": {**server, "approve": [tool]}})
+    platform.worker.servers = servers = McpToolServers(tools=tools)
+    name, alias = f"small_{tool}", ODD_TOOLS[tool]
+    async with platform.gateway.start_another_gateway(tools=tmp_path / "mcp.json") as gateway:
+        service = replace(platform, gateway=gateway)
+        session = await service.open_shipped_session("uderia", profile="tool_enabled")
+        service.provider.queue_behaviours(
+            answer_with_plan(("Ask it.", [alias])),
+            answer_with_tool_calls((alias, {})),
+            answer_with_text("It is known."),
+        )
+        await service.http.post(f"/v1/sessions/{session}/turns", json={"text": "Who is it?"})
+        path, shown = f"/v1/sessions/{session}/turns/1/approvals/1", list[str]()
+        async with service.watch_turn(session) as watched:
+            async for event in watched.iterate_events():
+                if event.name == "approval":
+                    opened = (await service.fetch_json(f"/v1/sessions/{session}"))["open"]
+                    shown += [each["tool"] for each in opened["approvals"]]
+                    await service.http.post(path, json={"decision": "approve"})
+        history = await service.fetch_json(f"/v1/sessions/{session}/history")
+    await servers.close()
+    assert shown == [name]
+    assert [(use["tool"], use["outcome"]) for use in history["turns"][0]["tools"]] == [
+        (name, "answered")
+    ]
+    assert service.list_offered_tools() == [[], [alias], []]
+    (called,) = await service.load_events(session, ToolCalled)
+    assert (called.tool, called.alias) == (name, alias)
+    (snapshot,) = await service.load_events(session, ToolsSnapshotted)
+    assert snapshot.tools[name].tool == tool
+    assert f"- {alias}: " in service.bodies[0]["messages"][0]["content"]
 
 
 async def run_turn_with_secret(platform: AgentService, session: str) -> str:

@@ -54,6 +54,24 @@ async def test_tools_are_called_in_rounds_until_the_model_answers() -> None:
     assert [each["role"] for each in first.messages] == ["system", "user"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "alias"),
+    [("saw.wood", "shop_saw_wood"), ("saw/it", "shop_saw_it"), ("säg", "shop_sag")],
+)
+async def test_prompts_of_later_rounds_repeat_the_alias_of_a_tool(tool: str, alias: str) -> None:
+    shop = await open_loop()
+    shop.shop.extra_offers = (ToolOffer(tool=tool, description="Saws.", schema={}),)
+    await shop.run_turn(
+        build_tool_script((alias, "{}")), build_tool_script((f"shop_{tool}", "{}")), ["Sawn."]
+    )
+    assert [called for called, _ in shop.shop.tool_calls] == [tool, tool]
+    calls = [each for each in shop.list_events(ToolCalled) if isinstance(each, ToolCalled)]
+    assert [(each.tool, each.alias) for each in calls] == [(f"shop_{tool}", alias)] * 2
+    asked: list[Any] = [*shop.house.model.requests[2].messages]
+    named = [call["function"]["name"] for each in asked for call in each.get("tool_calls", ())]
+    assert named == [alias, alias]
+
+
 async def test_every_tool_call_in_a_prompt_is_followed_by_its_result() -> None:
     shop = await open_loop()
     calls = (

@@ -11,7 +11,7 @@ def test_plan_step_that_names_tools_is_not_satisfied_by_a_prior_result() -> None
         '{"steps": [{"goal": "pay", "from": "r2", "tools": ["pay"]},'
         ' {"goal": "tell", "from": "r2", "tools": ["none"]}]}'
     )
-    planned = parse_plan(validate_answer(written, PLAN_SCHEMA), {"pay"}, 8, {"r2": 5})
+    planned = parse_plan(validate_answer(written, PLAN_SCHEMA), {"pay": "pay"}, 8, {"r2": 5})
     assert planned.steps == (ParsedStep("pay", ("pay",)), ParsedStep("tell", (), 5))
     assert planned.repairs == (
         "steps.0: `from` beside tools, left out",

@@ -660,6 +660,13 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             names=compute_digest("by name"),
             left_out={"shop_buy": "not among the tools that are wanted"},
         ),
+        "tools-snapshotted-alias": ToolsSnapshotted(
+            profile="agent",
+            digest=compute_digest("all of it"),
+            tools={"shop_look.närmre": pin.model_copy(update={"alias": "shop_look_narmre"})},
+            full=compute_digest("in full"),
+            names=compute_digest("by name"),
+        ),
         "tools-snapshotted-prompts": ToolsSnapshotted(
             profile="agent",
             digest=compute_digest("prompts alone"),
@@ -674,6 +681,14 @@ def build_tool_samples() -> dict[str, KnownEvent]:
         "step-planned": StepPlanned(turn=4, step=1, goal=SAMPLE_TEXT, tools=("shop_look",)),
         "tool-called-step": ToolCalled(
             turn=4, call="4.2", id="call_1", tool="shop_look", arguments="{}", step=1
+        ),
+        "tool-called-alias": ToolCalled(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look.närmre",
+            arguments="{}",
+            alias="shop_look_narmre",
         ),
         "step-planned-given": StepPlanned(turn=4, step=1, goal=SAMPLE_TEXT, given=17),
         "tool-returned-summary": ToolReturned(

@@ -15,6 +15,9 @@ from typing import Any, Final
 
 TOOL_NAMES: Final = ("who", "listed", "hang", "die", "variable", "lament", "mourn")
 
+EXTRA_TOOLS: Final[dict[str, Any]] = json.loads(os.environ.get("EXTRA_TOOLS", "{}"))
+"""Further tools by name, each with its schema; they return the id of the process."""
+
 TOOL_HINTS: Final[dict[object, dict[str, Any]]] = {
     "who": {"annotations": {"readOnlyHint": True}},
     "listed": {"annotations": {"readOnlyHint": False, "idempotentHint": True}},
@@ -42,8 +45,8 @@ class StdioToolServer:
                 return {}
             case "tools/list":
                 self.list_count += 1
-                schema = {"type": "object"}
-                tools = [{"name": name, "inputSchema": schema} for name in TOOL_NAMES]
+                schemas = {name: {"type": "object"} for name in TOOL_NAMES} | EXTRA_TOOLS
+                tools = [{"name": name, "inputSchema": of} for name, of in schemas.items()]
                 return {"tools": [{**tool, **TOOL_HINTS.get(tool["name"], {})} for tool in tools]}
             case "tools/call":
                 text = self.run_tool(params["name"], params["arguments"])

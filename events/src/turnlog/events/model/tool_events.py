@@ -34,6 +34,8 @@ class ToolPin(EventModel):
     """Whether the server runs it or returns its text."""
     approval: bool = False
     """Whether a person must approve each call before it runs."""
+    alias: str | None = None
+    """The name that models know it by, if they do not take its own."""
 
 
 class ToolsSnapshotted(EventModel):
@@ -48,8 +50,8 @@ class ToolsSnapshotted(EventModel):
     digest: Digest
     """Digest of the whole snapshot; equal snapshots have equal digests."""
     tools: dict[str, ToolPin]
-    """Pinned tool or prompt by the name that the model sees; snapshots of earlier releases pin no
-    prompts.
+    """Pinned tool or prompt by its name, which models see unless it has an alias; snapshots of
+    earlier releases pin no prompts.
     """
     full: Digest
     """Blob of the text that describes all tools in full."""
@@ -58,7 +60,7 @@ class ToolsSnapshotted(EventModel):
     left_out: dict[str, str] = {}
     """Tools and prompts of the servers that are not offered, each with the reason."""
     prompts: tuple[str, ...] = ()
-    """Prompts of the servers, by the name that the model sees."""
+    """Prompts of the servers, by name."""
     prompts_text: Digest | None = None
     """Blob of the text that describes the prompts; None if there are none."""
 
@@ -79,7 +81,7 @@ class ToolCalled(ReplyTextEvent):
 
     type: ClassVar[str] = "turnlog.tool-called.v1"
     leaf: ClassVar[str] = "tool"
-    sentence: ClassVar[str] = "call {call} · {tool} {arguments}"
+    sentence: ClassVar[str] = "call {call} · {tool}[ as {alias}] {arguments}"
     reply_texts: ClassVar[tuple[str, ...]] = ("arguments",)
 
     turn: int
@@ -94,6 +96,8 @@ class ToolCalled(ReplyTextEvent):
     """Its arguments as the model wrote them."""
     step: int | None = None
     """The plan step it belongs to, if there is a plan."""
+    alias: str | None = None
+    """The name that the model called it by, if models do not take its own; prompts repeat it."""
 
 
 class ApprovalRequested(EventModel):

@@ -74,7 +74,7 @@ def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
     return PlannedToolCall(
         source=_build_source(use.asked),
         id=use.id,
-        tool=use.tool,
+        tool=use.alias or use.tool,
         arguments=written if is_object else "",
         cut=None if is_object else TextTruncation(of=len(written), to=0),
     )

@@ -148,6 +148,8 @@ class ToolUse:
     approval: ToolApproval | None = None
     """The approval that it needs; None if it needs none."""
     progress: ToolProgress = field(default_factory=RequestedTool)
+    alias: str | None = None
+    """The name that models know it by; None if that is its own."""
 
     @property
     def is_pending(self) -> bool:

@@ -80,10 +80,14 @@ class ParsedPlan:
 
 
 def parse_plan(
-    answer: ValidatedAnswer, tools: Container[str], max_steps: int, results: Mapping[str, int] = {}
+    answer: ValidatedAnswer,
+    tools: Mapping[str, str],
+    max_steps: int,
+    results: Mapping[str, int] = {},
 ) -> ParsedPlan:
     """Parse a plan of at most `max_steps` steps.
 
+    `tools` maps the names that models know tools by to their own.
     `results` maps the names of the previous turn's results to their sequences.
     """
     plan = cast("dict[str, Any]", answer.value)
@@ -152,10 +156,10 @@ def _find_result(
 
 
 def _filter_known_tools(
-    place: int, named: list[JsonValue], tools: Container[str], repairs: list[str]
+    place: int, named: list[JsonValue], tools: Mapping[str, str], repairs: list[str]
 ) -> Iterator[str]:
     for name in named:
         if isinstance(name, str) and name in tools:
-            yield name
+            yield tools[name]
         else:
             repairs.append(f"steps.{place}: there is no tool {str(name)[:64]!r}")

@@ -9,7 +9,6 @@ the lines of its own tool, and all lengths are limited.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,10 +23,11 @@ from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS, ServerSpec, ToolsSpec
 from turnlog.projections.blueprint.storable_json import cut_text
 from turnlog.projections.blueprint.token_counters import TokenCounter
+from turnlog.projections.tools.tool_aliases import assign_aliases
 from turnlog.projections.tools.tool_schemas import complete_schema
 
-_TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Tool names that every provider accepts."""
+_MAX_OWN_NAME_CHARACTERS: Final = 256
+"""Maximum length of a server's name of a tool, which the log has as it is."""
 
 _MAX_OFFERS: Final = 256
 """Maximum number of tools and prompts of a profile."""
@@ -77,17 +77,24 @@ class ToolCatalog:
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _NamedTool:
     name: str
     server: str
     offer: ToolOffer
     idempotent: bool
+    alias: str | None = None
+    """The name that models know it by; None if that is its own."""
+
+    @property
+    def model_name(self) -> str:
+        """The name that models know it by."""
+        return self.alias or self.name
 
     @property
     def definition(self) -> dict[str, JsonValue]:
         """The tool as models get it."""
-        return format_definition(self.name, self.offer)
+        return format_definition(self.model_name, self.offer)
 
 
 def format_definition(name: str, offer: ToolOffer) -> dict[str, JsonValue]:
@@ -137,22 +144,17 @@ def build_tool_catalog(
     """Build the catalog of a profile, in the order of the blueprint and of the servers."""
     named: dict[str, _NamedTool] = {}
     left_out: dict[str, str] = {}
-    for server, of in spec.servers.items():
-        for offer in offers_by_server.get(server, ()):
-            # A prompt is a read, so it may be fetched again
-            is_read = offer.kind == "prompt" or offer.idempotent
-            idempotent = is_read or offer.tool in of.idempotent
-            each = _NamedTool(f"{server}_{offer.tool}", server, offer, idempotent)
-            if reason := _explain_exclusion(each, of, named, limit):
-                if len(left_out) < _MAX_LEFT_OUT:
-                    left_out[_format_single_line(each.name)] = reason
-            else:
-                named[each.name] = each
+    for each in _name_tools(spec, offers_by_server):
+        if reason := _explain_exclusion(each, spec.servers[each.server], named, limit):
+            if len(left_out) < _MAX_LEFT_OUT:
+                left_out[_format_single_line(each.name)] = reason
+        else:
+            named[each.name] = each
     tools = [each for each in named.values() if each.offer.kind == "tool"]
     prompts = [each for each in named.values() if each.offer.kind == "prompt"]
     definitions = {each.name: encode_canonical(each.definition) for each in named.values()}
     full = _format_list("Tools", tools, spec, _format_tool)
-    names = _format_list("Tools", tools, spec, lambda each: f"- {each.name}")
+    names = _format_list("Tools", tools, spec, lambda each: f"- {each.model_name}")
     prompt_texts = (_format_list("Prompts", prompts, spec, _format_tool),) if prompts else ()
     pins = {
         each.name: ToolPin(
@@ -163,6 +165,7 @@ def build_tool_catalog(
             kind=each.offer.kind,
             approval=each.offer.kind == "tool"
             and spec.servers[each.server].needs_approval(each.offer.tool),
+            alias=each.alias,
         )
         for each in named.values()
     }
@@ -179,6 +182,33 @@ def build_tool_catalog(
     return ToolCatalog(event, (*definitions.values(), full, names, *prompt_texts))
 
 
+def _name_tools(
+    spec: ToolsSpec, offers_by_server: Mapping[str, Iterable[ToolOffer]]
+) -> Iterator[_NamedTool]:
+    """Yield the tools and prompts of all servers, each with its name."""
+    offers = [
+        (server, offer, build_tool_name(server, offer))
+        for server in spec.servers
+        for offer in offers_by_server.get(server, ())
+    ]
+    aliases = assign_aliases(name for _, _, name in offers)
+    for server, offer, name in offers:
+        # A prompt is a read, so it may be fetched again
+        is_read = offer.kind == "prompt" or offer.idempotent
+        yield _NamedTool(
+            name=name,
+            server=server,
+            offer=offer,
+            idempotent=is_read or offer.tool in spec.servers[server].idempotent,
+            alias=aliases.get(name),
+        )
+
+
+def build_tool_name(server: str, offer: ToolOffer) -> str:
+    """Return the name of a tool among those of all servers."""
+    return f"{server}_{offer.tool}"
+
+
 def _explain_exclusion(
     named: _NamedTool,
     spec: ServerSpec,
@@ -191,8 +221,8 @@ def _explain_exclusion(
         return "not among `only`"
     if offer.tool in spec.except_:
         return "among `except`"
-    if not _TOOL_NAME_PATTERN.fullmatch(named.name):
-        return "no model takes such a name"
+    if not named.name.isprintable() or len(offer.tool) > _MAX_OWN_NAME_CHARACTERS:
+        return f"its name is no line of at most {_MAX_OWN_NAME_CHARACTERS} characters"
     if named.name in taken:
         return "another has that name"
     if len(taken) == _MAX_OFFERS:
@@ -230,7 +260,7 @@ def _format_tool(named: _NamedTool) -> str:
     lines = (f"    {line}" for line in _iterate_argument_lines(named.offer.schema))
     return "\n".join(
         (
-            f"- {named.name}: "
+            f"- {named.model_name}: "
             + _format_single_line(named.offer.description, _MAX_DESCRIPTION_CHARACTERS),
             *lines,
         )

@@ -213,7 +213,7 @@ def add_tool_message(messages: Messages, part: JsonDict, event: JsonDict, text: 
         return
     if part["message"] == len(messages):
         messages.append({"role": "assistant", "content": None, "tool_calls": []})
-    function = {"name": event["tool"], "arguments": text or "{}"}
+    function = {"name": event.get("alias") or event["tool"], "arguments": text or "{}"}
     called = {"id": event["id"], "type": "function", "function": function}
     messages[-1].setdefault("tool_calls", []).append(called)
 

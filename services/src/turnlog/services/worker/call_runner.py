@@ -20,6 +20,7 @@ from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.prompt.assemble import PlannedPrompt
 from turnlog.projections.session.next_call import has_used_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
+from turnlog.projections.tools.tool_aliases import list_model_names
 from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.telemetry.traces import Tracing, record_answer, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -148,7 +149,7 @@ class CallRunner:
         pinned = state.tools.get(state.profile)
         return CallSetup(
             stage=material.find_stage(state),
-            tools=frozenset(pinned.tools if pinned else ()),
+            tools=list_model_names(pinned),
             children=frozenset(material.blueprint.profiles[state.profile].children),
         )
 

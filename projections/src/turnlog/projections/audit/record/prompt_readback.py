@@ -124,10 +124,11 @@ def _join_tool_message(
     match _find_event(known, source.sequence).event:
         case ToolReturned(id=id) if part.role == "tool" and part.message == len(messages):
             messages.append(ChatMessage("tool", text, tool_call_id=id))
-        case ToolCalled(id=id, tool=tool) if part.message in {len(messages) - 1, len(messages)}:
+        case ToolCalled() as called if part.message in {len(messages) - 1, len(messages)}:
             if part.message == len(messages):
                 messages.append(ChatMessage("assistant", ""))
-            request = ToolRequest(id=id, tool=tool, arguments=text or "{}")
+            name = called.alias or called.tool
+            request = ToolRequest(id=called.id, tool=name, arguments=text or "{}")
             calls = (*messages[-1].tool_calls, request)
             messages[-1] = replace(messages[-1], tool_calls=calls)
         case _:

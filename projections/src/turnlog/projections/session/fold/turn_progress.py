@@ -396,12 +396,13 @@ def advance_open_turn(
             plan = opened.plan or TurnPlan()
             step = PlannedStep(build_text_ref(recorded, "goal", goal), tools, result_sequence)
             return replace(opened, plan=TurnPlan((*plan.steps, step), plan.acted))
-        case ToolCalled(call=call, id=id, tool=tool, arguments=arguments):
+        case ToolCalled(call=call, id=id, tool=tool, arguments=arguments, alias=alias):
             use = ToolUse(
                 call=call,
                 id=id,
                 tool=tool,
                 asked=build_literal_text_ref(recorded, "arguments", arguments),
+                alias=alias,
             )
             return replace(opened, tools=(*opened.tools, use))
         case ApprovalDecided() | ChildSettled():

@@ -87,6 +87,7 @@ from turnlog.projections.session.rules.steps.tool_rules import (
     settle_pending_tools,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.tools.tool_aliases import list_model_names
 
 
 def claim_turn(state: SessionState, command: ClaimTurn, at: datetime) -> NewEvents:
@@ -345,23 +346,27 @@ def _record_tool_calls(
     """
     attempt = command.attempt
     step = None if opened.plan is None else get_step_number(opened)
+    snapshot = state.tools.get(state.profile)
+    pins, names = snapshot.tools if snapshot else {}, list_model_names(snapshot)
     for number, request in enumerate(_assign_unique_ids(command.tools[:MAX_RECORDED_TOOLS]), 1):
+        tool = names.get(request.tool, request.tool)
         called = ToolCalled(
             turn=attempt.turn,
             call=attempt.call,
             id=request.id,
-            tool=request.tool,
+            tool=tool,
             arguments=request.arguments,
             step=step,
+            alias=pins[tool].alias if tool in pins else None,
         )
         yield called
         if command.has_used_rounds:
             yield refuse_tool_call(called, ROUNDS_USED_DETAIL)
-        elif request.tool not in command.offered_tools:
+        elif tool not in command.offered_tools:
             yield refuse_tool_call(called, f"no tool {request.tool[:80]!r} was offered")
         elif number > command.max_tools:
             yield refuse_tool_call(called, f"one answer may ask for {command.max_tools} tools")
-        elif number in command.argument_faults and needs_approval(state, request.tool):
+        elif number in command.argument_faults and needs_approval(state, tool):
             fault = command.argument_faults[number]
             yield refuse_tool_call(called, f"its arguments break its schema: {fault}")
 

@@ -156,7 +156,8 @@ def _render_checked_server(checked: CheckedServer) -> Iterator[RenderableType]:
         colour = WARNING if tool.left_out else MUTED
         kind = "prompt" if tool.kind == "prompt" else ""
         size = f"{tool.tokens:,} tokens"
-        table.add_row("", escape_controls(tool.name), kind, Text(facts, colour), Text(size, MUTED))
+        name = f"{tool.name} as {tool.alias}" if tool.alias else tool.name
+        table.add_row("", escape_controls(name), kind, Text(facts, colour), Text(size, MUTED))
     yield table
     for name in checked.unknown:
         yield Text(f"    it has no `{escape_controls(name)}`, which an option names", BAD)

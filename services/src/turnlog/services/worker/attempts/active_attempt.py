@@ -62,8 +62,8 @@ class CallSetup:
 
     stage: CallStage
     """Only the text of `REPLY_STAGES` is shown to subscribers."""
-    tools: frozenset[str] = frozenset()
-    """The tools of servers, by the names that the model sees."""
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The names of the tools of servers, by the names that models know them by."""
     prior_results: Mapping[str, int] = field(default_factory=dict[str, int])
     """Results of the previous turn that a plan may reuse, each with its event sequence."""
     tool_room: StepToolRoom | None = None
@@ -293,8 +293,8 @@ class ActiveAttempt:
 
     def _list_offered_tools(self) -> frozenset[str]:
         offered = self.manifest.parts if self.manifest else ()
-        known = self.progress.setup.tools | self.progress.setup.children
-        return known & {part.layer for part in offered if part.role == "tools"}
+        known = {*self.progress.setup.tools.values(), *self.progress.setup.children}
+        return frozenset(known & {part.layer for part in offered if part.role == "tools"})
 
     def build_closing_message(self, end: FinishedAnswer, spent: AttemptUsage) -> AttemptClosed:
         """Return the closing message that the published tokens are verified against."""

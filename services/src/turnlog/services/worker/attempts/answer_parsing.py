@@ -81,5 +81,6 @@ def list_unoffered_tools(active: ActiveAttempt, answer: AttemptAnswer) -> str:
     if active.stage != "reply" or answer.text.strip() or active.manifest is None:
         return ""
     offered = {part.layer for part in active.manifest.parts if part.role == "tools"}
-    called = dict.fromkeys(request.tool for request in answer.tools)
+    names = active.progress.setup.tools
+    called = dict.fromkeys(names.get(each.tool, each.tool) for each in answer.tools)
     return "" if offered & called.keys() else ", ".join(repr(name[:80]) for name in called)

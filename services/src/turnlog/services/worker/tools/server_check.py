@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from turnlog.events.content import encode_canonical
+from turnlog.events.model.tool_events import ToolsSnapshotted
 from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS, ToolsSpec
 from turnlog.projections.blueprint.token_counters import build_call_counter
 from turnlog.projections.prompt.budget.admission_limits import find_definition_limit
@@ -19,6 +20,7 @@ from turnlog.projections.tools.tool_catalog import (
     DefinitionLimit,
     ToolOffer,
     build_tool_catalog,
+    build_tool_name,
     format_definition,
 )
 from turnlog.services.worker.tools.tool_runner import list_server_offers
@@ -33,7 +35,9 @@ class CheckedTool:
     """A tool or prompt that a server offers."""
 
     name: str
-    """The name that models see."""
+    """Its name among the tools of all servers."""
+    alias: str | None
+    """The name that models know it by; None if that is its own."""
     kind: Literal["tool", "prompt"]
     repeat: RepeatRule
     """Whether it may run again when the outcome of a run is unknown."""
@@ -96,8 +100,8 @@ async def _check_server(
         offers = await list_server_offers(servers, name, spec)
     except ToolServerFailure as failure:
         return replace(checked, code=failure.code, detail=failure.detail)
-    left_out = build_tool_catalog("", spec, {name: offers}, limit).event.left_out
-    tools = tuple(_check_offer(spec, name, each, left_out) for each in offers)
+    snapshot = build_tool_catalog("", spec, {name: offers}, limit).event
+    tools = tuple(_check_offer(spec, name, each, snapshot) for each in offers)
     lists = (options.only or (), options.except_, options.idempotent, options.approve)
     known = {each.tool for each in offers} | {ALL_TOOLS}
     unknown = tuple(sorted({tool for names in lists for tool in names} - known))
@@ -105,14 +109,20 @@ async def _check_server(
 
 
 def _check_offer(
-    spec: ToolsSpec, server: str, offer: ToolOffer, left_out: dict[str, str]
+    spec: ToolsSpec, server: str, offer: ToolOffer, snapshot: ToolsSnapshotted
 ) -> CheckedTool:
-    name = f"{server}_{offer.tool}"
-    text = encode_canonical(format_definition(name, offer))
+    name = build_tool_name(server, offer)
+    alias = snapshot.tools[name].alias if name in snapshot.tools else None
+    text = encode_canonical(format_definition(alias or name, offer))
     tokens = build_call_counter(None, {}, "").count_tokens(text)
     repeat = _find_repeat_rule(offer, spec.servers[server].idempotent)
     return CheckedTool(
-        name=name, kind=offer.kind, repeat=repeat, tokens=tokens, left_out=left_out.get(name)
+        name=name,
+        alias=alias,
+        kind=offer.kind,
+        repeat=repeat,
+        tokens=tokens,
+        left_out=snapshot.left_out.get(name),
     )
 
 

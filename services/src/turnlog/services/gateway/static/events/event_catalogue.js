@@ -93,7 +93,7 @@ export const EVENT_TEMPLATES = {
   "schemas-requested": ["for profile ", {"path": ["profile"], "filters": []}],
   "plan-made": ["turn ", {"path": ["turn"], "filters": []}, " in ", {"path": ["steps"], "filters": [["count", "step"]]}],
   "step-planned": ["turn ", {"path": ["turn"], "filters": []}, " step ", {"path": ["step"], "filters": []}, " ", {"path": ["goal"], "filters": [["content", ""]]}, [" · known from event ", {"path": ["given"], "filters": []}]],
-  "tool-called": ["call ", {"path": ["call"], "filters": []}, " · ", {"path": ["tool"], "filters": []}, " ", {"path": ["arguments"], "filters": []}],
+  "tool-called": ["call ", {"path": ["call"], "filters": []}, " · ", {"path": ["tool"], "filters": []}, [" as ", {"path": ["alias"], "filters": []}], " ", {"path": ["arguments"], "filters": []}],
   "approval-requested": ["turn ", {"path": ["turn"], "filters": []}, " approval ", {"path": ["approval"], "filters": []}, " · call ", {"path": ["call"], "filters": []}, " · ", {"path": ["tool"], "filters": []}, " · until ", {"path": ["deadline"], "filters": []}],
   "approval-decided": ["turn ", {"path": ["turn"], "filters": []}, " approval ", {"path": ["approval"], "filters": []}, " · ", {"path": ["tool"], "filters": []}, " · ", {"path": ["decision"], "filters": []}, [": ", {"path": ["reason"], "filters": []}], [" · by the ", {"path": ["cause"], "filters": [["when", "deadline"]]}], [" · arguments edited to ", {"path": ["edited"], "filters": []}]],
   "tool-started": ["call ", {"path": ["call"], "filters": []}, " · ", {"path": ["tool"], "filters": []}, " · attempt ", {"path": ["attempt"], "filters": []}],
