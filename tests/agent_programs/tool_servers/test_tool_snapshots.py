@@ -9,7 +9,7 @@ from tests.agent_programs.agent_harness import FakeToolServer, build_agent_bluep
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.worker.tools.tool_runner import ToolSnapshots
+from turnlog.services.worker.tools.tool_snapshots import ToolSnapshots
 
 
 @dataclass

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from turnlog.events.model.tool_events import ToolCalled
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.tools.tool_aliases import assign_aliases, list_model_names
-from turnlog.projections.tools.tool_catalog import ToolOffer, build_tool_catalog
+from turnlog.projections.tools.tool_catalog import ServerOffers, ToolOffer, build_tool_catalog
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_catalog_pins_the_alias_and_describes_tools_by_it() -> None:
     )
     offers = [ToolOffer(tool=name, description="Reads.", schema={}) for name in ("a.b", "c")]
     offers += [ToolOffer(tool="d/e", description="How.", schema={}, kind="prompt")]
-    taken = build_tool_catalog("agent", spec, {"shop": offers})
+    taken = build_tool_catalog("agent", spec, ServerOffers({"shop": offers}))
     pins = taken.event.tools
     assert {name: (pin.tool, pin.alias, pin.approval) for name, pin in pins.items()} == {
         "shop_a.b": ("a.b", "shop_a_b", True),
@@ -89,7 +89,7 @@ def test_catalog_pins_the_alias_and_describes_tools_by_it() -> None:
 def test_name_that_is_no_line_is_left_out() -> None:
     spec = ToolsSpec.model_validate({"servers": {"shop": {"command": ["shop"]}}})
     offers = [ToolOffer(tool=name, description="", schema={}) for name in ("a\nb", "x" * 257)]
-    event = build_tool_catalog("agent", spec, {"shop": offers}).event
+    event = build_tool_catalog("agent", spec, ServerOffers({"shop": offers})).event
     assert event.tools == {}
     assert {*event.left_out.values()} == {"its name is no line of at most 256 characters"}
 

@@ -8,7 +8,12 @@ from pydantic import JsonValue
 
 from tests.agent_programs.agent_harness import build_agent_blueprint
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
-from turnlog.projections.tools.tool_catalog import ToolCatalog, ToolOffer, build_tool_catalog
+from turnlog.projections.tools.tool_catalog import (
+    ServerOffers,
+    ToolCatalog,
+    ToolOffer,
+    build_tool_catalog,
+)
 
 ONE = {"servers": {"shop": {"command": ["shop"]}}}
 
@@ -19,7 +24,7 @@ def build_catalog(*offers: ToolOffer) -> ToolCatalog:
     """Take up what the shop offers."""
     spec = build_agent_blueprint(tools=ONE).tools
     assert spec
-    return build_tool_catalog("agent", spec, {"shop": offers})
+    return build_tool_catalog("agent", spec, ServerOffers({"shop": offers}))
 
 
 def get_full_text(taken: ToolCatalog) -> str:
@@ -84,7 +89,9 @@ def test_server_cannot_claim_the_tool_name_of_another_server() -> None:
         ToolOffer(tool="pay", description="Pays.", schema=NOTHING),
         ToolOffer(tool="x_pay", description="Forged.", schema=NOTHING),
     )
-    event = build_tool_catalog("agent", spec, {"shop_x": (mine, mine), "shop": (forged,)}).event
+    event = build_tool_catalog(
+        "agent", spec, ServerOffers({"shop_x": (mine, mine), "shop": (forged,)})
+    ).event
     assert [pin.server for pin in event.tools.values()] == ["shop_x"]
     assert event.left_out == {"shop_x_pay": "another has that name"}
 
@@ -121,8 +128,30 @@ def test_system_name_is_the_heading_of_tools_and_prompts_of_a_server() -> None:
         ),
         "bank": (ToolOffer(tool="pay", description="Pays.", schema=NOTHING),),
     }
-    *_, full, names, prompts = build_tool_catalog("agent", spec, offers).texts
+    *_, full, names, prompts = build_tool_catalog("agent", spec, ServerOffers(offers)).texts
     heading = "Tools of the shop - shop_admin: of Holm:"
     assert full == f"{heading}\n- shop_look: Looks.\nTools of bank:\n- bank_pay: Pays."
     assert names == f"{heading}\n- shop_look\nTools of bank:\n- bank_pay"
     assert prompts == "Prompts of the shop - shop_admin: of Holm:\n- shop_greet: How to greet."
+
+
+def test_texts_end_with_a_line_that_names_the_systems_that_could_not_be_asked() -> None:
+    spec = ToolsSpec.model_validate(
+        {
+            "servers": {
+                "shop": {"command": ["shop"]},
+                "bank": {"command": ["bank"], "system_name": "the bank\nin Holm"},
+                "post": {"command": ["post"]},
+            }
+        }
+    )
+    offers = {"shop": (ToolOffer(tool="look", description="Looks.", schema=NOTHING),)}
+    reasons = {"bank": "tools_unreachable: no", "post": "tools_timeout: late"}
+    taken = build_tool_catalog("agent", spec, ServerOffers(offers, reasons))
+    *_, full, names = taken.texts
+    line = "Not available in this session: the tools of the bank in Holm, post."
+    assert full == f"Tools of shop:\n- shop_look: Looks.\n{line}"
+    assert names == f"Tools of shop:\n- shop_look\n{line}"
+    assert taken.event.servers_left_out == reasons
+    whole = build_tool_catalog("agent", spec, ServerOffers(offers)).event
+    assert whole.digest != taken.event.digest

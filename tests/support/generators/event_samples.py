@@ -667,6 +667,14 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             full=compute_digest("in full"),
             names=compute_digest("by name"),
         ),
+        "tools-snapshotted-servers": ToolsSnapshotted(
+            profile="agent",
+            digest=compute_digest("all of it"),
+            tools={"shop_look": pin},
+            full=compute_digest("in full"),
+            names=compute_digest("by name"),
+            servers_left_out={"bank": "tools_unreachable: nobody listens at its address"},
+        ),
         "tools-snapshotted-prompts": ToolsSnapshotted(
             profile="agent",
             digest=compute_digest("prompts alone"),

@@ -43,7 +43,10 @@ class ToolsSnapshotted(EventModel):
 
     type: ClassVar[str] = "turnlog.tools-snapshotted.v1"
     leaf: ClassVar[str] = "prompt"
-    sentence: ClassVar[str] = "for profile {profile}: {tools|keys|else:no tool}"
+    sentence: ClassVar[str] = (
+        "for profile {profile}: {tools|keys|else:no tool}"
+        "[ · without the servers {servers_left_out|keys}]"
+    )
 
     profile: str
     """The profile whose tools were listed."""
@@ -63,6 +66,8 @@ class ToolsSnapshotted(EventModel):
     """Prompts of the servers, by name."""
     prompts_text: Digest | None = None
     """Blob of the text that describes the prompts; None if there are none."""
+    servers_left_out: dict[str, str] = {}
+    """Servers that are not required and could not be asked, each with the reason."""
 
 
 class SchemasRequested(EventModel):

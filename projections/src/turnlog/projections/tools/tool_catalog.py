@@ -9,8 +9,8 @@ the lines of its own tool, and all lengths are limited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, Literal
 
@@ -107,28 +107,37 @@ def format_definition(name: str, offer: ToolOffer) -> dict[str, JsonValue]:
     }
 
 
-def compute_offers_digest(offers_by_server: Mapping[str, Iterable[ToolOffer]]) -> Digest:
+@dataclass(frozen=True, slots=True)
+class ServerOffers:
+    """What the servers of a profile offer, and those that could not be asked."""
+
+    by_server: Mapping[str, Sequence[ToolOffer]]
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The servers that are not required and could not be asked, each with the reason."""
+
+
+def compute_offers_digest(found: ServerOffers) -> Digest:
     """Return the digest of all server descriptions, by which a change is noticed."""
     descriptions: dict[str, JsonValue] = {
         server: [
             [each.kind, each.tool, each.description, each.schema, each.idempotent]
             for each in offers
         ]
-        for server, offers in offers_by_server.items()
+        for server, offers in found.by_server.items()
     }
-    return compute_digest(encode_canonical(descriptions))
+    return compute_digest(encode_canonical([descriptions, dict(found.left_out)]))
 
 
 def find_unknown_approvals(
     spec: ToolsSpec, offers_by_server: Mapping[str, Iterable[ToolOffer]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return by server the tools that are to be approved and that it does not have.
+    """Return by asked server the tools that are to be approved and that it does not have.
 
     A tool of another name would run without anybody being asked.
     """
     found: dict[str, tuple[str, ...]] = {}
-    for server, of in spec.servers.items():
-        offers = offers_by_server.get(server, ())
+    for server, offers in offers_by_server.items():
+        of = spec.servers[server]
         known = {ALL_TOOLS, *(each.tool for each in offers if each.kind == "tool")}
         if unknown := tuple(tool for tool in of.approve if tool not in known):
             found[server] = unknown
@@ -138,13 +147,13 @@ def find_unknown_approvals(
 def build_tool_catalog(
     profile: str,
     spec: ToolsSpec,
-    offers_by_server: Mapping[str, Iterable[ToolOffer]],
+    found: ServerOffers,
     limit: DefinitionLimit | None = None,
 ) -> ToolCatalog:
     """Build the catalog of a profile, in the order of the blueprint and of the servers."""
     named: dict[str, _NamedTool] = {}
     left_out: dict[str, str] = {}
-    for each in _name_tools(spec, offers_by_server):
+    for each in _name_tools(spec, found.by_server):
         if reason := _explain_exclusion(each, spec.servers[each.server], named, limit):
             if len(left_out) < _MAX_LEFT_OUT:
                 left_out[_format_single_line(each.name)] = reason
@@ -153,9 +162,12 @@ def build_tool_catalog(
     tools = [each for each in named.values() if each.offer.kind == "tool"]
     prompts = [each for each in named.values() if each.offer.kind == "prompt"]
     definitions = {each.name: encode_canonical(each.definition) for each in named.values()}
-    full = _format_list("Tools", tools, spec, _format_tool)
-    names = _format_list("Tools", tools, spec, lambda each: f"- {each.model_name}")
-    prompt_texts = (_format_list("Prompts", prompts, spec, _format_tool),) if prompts else ()
+    absent = tuple(_format_absence(spec, found.left_out))
+    full = "\n".join((*_format_list("Tools", tools, spec, _format_tool), *absent))
+    by_name = _format_list("Tools", tools, spec, lambda each: f"- {each.model_name}")
+    names = "\n".join((*by_name, *absent))
+    described = _format_list("Prompts", prompts, spec, _format_tool)
+    prompt_texts = ("\n".join(described),) if prompts else ()
     pins = {
         each.name: ToolPin(
             digest=compute_digest(definitions[each.name]),
@@ -176,6 +188,7 @@ def build_tool_catalog(
         full=compute_digest(full),
         names=compute_digest(names),
         left_out=left_out,
+        servers_left_out=dict(found.left_out),
         prompts=tuple(each.name for each in prompts),
         prompts_text=compute_digest(prompt_texts[0]) if prompt_texts else None,
     )
@@ -245,7 +258,7 @@ def _format_list(
     named: Iterable[_NamedTool],
     spec: ToolsSpec,
     format_entry: Callable[[_NamedTool], str],
-) -> str:
+) -> list[str]:
     """List tools or prompts, below the names of their systems once any system has one."""
     systems = {name: server.system_name for name, server in spec.servers.items()}
     lines: list[str] = []
@@ -253,7 +266,15 @@ def _format_list(
         if any(systems.values()):
             lines.append(f"{word} of {_format_single_line(systems[server] or server)}:")
         lines += map(format_entry, of_server)
-    return "\n".join(lines)
+    return lines
+
+
+def _format_absence(spec: ToolsSpec, left_out: Iterable[str]) -> Iterator[str]:
+    """Yield the line that names the systems whose tools are missing, if there are any."""
+    systems = [spec.servers[server].system_name or server for server in left_out]
+    if systems:
+        listed = ", ".join(map(_format_single_line, systems))
+        yield f"Not available in this session: the tools of {listed}."
 
 
 def _format_tool(named: _NamedTool) -> str:

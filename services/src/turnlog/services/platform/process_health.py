@@ -35,12 +35,14 @@ HealthCheck = Callable[[], Awaitable[object]]
 HealthChecks = Mapping[str, HealthCheck]
 """For each component, a request that it answers only when it is healthy."""
 
-ADVISORY_PARTS: Final = frozenset({"record", "sessions", "knowledge", "model", "durability"})
+ADVISORY_PARTS: Final = frozenset(
+    {"record", "sessions", "knowledge", "model", "durability", "tools"}
+)
 """Parts that are reported while the process stays ready.
 
 A damaged record and stopped sessions concern some sessions only, a damaged index is built again, a
-reply waits for the model library by itself, and what one server of several says, or does not say,
-must not stop the others.
+reply waits for the model library by itself, a tool server concerns its own tools, and what one
+server of several says, or does not say, must not stop the others.
 """
 
 

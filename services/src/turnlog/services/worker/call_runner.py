@@ -51,8 +51,9 @@ from turnlog.services.worker.attempts.retrieval_step import (
 )
 from turnlog.services.worker.attempts.summary_step import SummaryStep, compute_time_limit
 from turnlog.services.worker.model.model_types import FinishedAnswer, LanguageModel, ModelFailure
-from turnlog.services.worker.tools.tool_runner import ToolRunner, ToolSnapshots
+from turnlog.services.worker.tools.tool_runner import ToolRunner
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure, ToolServers
+from turnlog.services.worker.tools.tool_snapshots import ToolSnapshots
 from turnlog.services.worker.turn_context import TurnContext
 
 _log = structlog.get_logger("turnlog.worker")

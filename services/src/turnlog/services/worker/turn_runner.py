@@ -54,8 +54,8 @@ from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.call_runner import CallRunner
 from turnlog.services.worker.child_sessions import ChildSessions
 from turnlog.services.worker.model.model_types import LanguageModel
-from turnlog.services.worker.tools.tool_runner import ToolSnapshots
 from turnlog.services.worker.tools.tool_server_types import ToolServers
+from turnlog.services.worker.tools.tool_snapshots import ToolSnapshots
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 from turnlog.services.worker.turn_claim import TurnClaims, compute_grace, recover_answer
 from turnlog.services.worker.turn_context import (

@@ -86,6 +86,7 @@ async def run_worker(
             "durable": durable.fetch_settled_sequence,
             "turns": broker.require_listening,
             "model": partial(model.require_loaded, settings.model),
+            "tools": answering.tool_snapshots.require_all_available,
         }
         health_checks = {
             **parts.create_health_checks(settings.tenant),

@@ -83,7 +83,12 @@ class ServerSources:
         if not _is_source(spec):
             return _FoundServers(spec)
         if self.configured is not None and "configured" in spec:
-            return _FoundServers({each: {"configured": each} for each in self.configured})
+            return _FoundServers(
+                {
+                    name: {"configured": name, "required": bool(each.required)}
+                    for name, each in self.configured.items()
+                }
+            )
         if isinstance(folder, str):
             return self._read_server_files(folder, name)
         what = "no tool servers are configured"

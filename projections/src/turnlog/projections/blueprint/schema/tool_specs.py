@@ -54,6 +54,16 @@ class ServerOptions(StrictModel):
     seconds: CallSeconds | None = None
     """Timeout of one call of the server's tools in seconds; that of all servers if not given."""
 
+    required: bool | None = None
+    """Whether turns fail while the server cannot be asked; otherwise its tools are left out. By
+    default a server is required, unless `configured: all` brings it in.
+    """
+
+    @property
+    def is_required(self) -> bool:
+        """Whether turns fail while the server cannot be asked."""
+        return self.required is not False
+
     def needs_approval(self, tool: str) -> bool:
         """Return whether a person must approve each call of a tool."""
         is_covered = ALL_TOOLS in self.approve and tool not in self.auto_approve
@@ -104,6 +114,7 @@ class ConfiguredServerSpec(ServerOptions):
                 if ALL_TOOLS in self.approve
                 else tuple(dict.fromkeys((*self.auto_approve, *operator.auto_approve))),
                 "seconds": self.seconds or operator.seconds,
+                "required": operator.required if self.required is None else self.required,
             }
         )
 

@@ -41,6 +41,7 @@ UNPROMISED_FIELDS: Final[Mapping[str, str]] = {
     "QueriesFailed.detail": _FOR_PEOPLE,
     "ToolReturned.detail": _FOR_PEOPLE,
     "ToolsSnapshotted.left_out": _FOR_PEOPLE,
+    "ToolsSnapshotted.servers_left_out": _FOR_PEOPLE,
     "TurnFailed.detail": _FOR_PEOPLE,
     "UnreadablePayload.detail": _FOR_PEOPLE,
     "UnreadablePayload.subject": "a subject, or another name of the place",

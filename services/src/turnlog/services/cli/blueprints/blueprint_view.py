@@ -143,6 +143,8 @@ def _render_checked_server(checked: CheckedServer) -> Iterator[RenderableType]:
         reason, *lines = (checked.detail or "").split("\n")
         yield Text("✗ ", BAD).append(f"{checked.code} ", "bold").append(escape_controls(reason))
         yield from (Text(f"    {escape_controls(line)}", MUTED) for line in lines)
+        if not checked.required:
+            yield Text("    it is not required: turns go on without its tools", MUTED)
         return
     offered = [tool for tool in checked.tools if tool.left_out is None]
     tokens = format_count(sum(tool.tokens for tool in offered), "token")

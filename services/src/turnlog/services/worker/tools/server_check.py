@@ -18,13 +18,14 @@ from turnlog.projections.prompt.budget.admission_limits import find_definition_l
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.tools.tool_catalog import (
     DefinitionLimit,
+    ServerOffers,
     ToolOffer,
     build_tool_catalog,
     build_tool_name,
     format_definition,
 )
-from turnlog.services.worker.tools.tool_runner import list_server_offers
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure, ToolServers
+from turnlog.services.worker.tools.tool_snapshots import list_server_offers
 
 RepeatRule = Literal["read-only", "idempotent", "declared", "once"]
 """Why a tool may run again: it is read-only, or its server or blueprint allows it; or `once`."""
@@ -54,6 +55,8 @@ class CheckedServer:
     server: str
     system_name: str | None = None
     """What prompts call it; the name in the tools file, where the product cannot use that."""
+    required: bool = True
+    """Whether turns fail while it cannot be asked."""
     tools: tuple[CheckedTool, ...] = ()
     code: str | None = None
     """The code of the failure; None if there was none."""
@@ -95,12 +98,14 @@ async def _check_server(
     spec: ToolsSpec, servers: ToolServers, name: str, limit: DefinitionLimit | None
 ) -> CheckedServer:
     options = spec.servers[name]
-    checked = CheckedServer(server=name, system_name=options.system_name)
+    checked = CheckedServer(
+        server=name, system_name=options.system_name, required=options.is_required
+    )
     try:
         offers = await list_server_offers(servers, name, spec)
     except ToolServerFailure as failure:
         return replace(checked, code=failure.code, detail=failure.detail)
-    snapshot = build_tool_catalog("", spec, {name: offers}, limit).event
+    snapshot = build_tool_catalog("", spec, ServerOffers({name: offers}), limit).event
     tools = tuple(_check_offer(spec, name, each, snapshot) for each in offers)
     lists = (options.only or (), options.except_, options.idempotent, options.approve)
     known = {each.tool for each in offers} | {ALL_TOOLS}

@@ -1,8 +1,5 @@
 """The tools of a turn: pinned when it first needs them, and run before its next call.
 
-What a profile's servers offer is written once and reused while the servers return the same schemas.
-A changed description makes a new snapshot, which only new sessions are pinned to.
-
 Tools run under the attempt at the next call, so its heartbeat covers them and no other worker runs
 them. The start of a tool is on the log before the tool runs. A tool that was started and has no
 result runs again only if the blueprint or its server says that it is idempotent. For any other the
@@ -14,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, Literal
 
@@ -27,7 +24,6 @@ from turnlog.events.model.tool_events import (
     ToolCalled,
     ToolPin,
     ToolReturned,
-    ToolsSnapshotted,
 )
 from turnlog.events.store.ports import BlobStore
 from turnlog.events.tokens import ToolRequest
@@ -54,13 +50,6 @@ from turnlog.projections.session.rules.steps.tool_rules import (
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_uses import DecidedApproval, ToolUse
 from turnlog.projections.tools.result_condensation import build_result_texts
-from turnlog.projections.tools.tool_catalog import (
-    DefinitionLimit,
-    ToolOffer,
-    build_tool_catalog,
-    compute_offers_digest,
-    find_unknown_approvals,
-)
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -71,6 +60,7 @@ from turnlog.services.worker.tools.tool_server_types import (
     format_detail,
     list_attached_lines,
 )
+from turnlog.services.worker.tools.tool_snapshots import ToolSnapshots, log_server_failure
 from turnlog.services.worker.turn_context import (
     AttemptSuperseded,
     TurnContext,
@@ -78,77 +68,6 @@ from turnlog.services.worker.turn_context import (
 )
 
 WITHHELD_DETAIL: Final = "the reason is withheld by the rule"
-
-MAX_CACHED_SNAPSHOTS: Final = 256
-"""Maximum number of cached snapshots; the least recently used are dropped first."""
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedSnapshot:
-    offers_digest: Digest
-    snapshot: ToolsSnapshotted
-
-
-@dataclass(frozen=True, slots=True)
-class ToolSnapshots:
-    """The tool snapshots that a worker has written, by tenant and profile."""
-
-    _cached: dict[str, _CachedSnapshot] = field(default_factory=dict[str, _CachedSnapshot])
-
-    async def snapshot_tools(
-        self,
-        servers: ToolServers,
-        blobs: BlobStore,
-        tenant: str,
-        profile: str,
-        spec: ToolsSpec,
-        limit: DefinitionLimit | None = None,
-    ) -> ToolsSnapshotted:
-        """Return the snapshot for a session that begins now, its texts stored.
-
-        Raises `ToolServerFailure` if any server of the profile cannot be asked, or lacks a tool
-        that is to be approved.
-        """
-        found = await _fetch_offers(servers, spec)
-        offered = compute_offers_digest(found)
-        room = f"{limit.tokens} {limit.counting.counter}" if limit else ""
-        key = f"{tenant} {profile} {spec.model_dump_json(include={'servers'})} {room}"
-        known = self._cached.pop(key, None)
-        for server, tools in find_unknown_approvals(spec, found).items():
-            detail = f"`approve` of server {server} names tools that it does not have: "
-            raise ToolServerFailure("tools_unknown", detail + ", ".join(tools), retryable=False)
-        if known is None or known.offers_digest != offered:
-            taken = build_tool_catalog(profile, spec, found, limit)
-            await asyncio.gather(*(blobs.put_blob(tenant, text.encode()) for text in taken.texts))
-            known = _CachedSnapshot(offered, taken.event)
-        self._cached[key] = known
-        while len(self._cached) > MAX_CACHED_SNAPSHOTS:
-            del self._cached[next(iter(self._cached))]
-        return known.snapshot
-
-
-async def _fetch_offers(servers: ToolServers, spec: ToolsSpec) -> dict[str, tuple[ToolOffer, ...]]:
-    offers = (list_server_offers(servers, name, spec) for name in spec.servers)
-    try:
-        return dict(zip(spec.servers, await asyncio.gather(*offers), strict=True))
-    except ToolServerFailure as failure:
-        _log_failure(failure)
-        raise
-
-
-async def list_server_offers(
-    servers: ToolServers, name: str, spec: ToolsSpec
-) -> tuple[ToolOffer, ...]:
-    """Return what one server of a blueprint offers; raises `ToolServerFailure`, in time too."""
-    seconds = spec.get_call_seconds(name)
-    try:
-        async with asyncio.timeout(seconds):
-            return await servers.list_offers(name, spec.servers[name])
-    except TimeoutError as late:
-        reason, lines = f"it took more than {seconds:g} s to say", list_attached_lines(late)
-        detail = f"{name}: {reason} what it has"
-        raise ToolServerFailure("tools_timeout", detail, lines=lines) from None
-
 
 _log = structlog.get_logger("turnlog.worker")
 
@@ -311,7 +230,7 @@ class ToolRunner:
             detail = format_detail(reason, list_attached_lines(late))
             return ToolAnswer(reason, failed=True, unsure=True, detail=detail)
         except ToolServerFailure as failure:
-            _log_failure(failure)
+            log_server_failure(failure)
             unsure, detail = failure.was_requested, failure.detail
             return ToolAnswer(failure.reason, failed=True, unsure=unsure, detail=detail)
         size = len(answered.text.encode())
@@ -372,11 +291,6 @@ def _build_context(state: SessionState, run: ToolRun) -> ToolContext:
     identity: list[JsonValue] = [state.tenant, state.session, asked.sequence, run.use.id]
     key = compute_digest(encode_canonical(identity))
     return ToolContext(state.session, run.called.turn, key, state.attributes)
-
-
-def _log_failure(failure: ToolServerFailure) -> None:
-    lines = failure.server_lines
-    _log.error("tool-server-failed", code=failure.code, why=failure.reason, stderr=lines)
 
 
 def _replace_oversized(
