@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -96,3 +97,15 @@ async def test_server_declares_which_of_its_tools_are_idempotent(servers: McpToo
 async def test_missing_program_fails_with_tools_not_started(servers: McpToolServers) -> None:
     with pytest.raises(ToolServerFailure, match="tools_not_started: gone: there is no program"):
         await servers.list_offers("gone", LocalServerSpec(command=("no-such-program",)))
+
+
+@pytest.mark.parametrize("schema", [None, True, "absent", {}, {"type": None}, []])
+async def test_tool_without_a_usable_schema_takes_any_arguments_and_others_stay(
+    servers: McpToolServers, monkeypatch: pytest.MonkeyPatch, schema: object
+) -> None:
+    monkeypatch.setenv("EXTRA_TOOLS", json.dumps({"odd": schema}))
+    spec = LocalServerSpec(command=SMALL.command, env_from=("EXTRA_TOOLS",), only=("who", "odd"))
+    offers = {each.tool: each.schema for each in await servers.list_offers("small", spec)}
+    assert offers["odd"] == {"type": "object"}
+    assert "who" in offers
+    assert (await servers.call_tool("small", spec, "odd", {"any": 1})).text.isdecimal()

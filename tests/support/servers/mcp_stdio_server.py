@@ -16,7 +16,7 @@ from typing import Any, Final
 TOOL_NAMES: Final = ("who", "listed", "hang", "die", "variable", "lament", "mourn")
 
 EXTRA_TOOLS: Final[dict[str, Any]] = json.loads(os.environ.get("EXTRA_TOOLS", "{}"))
-"""Further tools by name, each with its schema; they return the id of the process."""
+"""Further tools by name, each with its schema or `absent`; they return the id of the process."""
 
 TOOL_HINTS: Final[dict[object, dict[str, Any]]] = {
     "who": {"annotations": {"readOnlyHint": True}},
@@ -46,7 +46,10 @@ class StdioToolServer:
             case "tools/list":
                 self.list_count += 1
                 schemas = {name: {"type": "object"} for name in TOOL_NAMES} | EXTRA_TOOLS
-                tools = [{"name": name, "inputSchema": of} for name, of in schemas.items()]
+                tools = [
+                    {"name": name} | ({} if of == "absent" else {"inputSchema": of})
+                    for name, of in schemas.items()
+                ]
                 return {"tools": [{**tool, **TOOL_HINTS.get(tool["name"], {})} for tool in tools]}
             case "tools/call":
                 text = self.run_tool(params["name"], params["arguments"])

@@ -27,6 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.services.worker.tools.child_process import wrap_command
+from turnlog.services.worker.tools.lenient_transport import open_leniently
 from turnlog.services.worker.tools.mcp_server_settings import (
     ServerAddress,
     ServerEndpoint,
@@ -107,12 +108,12 @@ async def _open_client(endpoint: ServerEndpoint, stderr: StderrTail) -> AsyncGen
             async with _start_program(endpoint, stderr) as client:
                 yield client
         case ServerAddress(url=url, headers=headers, transport="sse"):
-            async with Client(sse_client(url, dict(headers))) as client:
+            async with Client(open_leniently(sse_client(url, dict(headers)))) as client:
                 yield client
         case ServerAddress(url=url, headers=headers):
             async with (
                 create_mcp_http_client(dict(headers)) as http,
-                Client(streamable_http_client(url, http_client=http)) as client,
+                Client(open_leniently(streamable_http_client(url, http_client=http))) as client,
             ):
                 yield client
         case _ as never:
@@ -130,6 +131,6 @@ async def _start_program(endpoint: ServerProgram, stderr: StderrTail) -> AsyncGe
         # Otherwise the connection hangs after bytes that are not valid text
         encoding_error_handler="replace",
     )
-    async with Client(stdio_client(server, errlog=stderr.file)) as client:
+    async with Client(open_leniently(stdio_client(server, errlog=stderr.file))) as client:
         stderr.file.close()
         yield client
