@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from turnlog.projections.blueprint.schema.lookups.retrieval_specs import (
@@ -85,3 +87,18 @@ def test_queries_of_an_answer_are_bounded_in_number_and_length() -> None:
     (long,) = build_queries(spec, "Hi", {}, "x" * 9_000).texts
     assert len(long) == MAX_QUERY_CHARACTERS
     assert build_queries(spec, "Hi", {}, "it is [2024] here").texts == ("it is [2024] here",)
+
+
+def test_only_the_beginning_of_a_line_may_be_the_mark_of_a_list() -> None:
+    lines = ("price of A - B", "use of 3. floor", "1.5 metres * 2", "-5 degrees")
+    found = build_queries(CallQueries(call="query"), "Hi", {}, "\n".join(lines))
+    assert found.texts == lines
+    found = build_queries(CallQueries(call="query"), "Hi", {}, "  - 3 - 4\n\t2. A - B")
+    assert found.texts == ("3 - 4", "A - B")
+
+
+def test_long_blanks_in_an_answer_are_read_in_linear_time() -> None:
+    began = time.perf_counter()
+    found = build_queries(CallQueries(call="query"), "Hi", {}, f"x{' ' * 100_000}y")
+    assert len(found.texts) == 1
+    assert time.perf_counter() - began < 1

@@ -78,7 +78,7 @@ def _find_queries(
             assert_never(never)
 
 
-_LIST_MARK: Final = re.compile(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+")
+_LIST_MARK: Final = re.compile(r"(?:[-*\u2022]|\d{1,2}[.)])\s+")
 
 _CODE_FENCE: Final = "```"
 
@@ -100,7 +100,13 @@ def parse_queries(answer: str) -> list[str]:
         return []
     said, _ = remove_noise(answer)
     lines = (line for line in said.splitlines() if not line.startswith(_CODE_FENCE))
-    return [_LIST_MARK.sub("", line, count=1) for line in lines]
+    return [_remove_list_mark(line.strip()) for line in lines]
+
+
+def _remove_list_mark(line: str) -> str:
+    """Return a line without a mark at its beginning; a mark within it is part of the query."""
+    mark = _LIST_MARK.match(line)
+    return line[mark.end() :] if mark else line
 
 
 def _list_texts(value: JsonValue) -> list[str]:
