@@ -178,6 +178,21 @@ async def test_watchers_get_the_reply_and_no_queries(platform: AgentService) -> 
     assert "".join(tokens) == "Berth 4, for 20."
 
 
+async def test_redaction_of_the_reply_withholds_the_queries_that_a_model_wrote(
+    platform: AgentService,
+) -> None:
+    session, _ = await open_querying_session(platform)
+    await platform.complete_turn(session, answer_with_text("- a secret\n- b secret"), REPLY)
+    form = {"turn": 1, "reason": "a name", "replacement": "(Withheld.)"}
+    answer = await platform.http.post(f"/v1/sessions/{session}/redactions", json=form)
+    assert answer.status_code == 200, answer.text
+    shown = await platform.http.get(f"/v1/sessions/{session}/events")
+    assert "knowledge-retrieved" in shown.text
+    assert "secret" not in shown.text
+    queries = (await load_retrieval(platform, session)).queries
+    assert len(queries) == 2, "the log has them"
+
+
 async def test_what_if_uses_the_recorded_queries_and_searches_nothing(
     platform: AgentService,
 ) -> None:

@@ -151,10 +151,8 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             }
             unsaid = {"detail": "", "result": None, "characters": 0}
             return event.model_copy(update=texts | unsaid)
-        case KnowledgeRetrieved(candidates=candidates):
-            hidden = {"title": "", "digest": WITHHELD_DIGEST, "characters": 0}
-            left = tuple(each.model_copy(update=hidden) for each in candidates)
-            return event.model_copy(update={"candidates": left})
+        case KnowledgeRetrieved():
+            return _withhold_retrieval(event, instead)
         case HistorySummarised():
             return event.model_copy(update={"summary": instead, "inputs": WITHHELD_DIGEST})
         case ContextAssembled(manifest=manifest):
@@ -177,6 +175,15 @@ def _withhold_reply_texts(event: _ReplyTextEventT, instead: Content) -> _ReplyTe
     texts = {name: text for name in event.reply_texts if (text := getattr(event, name))}
     hidden = {name: "" if isinstance(text, str) else instead for name, text in texts.items()}
     return event.model_copy(update=hidden) if hidden else None
+
+
+def _withhold_retrieval(event: KnowledgeRetrieved, instead: Content) -> KnowledgeRetrieved:
+    """Return a retrieval without what it found, and without the queries that a model wrote."""
+    hidden = {"title": "", "digest": WITHHELD_DIGEST, "characters": 0}
+    left = tuple(each.model_copy(update=hidden) for each in event.candidates)
+    written = {"query": instead, "more_queries": tuple(instead for _ in event.more_queries)}
+    queries = written if event.origin == "call" else {}
+    return event.model_copy(update={"candidates": left, **queries})
 
 
 def _withhold_reply(event: TurnCompleted, instead: Content) -> TurnCompleted:
