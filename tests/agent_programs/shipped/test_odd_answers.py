@@ -127,3 +127,31 @@ async def test_timeouts_of_a_blueprint_and_a_profile_end_a_silent_call(
     session = await platform.open_shipped_session("uderia-hasty", attributes={}, profile="llm_only")
     turn = await platform.submit_turn(session, ModelSilence())
     assert (turn["status"], turn["reason"]) == ("failed", "timeout_first_token")
+
+
+@pytest.mark.parametrize("word", ["", "null"])
+async def test_half_an_answer_whose_chunks_say_that_nothing_ended_is_not_whole(
+    platform: AgentService, word: str
+) -> None:
+    chunk = {"choices": [{"delta": {"content": "Half of"}, "finish_reason": word}]}
+    half = RawFrames((f"data: {json.dumps(chunk)}\n\n".encode(),))
+    turn = await ask(platform, half)
+    assert (turn["status"], turn["reply"]) == ("completed", "Good day."), "the second answer"
+    first, _ = await platform.load_events(turn["session"], AttemptEnded)
+    assert first.fault is not None
+    assert first.fault.code in {"incomplete", "disconnected"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "attempts"),
+    [("empty_reply: fail", "failed", 1), ("empty_reply: accept", "completed", 1)],
+)
+async def test_policy_of_empty_replies_decides_where_a_server_reports_no_usage_too(
+    platform: AgentService, policy: str, status: str, attempts: int
+) -> None:
+    chunk = {"choices": [{"delta": REASONING, "finish_reason": "stop"}]}
+    lines = (json.dumps(chunk), "[DONE]")
+    silent = RawFrames(tuple(f"data: {each}\n\n".encode() for each in lines))
+    turn = await ask(platform, silent, policy)
+    assert turn["status"] == status
+    assert len(await platform.load_events(turn["session"], AttemptStarted)) == attempts

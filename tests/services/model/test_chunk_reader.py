@@ -10,7 +10,11 @@ import pytest
 from turnlog.services.worker.model.answers.answer_end import MAX_RESPONSE_ID, build_finished
 from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
 from turnlog.services.worker.model.answers.reported_usage import read_reported_usage
-from turnlog.services.worker.model.litellm_library import RawStreamCheck
+from turnlog.services.worker.model.litellm_library import (
+    MAX_USAGES,
+    RawStreamCheck,
+    ReportedUsages,
+)
 from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall, ModelUsage
 
 
@@ -131,3 +135,23 @@ async def test_strict_raw_stream_check_rejects_a_malformed_line() -> None:
     with pytest.raises(ModelFailure, match="malformed"):
         await anext(RawStreamCheck(iterate_lines('data: {"choices"'), strict=True))
     assert await anext(RawStreamCheck(iterate_lines('data: {"choices"'), strict=False))
+
+
+@pytest.mark.parametrize("word", ["", "null", "NULL", "none", " "])
+async def test_word_that_says_that_nothing_ended_is_no_finish_reason(word: str) -> None:
+    line = f'data: {{"choices": [{{"finish_reason": "{word}"}}]}}'
+    witness = RawStreamCheck(iterate_lines(line), strict=True)
+    await anext(witness)
+    assert witness.finish is None
+    reading = ChunkReader()
+    reading.read_chunk({"choices": [{"delta": {"content": "Half of"}}]})
+    with pytest.raises(ModelFailure, match="incomplete: it ended with no finish reason"):
+        build_finished(reading, reason_name=word, usage=None, requested_model="openai/heron")
+
+
+def test_server_that_reports_usage_in_each_chunk_costs_no_memory_for_each() -> None:
+    usages = ReportedUsages()
+    for count in range(1, 1_001):
+        usages.append({"usage": {"prompt_tokens": 7 if count == 1 else 0, "output_tokens": count}})
+    assert len(usages.chunks) == 1 + MAX_USAGES
+    assert read_reported_usage(usages.chunks) == ModelUsage(7, 1_000)

@@ -128,7 +128,6 @@ async def test_interrupted_answer_is_a_retryable_failure(
         (ModelAnswer(finish="abort"), "incomplete"),
         (ModelAnswer(tokens=(), finish=None, usage=None), "empty"),
         (ModelAnswer(tokens=(), finish=None), "empty"),
-        (ModelAnswer(tokens=(), usage=None), "empty"),
     ],
 )
 async def test_answer_without_a_valid_end_is_a_retryable_failure(

@@ -182,3 +182,18 @@ def test_arguments_that_cannot_be_read_fail_with_what_came(
     with pytest.raises(ModelFailure, match="malformed: the arguments of") as failure:
         read_calls(pieces)
     assert failure.value.unread == unread
+
+
+def test_answer_of_calls_without_end_fails_before_it_holds_the_event_loop() -> None:
+    reading = ChunkReader()
+    with pytest.raises(ModelFailure, match="too_long: it has more than 1024 tool calls"):
+        reading.read_chunk(
+            {"choices": [{"delta": {"tool_calls": [{"index": each} for each in range(2_000)]}}]}
+        )
+
+
+def test_long_arguments_that_go_on_after_their_end_are_cut_to_what_an_event_can_hold() -> None:
+    pieces = [build_piece("look", "x\ud800\0" * 50_000, index=0), build_piece(None, {}, index=0)]
+    with pytest.raises(ModelFailure, match="go on after their end") as failure:
+        read_calls(pieces)
+    assert failure.value.unread == ("x\ufffd\ufffd" * 50_000)[:20_000]

@@ -374,7 +374,7 @@ class OutcomeRecorder:
     ) -> AttemptUsage:
         """Return tokens, cost and time of the attempt; unknown if the provider sent nothing."""
         end, request = active.progress.finished, active.request
-        if end is None and not active.text:
+        if not active.text and (end is None or _is_unaccounted(end)):
             return UNKNOWN_USAGE.model_copy(update={"timings": timings})
         reported = end.usage if end else None
         if reported and active.manifest:
@@ -399,6 +399,11 @@ class OutcomeRecorder:
             ratings=end.ratings,
             finish_sent=end.finish_sent,
         )
+
+
+def _is_unaccounted(end: FinishedAnswer) -> bool:
+    """Return whether the end of an answer says neither what it held nor what it took."""
+    return end.usage is None and not end.tool_calls and end.finish_reason not in FILTER_REASONS
 
 
 def _log_failed_attempt(

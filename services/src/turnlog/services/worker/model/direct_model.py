@@ -26,7 +26,11 @@ from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.prompt.chat_request import encode_chat_body
 from turnlog.services.worker.model.answers.answer_end import build_finished
-from turnlog.services.worker.model.answers.chunk_fields import get_choice, get_field
+from turnlog.services.worker.model.answers.chunk_fields import (
+    get_choice,
+    get_field,
+    read_finish_reason,
+)
 from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
 from turnlog.services.worker.model.answers.reported_usage import has_usage, read_reported_usage
 from turnlog.services.worker.model.bounded_responses import (
@@ -363,12 +367,13 @@ class ProtocolAnswer:
         chunk = cast("Mapping[str, JsonValue]", parsed)
         if chunk.get("error") or chunk.get("object") == "error":
             raise map_error_frame(chunk)
-        response_id, reason = chunk.get("id"), get_field(get_choice(chunk), "finish_reason")
+        response_id = chunk.get("id")
+        reason = read_finish_reason(get_field(get_choice(chunk), "finish_reason"))
         if self._response_id is None and isinstance(response_id, str):
             self._response_id = response_id or None
         if has_usage(chunk):
             self._usages[1:] = [chunk]  # Some servers report what they have counted in each chunk
-        if isinstance(reason, str) and reason:
+        if reason is not None:
             self.finish = reason
         return chunk
 

@@ -27,6 +27,7 @@ import httpx
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.services.worker.model.answers.chunk_fields import read_finish_reason
 from turnlog.services.worker.model.answers.reported_usage import has_usage
 from turnlog.services.worker.model.bounded_responses import BoundedTransportFactory
 from turnlog.services.worker.model.model_types import ModelFailure
@@ -131,6 +132,12 @@ def register_ollama_model(library: LitellmLibrary, model: str) -> None:
         library.model_cost.setdefault(model, {"litellm_provider": "ollama", "mode": "chat"})
 
 
+MAX_USAGES: Final = 16
+"""Maximum number of the latest chunks with usage that are kept beside the first: some servers
+report what they have counted in each chunk.
+"""
+
+
 class ReportedUsages(list[object]):
     """Keeps the chunks with the provider's usage aside, and is itself an empty list.
 
@@ -145,6 +152,7 @@ class ReportedUsages(list[object]):
     def append(self, chunk: object) -> None:
         if has_usage(chunk):
             self.chunks.append(chunk)
+            del self.chunks[1:-MAX_USAGES]
 
 
 def stop_accounting(stream: LitellmStream) -> ReportedUsages:
@@ -254,8 +262,8 @@ class RawStreamCheck:
                 for refusal in _filter_objects([frame.get("promptFeedback")])
             ),
         ):
-            if isinstance(reason, str):
-                self.finish = reason
+            # Half an answer must not end with a word by which a server says that nothing ended.
+            self.finish = read_finish_reason(reason) or self.finish
 
     def _record_response_id(self, frame: Mapping[str, object]) -> None:
         begun = (message.get("id") for message in _filter_objects([frame.get("message")]))

@@ -15,6 +15,7 @@ from typing import Final
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.turn_events import FILTER_REASONS, FinishReason
 from turnlog.events.storable_text import replace_unstorable
+from turnlog.services.worker.model.answers.chunk_fields import read_finish_reason
 from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
@@ -101,12 +102,12 @@ def build_finished(
 
     `reason_name` is the finish reason in the provider's words. Only an answer that a filter cut has
     `ratings`. An answer that a filter stopped before its first word is an end as well, and the
-    finish reason says which filter.
+    finish reason says which filter. Of any other answer of nothing with a finish reason, the policy
+    `empty_reply` decides, whether the provider reports usage or not.
     """
+    reason_name = read_finish_reason(reason_name)
     reason = None if reason_name is None else map_finish_reason(reason_name)
-    if reading.is_silent and (
-        reason_name is None or (usage is None and reason not in FILTER_REASONS)
-    ):
+    if reading.is_silent and reason_name is None:
         raise ModelFailure("empty", "it ended with nothing said")
     if reason_name is None or reason is None:
         raise ModelFailure("incomplete", f"it ended with {_describe_reason(reason_name)}")

@@ -40,7 +40,22 @@ MAX_UNREAD: Final = 20_000
 
 def encode_unread(value: object) -> str:
     """Return what cannot be read as JSON, or as its type shows it, to be recorded as it came."""
-    return replace_unstorable(json.dumps(value, ensure_ascii=False, default=str)[:MAX_UNREAD])
+    return cut_unread(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def cut_unread(text: str) -> str:
+    """Return a text that cannot be read as an event can hold it."""
+    return replace_unstorable(text[:MAX_UNREAD])
+
+
+_NO_REASONS: Final = frozenset({"", "none", "null"})
+"""What servers write into a chunk that is not the last one, instead of leaving the reason out."""
+
+
+def read_finish_reason(value: object) -> str | None:
+    """Return a finish reason in the provider's words; None if it says that nothing has ended."""
+    reason = read_text(value).strip()
+    return None if reason.lower() in _NO_REASONS else reason
 
 
 def get_choice(chunk: object) -> object:

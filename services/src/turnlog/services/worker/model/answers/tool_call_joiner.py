@@ -15,11 +15,15 @@ from typing import Final, cast
 
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.services.worker.model.answers.chunk_fields import (
+    cut_unread,
     encode_unread,
     get_field,
     read_text,
 )
 from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall
+
+MAX_CALLS: Final = 1_024
+"""Maximum number of calls in one answer, far more than are recorded; each costs time at its end."""
 
 _MARKS: Final = re.compile(r"[\[\]{}\"\\]")
 
@@ -111,8 +115,8 @@ class ToolCallJoiner:
     def add_pieces(self, pieces: Sequence[object]) -> Iterator[str]:
         """Add the pieces of one chunk, and yield the texts that they have.
 
-        Raises `ModelFailure` for arguments that are neither text nor an object, and for those that
-        go on after their end.
+        Raises `ModelFailure` for arguments that are neither text nor an object, for those that go
+        on after their end, and for too many calls.
         """
         continued: set[int] = set()
         for piece in pieces:
@@ -126,6 +130,8 @@ class ToolCallJoiner:
             place = self._find_place(named, continued)
             if place is None:
                 place = len(self._calls)
+                if place == MAX_CALLS:
+                    raise ModelFailure("too_long", f"it has more than {MAX_CALLS} tool calls")
                 self._calls.append(_StreamedCall(named.id, named.name, is_object))
             else:
                 self._continue_call(self._calls[place], named, is_object=is_object)
@@ -137,7 +143,7 @@ class ToolCallJoiner:
     def _continue_call(self, call: _StreamedCall, named: _CallName, *, is_object: bool) -> None:
         if call.is_object or (is_object and call.arguments):
             detail = f"the arguments of the tool call {call.name[:64]!r} go on after their end"
-            raise ModelFailure("malformed", detail, unread=call.arguments.join())
+            raise ModelFailure("malformed", detail, unread=cut_unread(call.arguments.join()))
         call.id, call.name = call.id or named.id, call.name or named.name
         call.is_object = is_object
 
