@@ -182,13 +182,17 @@ async def test_redaction_of_the_reply_withholds_the_queries_that_a_model_wrote(
     platform: AgentService,
 ) -> None:
     session, _ = await open_querying_session(platform)
-    await platform.complete_turn(session, answer_with_text("- a secret\n- b secret"), REPLY)
+    await platform.complete_turn(session, answer_with_text("- free secret\n- fee secret"), REPLY)
     form = {"turn": 1, "reason": "a name", "replacement": "(Withheld.)"}
     answer = await platform.http.post(f"/v1/sessions/{session}/redactions", json=form)
     assert answer.status_code == 200, answer.text
     shown = await platform.http.get(f"/v1/sessions/{session}/events")
     assert "knowledge-retrieved" in shown.text
     assert "secret" not in shown.text
+    for explained in ("calls/1.2", "turns/1"):
+        why = await platform.fetch_json(f"/v1/sessions/{session}/{explained}/why")
+        assert "secret" not in json.dumps(why)
+        assert any(each.get("query_call") == "1.1" for each in why["parts"])
     queries = (await load_retrieval(platform, session)).queries
     assert len(queries) == 2, "the log has them"
 

@@ -15,6 +15,7 @@ from turnlog.events.model.retrieval_events import (
 )
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.provenance_events import find_turn_retrievals
+from turnlog.projections.audit.explain.redaction_notes import is_redaction_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ def iterate_untaken_entries(side: CallSnapshot) -> Iterator[UntakenEntry]:
                         score=each.score,
                         confidence=each.confidence,
                         feedback=each.feedback,
-                        query=_find_query(retrieved, each),
+                        query=_find_query(retrieved, each, side),
                         votes=each.votes,
                         more_votes=each.more_votes,
                     )
@@ -69,7 +70,7 @@ def iterate_untaken_entries(side: CallSnapshot) -> Iterator[UntakenEntry]:
 def find_part_query(part: PromptPart, side: CallSnapshot) -> str | None:
     """Return the query that found the entry of a part: one of several, or a model's."""
     retrieved, candidate = _find_retrieval(part, side), find_part_candidate(part, side)
-    return _find_query(retrieved, candidate) if retrieved and candidate else None
+    return _find_query(retrieved, candidate, side) if retrieved and candidate else None
 
 
 def find_part_query_call(part: PromptPart, side: CallSnapshot) -> str | None:
@@ -95,8 +96,14 @@ def _find_retrieval(part: PromptPart, side: CallSnapshot) -> KnowledgeRetrieved 
     return found.event if found and isinstance(found.event, KnowledgeRetrieved) else None
 
 
-def _find_query(retrieved: KnowledgeRetrieved, candidate: RetrievalCandidate) -> str | None:
+def _find_query(
+    retrieved: KnowledgeRetrieved, candidate: RetrievalCandidate, side: CallSnapshot
+) -> str | None:
     if not candidate.found_by and retrieved.origin != "call":
+        return None
+    # What a model wrote in a turn is withheld with its reply.
+    is_redacted = any(is_redaction_of(each, retrieved.turn) for each in side.log.events)
+    if retrieved.origin == "call" and is_redacted:
         return None
     number = candidate.found_by[0].query if candidate.found_by else 1
     query = retrieved.queries[number - 1]

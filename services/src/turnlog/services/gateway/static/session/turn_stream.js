@@ -8,7 +8,7 @@ import { openEventSource } from "../app/event_source.js";
 import { buildSessionPath } from "../app/http_client.js";
 import { linkToSession } from "../app/links.js";
 
-const PROGRESS_TEXTS = { plan: "plans …", act: "takes a step …", summarise: "summarises …", think: "thinks …" };
+const PROGRESS_TEXTS = { plan: "plans …", act: "takes a step …", query: "writes queries …", summarise: "summarises …", think: "thinks …" };
 const END_EVENTS = ["done", "redact", "failed", "cancelled"];
 
 // A tool of a child session that waits; a tool of the session itself has its buttons in the turn.
