@@ -1,21 +1,28 @@
 from __future__ import annotations
 
+from typing import Literal
+
 from turnlog.events.content import PlainText
+from turnlog.events.model.call_events import AttemptFault
 from turnlog.events.model.turn_events import TurnFailed
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
+    AttemptRef,
     CancelTurn,
     CloseSession,
+    EndAttempt,
     ExcludeTurn,
     RedactReply,
     RestoreTurn,
 )
+from turnlog.projections.session.rules.outcome_commands import NOTHING_SPENT
 from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 from turnlog.projections.testing import (
     ScenarioStep,
     SessionScenario,
     build_exchange,
     claim_turn,
+    complete_turn,
     given,
     open_session,
     submit_turn,
@@ -49,6 +56,7 @@ def test_completed_turn_is_listed_with_its_text_reply_and_times() -> None:
         finish="stop",
         call="1.1",
         settled_at="2026-01-01T00:00:03.000000Z",
+        attempt=1,
     )
 
 
@@ -74,6 +82,54 @@ def test_cancelled_turn_is_listed_with_its_reason() -> None:
         "interrupted",
         "closed",
     ]
+
+
+def end_attempt(
+    attempt: int, then: Literal["retry", "fail", "release"], partial: str = "Half a"
+) -> EndAttempt:
+    return EndAttempt(
+        attempt=AttemptRef(1, "1.1", attempt),
+        outcome="failed",
+        spent=NOTHING_SPENT,
+        then=then,
+        fault=AttemptFault(code="incomplete", detail="cut", retryable=True),
+        partial=partial,
+    )
+
+
+CLAIMED = (submit_turn("Hi"), claim_turn())
+
+
+def test_cancelled_turn_keeps_what_its_attempt_had_shown() -> None:
+    turn = read_single_turn(*CLAIMED, CancelTurn(), end_attempt(1, "release"))
+    assert (turn.status, turn.reply, turn.partial) == (
+        "cancelled",
+        None,
+        PlainText(text="Half a"),
+    )
+
+
+def test_failed_turn_keeps_what_its_last_attempt_had_shown() -> None:
+    retried = (*CLAIMED, end_attempt(1, "retry", "First"))
+    turn = read_single_turn(*retried, end_attempt(2, "fail", "Second"))
+    assert (turn.status, turn.partial) == ("failed", PlainText(text="Second"))
+    nothing_shown = read_single_turn(*retried, end_attempt(2, "fail", ""))
+    assert nothing_shown.partial is None
+
+
+def test_partial_of_an_abandoned_attempt_is_dropped_when_the_next_one_starts() -> None:
+    retried = (*CLAIMED, end_attempt(1, "retry"))
+    assert read_single_turn(*retried).partial is None
+    assert read_single_turn(*retried, complete_turn("Whole")).partial is None
+    late = read_single_turn(*CLAIMED, claim_turn("w2"), CancelTurn(), end_attempt(1, "release"))
+    assert (late.status, late.partial) == ("cancelled", None)
+
+
+def test_completed_turn_has_no_partial_whatever_ends_later() -> None:
+    late = end_attempt(1, "release")
+    assert read_single_turn(*build_exchange("Hi", "Hello"), late).partial is None
+    redacted = read_single_turn(*build_exchange("Hi", "Hello"), REDACT, late)
+    assert (redacted.redacted, redacted.partial) == (True, None)
 
 
 def test_excluded_turn_is_marked_and_restored_turn_is_unchanged() -> None:

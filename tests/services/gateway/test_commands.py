@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from io import StringIO
+from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
+from rich.console import Console
 
 from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.contract.turn_payloads import HistoryView
+from turnlog.events.model.call_events import AttemptEnded
+from turnlog.services.cli.views.session_view import render_conversation
+from turnlog.services.worker.model.model_types import ModelFailure
 
 
 async def test_cancelling_the_open_turn_opens_the_queued_one(idle: RunningGateway) -> None:
@@ -53,6 +61,51 @@ async def test_cancelling_ends_the_running_call(stand: RunningGateway) -> None:
         ("completed", "Now this."),
     ]
     assert stand.model.closed_count == 2
+
+
+async def read_stopped_turn(
+    stand: RunningGateway, session: str, written: tuple[str, ...]
+) -> dict[str, Any]:
+    """Cancel a turn once its model has written these pieces, and return it as `/history` has it."""
+    token_sent, never = asyncio.Event(), asyncio.Event()
+    stand.model.scripts.append([*written, token_sent.set, never])
+    await stand.submit_turn(session)
+    await asyncio.wait_for(token_sent.wait(), 30)
+    assert (await stand.http.post(f"/v1/sessions/{session}/cancel")).status_code == 200
+    async for each in stand.backend.log.watch_session(stand.tenant, session, 1):
+        if isinstance(each.event, AttemptEnded):
+            break
+    turns = (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+    return dict(turns[-1])
+
+
+@pytest.mark.parametrize(("written", "partial"), [(("Half ", "of it"), "Half of it"), ((), None)])
+async def test_history_has_what_was_shown_of_a_stopped_reply(
+    stand: RunningGateway, written: tuple[str, ...], partial: str | None
+) -> None:
+    turn = await read_stopped_turn(stand, await stand.open_session(), written)
+    assert (turn["status"], turn["reply"], turn["partial"]) == ("cancelled", None, partial)
+
+
+async def test_history_has_nothing_of_a_stopped_reply_that_the_guard_held_back(
+    stand: RunningGateway,
+) -> None:
+    session = await stand.open_session("reticent")
+    turn = await read_stopped_turn(stand, session, ("Why not? ", "Write to trick"))
+    assert (turn["status"], turn["partial"]) == ("cancelled", "Why not? ")
+
+
+async def test_history_has_what_was_shown_of_a_reply_that_failed(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    stand.model.scripts.append(["Half", ModelFailure("unauthorised", "HTTP 401")])
+    url = f"/v1/sessions/{session}/turns?wait=30"
+    assert (await stand.http.post(url, json={"text": "Hi"})).json()["status"] == "failed"
+    found = await stand.fetch_json(f"/v1/sessions/{session}/history")
+    history = TypeAdapter(HistoryView).validate_python(found)
+    assert [(turn.reply, turn.partial) for turn in history.turns] == [(None, "Half")]
+    printed = StringIO()
+    Console(file=printed, width=80).print(render_conversation(history))
+    assert ["cut", "▌", "Half"] in [line.split() for line in printed.getvalue().splitlines()]
 
 
 async def test_closing_cancels_the_open_turn_and_keeps_the_history_readable(

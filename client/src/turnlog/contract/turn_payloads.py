@@ -311,6 +311,8 @@ class TurnView(ResponseModel):
     """What the blueprint's rules for inputs masked or noted before it was recorded."""
     reply: str | None
     """The reply, or the replacement of a redacted one."""
+    partial: str | None = None
+    """What was shown of the reply before the turn failed or was cancelled; null if nothing was."""
     finish: FinishReason | None
     """Why the model stopped."""
     call: str | None

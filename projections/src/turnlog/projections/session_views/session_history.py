@@ -91,6 +91,10 @@ class HistoryTurn:
     """Sequence of the event that submitted the turn."""
     reply: Content | None = None
     """The reply, or its replacement where the reply is withheld."""
+    partial: Content | None = None
+    """What was shown of the reply, where the latest attempt ended without an answer."""
+    attempt: int = 0
+    """The latest attempt; 0 while no worker has claimed the turn."""
     finish: FinishReason | None = None
     call: str | None = None
     settled_at: str | None = None
@@ -202,6 +206,7 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
                 _keep_outcomes(turns[event.turn], event),
                 status="completed",
                 reply=event.text,
+                partial=None,
                 finish=event.finish,
                 call=event.call,
                 fallback=event.fallback,
@@ -209,6 +214,10 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
                 settled_at=at,
                 structured=event.structured,
             )
+        case AttemptStarted() as event if event.turn in turns:
+            turns[event.turn] = replace(turns[event.turn], attempt=event.attempt, partial=None)
+        case AttemptEnded() as event if event.turn in turns:
+            turns[event.turn] = _keep_partial(turns[event.turn], event)
         case AttemptStarted() | AttemptEnded() | CallCompleted() | ContextAssembled():
             pass
         case TurnQueued() as event:
@@ -267,6 +276,13 @@ def _settle_turn(
     return replace(turn, status=status, reason=reason, settled_at=at)
 
 
+def _keep_partial(turn: HistoryTurn, event: AttemptEnded) -> HistoryTurn:
+    """Return a turn with what an attempt had shown, unless a later one or a reply replaced it."""
+    if event.attempt != turn.attempt or turn.status == "completed":
+        return turn
+    return replace(turn, partial=event.partial)
+
+
 def _keep_outcomes(turn: HistoryTurn, event: TurnEndEvent) -> HistoryTurn:
     """Return a turn with what the event that ends it leaves of its tools."""
     if not event.outcomes:
@@ -307,6 +323,7 @@ def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTur
         kept,
         status="completed",
         reply=event.replacement,
+        partial=None,
         redacted=True,
         structured=False,
         work=None,

@@ -100,6 +100,7 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
     activity = withhold_texts(activity, turn.kept) if turn.redacted else activity
     values = {name: _publish_value(getattr(turn, name)) for name in _SHARED_FIELDS}
     values |= {
+        "partial": get_plain_text(turn.partial) if turn.status in _CUT_STATUSES else None,
         "fallback": turn.fallback.code if turn.fallback else None,
         "output": parse_structured_text(turn.reply) if turn.structured else None,
         "phase": phase,
@@ -109,6 +110,9 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
     }
     return TurnView.model_validate(values)
 
+
+_CUT_STATUSES: Final = frozenset({"failed", "cancelled"})
+"""Statuses of turns that show what there is of their reply; an open turn may yet get another."""
 
 _SHARED_FIELDS: Final = TurnView.model_fields.keys() & {each.name for each in fields(HistoryTurn)}
 

@@ -158,6 +158,8 @@ const FOLDS = {
   "turn-submitted": (data) => ({ turn: data.turn, role: data.role ?? "user", status: "open", text: readContent(data.text), findings: data.findings, reply: null }),
   "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), findings: data.findings, reply: null }),
   "turn-released": () => ({ status: "open" }),
+  "attempt-started": (data) => ({ attempt: data.attempt, partial: null }),
+  "attempt-ended": (data, before) => (before.attempt === undefined || before.attempt === data.attempt ? { partial: readContent(data.partial) } : {}),
   "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), finish: data.finish, fallback: data.fallback?.code }),
   "turn-failed": (data) => ({ status: "failed", reason: data.code, detail: data.detail }),
   "turn-cancelled": (data) => ({ status: "cancelled", reason: data.reason }),
@@ -171,12 +173,16 @@ export function renderInput(session, turn) {
   return createElement("div", { class: `bubble input${turn.role === "system" ? " faint" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} input`, turn.text));
 }
 
+function renderPartial(session, turn) {
+  return turn.partial ? renderFoldedText(`${session} turn ${turn.turn} partial`, turn.partial, { class: "answer-text partial" }) : null;
+}
+
 export function renderReply(session, turn, stream) {
   if (turn.role === "system") return createElement("div", { class: "faint" }, "system");
   switch (turn.status) {
     case "completed": return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} reply`, turn.reply ?? "(sealed)"));
-    case "failed": return createElement("div", { class: "bubble reply fault" }, renderFailure(`${session} turn ${turn.turn}`, turn.reason, turn.detail));
-    case "cancelled": return createElement("div", { class: "bubble reply given-up" }, describeCancel(turn.reason));
+    case "failed": return createElement("div", { class: "bubble reply fault" }, renderPartial(session, turn), renderFailure(`${session} turn ${turn.turn}`, turn.reason, turn.detail));
+    case "cancelled": return createElement("div", { class: "bubble reply given-up" }, renderPartial(session, turn), describeCancel(turn.reason));
     default: return stream?.element ?? createElement("div", { class: "bubble reply waiting" }, "waits");
   }
 }
