@@ -105,3 +105,13 @@ async def test_missing_certificate_is_said_when_it_is_needed(own_postgres: Postg
     with pytest.raises(Unavailable, match=r"No such file|root\.crt"):
         await prepare_schema(store)
     await store.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [("", 30), ("?connect_timeout=5", 5)]
+    + [(f"?connect_timeout={each}", 30) for each in ("0", "-1", "nan", "inf")],
+)
+def test_connection_has_the_time_of_its_address_if_that_is_any(words: str, seconds: float) -> None:
+    _, arguments = split_address(make_url(f"postgresql://u@db.example/db{words}"), 30)
+    assert arguments["timeout"] == seconds

@@ -185,11 +185,14 @@ def test_arguments_that_cannot_be_read_fail_with_what_came(
 
 
 def test_answer_of_calls_without_end_fails_before_it_holds_the_event_loop() -> None:
-    reading = ChunkReader()
+    chunks = [[{"index": each}] for each in range(2_000)]
     with pytest.raises(ModelFailure, match="too_long: it has more than 1024 tool calls"):
-        reading.read_chunk(
-            {"choices": [{"delta": {"tool_calls": [{"index": each} for each in range(2_000)]}}]}
-        )
+        read_calls(*chunks)
+
+
+def test_chunk_of_pieces_without_end_fails_before_it_holds_the_event_loop() -> None:
+    with pytest.raises(ModelFailure, match="too_long: a chunk of it has 130000 pieces"):
+        ChunkReader().read_chunk({"choices": [{"delta": {"tool_calls": [1] * 130_000}}]})
 
 
 def test_long_arguments_that_go_on_after_their_end_are_cut_to_what_an_event_can_hold() -> None:

@@ -8,6 +8,7 @@ so none is kept here where the address shows one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -66,7 +67,8 @@ def split_address(url: URL, timeout: float) -> tuple[URL, dict[str, Any]]:
     except ValueError:
         raise _refuse_word("connect_timeout", "a number of seconds") from None
     arguments: dict[str, Any] = {
-        "timeout": connect or timeout,
+        # Of libpq, 0 and less mean to wait for ever, which none of the processes may do.
+        "timeout": connect if 0 < connect < math.inf else timeout,
         "command_timeout": timeout,
         "async_creator_fn": _connect,
     }

@@ -118,6 +118,8 @@ class ToolCallJoiner:
         Raises `ModelFailure` for arguments that are neither text nor an object, for those that go
         on after their end, and for too many calls.
         """
+        if len(pieces) > MAX_CALLS:
+            raise ModelFailure("too_long", f"a chunk of it has {len(pieces)} pieces of tool calls")
         continued: set[int] = set()
         for piece in pieces:
             function = get_field(piece, "function") or piece
