@@ -68,6 +68,8 @@ class TurnWatch:
     children: dict[tuple[str, int], WatchedChild] = field(
         default_factory=dict[tuple[str, int], WatchedChild]
     )
+    token_watches: int = 0
+    """The number of children whose tokens are counted now."""
 
     async def take_next(self) -> RecordedEvent | GuardedTool | ChildProgress | None:
         """See `Watch.take_next`; raises what ended the watch of a child."""
@@ -194,12 +196,15 @@ class TurnWatch:
     async def _open_token_watch(
         self, session: str, turn: int, wake: asyncio.Event
     ) -> AsyncGenerator[Watch[TokenEvent] | None]:
-        running = sum(not task.done() for task in self.list_tasks())
-        if self.tokens is None or running > MOST_TOKEN_WATCHES:
+        if self.tokens is None or self.token_watches >= MOST_TOKEN_WATCHES:
             yield None
             return
-        async with self.tokens.open_turn_watch(self.tenant, session, turn, wake) as tokens:
-            yield tokens
+        self.token_watches += 1
+        try:
+            async with self.tokens.open_turn_watch(self.tenant, session, turn, wake) as tokens:
+                yield tokens
+        finally:
+            self.token_watches -= 1
 
 
 @asynccontextmanager
