@@ -102,9 +102,17 @@ def find_faults(servers: str, configured: ConfiguredServers | None) -> list[str]
 def test_configured_servers_take_precedence_over_those_of_a_folder(servers: str) -> None:
     blueprint = read_with_configured(servers, CONFIGURED)
     assert blueprint.tools
+    # What nobody named is not required
+    shop = {
+        "configured": "shop",
+        "required": False,
+        "only": ("look", "pay"),
+        "idempotent": ("look",),
+    }
+    post = {"configured": "post", "required": False, "except": ("burn",)}
     assert blueprint.tools.servers == {
-        "shop": ConfiguredServerSpec(configured="shop", only=("look", "pay"), idempotent=("look",)),
-        "post": ConfiguredServerSpec.model_validate({"configured": "post", "except": ("burn",)}),
+        "shop": ConfiguredServerSpec.model_validate(shop),
+        "post": ConfiguredServerSpec.model_validate(post),
     }
 
 

@@ -118,7 +118,7 @@ def test_secret_in_an_address_is_refused_without_repeating_it(address: str) -> N
     ("written", "instead", "fix"),
     [
         ("tools: [for_step]", "output: {shema: plan}", "write `schema`"),
-        ("command: [", "colour: red, command: [", "use one of: approve, command, env_from, ex"),
+        ("command: [", "colour: red, command: [", "use one of: approve, auto_approve, command, "),
         (
             "call: reply}}",
             "call: reply}}\nphases: {x: 1}",

@@ -28,8 +28,8 @@ from turnlog.projections.store.write.projection_positions import (
 PHASE = [column.name for column in SESSIONS.c if column.name != "build"].index("phase")
 
 
-CHILD_COLUMNS = 5
-"""Columns of a child's turn before those of the request."""
+LATER_COLUMNS = {"child_turns": 5, "turn_votes": 4}
+"""Tables with columns of a later revision, and how many columns they had before."""
 
 
 @pytest.fixture
@@ -90,10 +90,10 @@ async def test_readers_keep_rows_of_the_last_unreleased_revision_until_the_rebui
     # The index of uses came later.
     for name in ("prompt_sources", "event_texts"):
         assert (before.pop(name), bool(after.pop(name))) == ([], True)
-    children = [(before.pop("child_turns")), after.pop("child_turns")]
-    assert [row[:CHILD_COLUMNS] for row in children[0]] == [
-        row[:CHILD_COLUMNS] for row in children[1]
-    ]
+    for name, columns in LATER_COLUMNS.items():
+        earlier, later = before.pop(name), after.pop(name)
+        assert earlier
+        assert [row[:columns] for row in earlier] == [row[:columns] for row in later]
     assert before == after
     await store.close()
 
