@@ -88,7 +88,7 @@ async def test_unknown_finish_reason_is_recorded_as_sent_and_the_answer_is_whole
     assert len(await platform.load_events(turn["session"], AttemptStarted)) == 1
 
 
-async def test_empty_purse_of_the_provider_is_not_asked_again(platform: AgentService) -> None:
+async def test_provider_without_credit_is_asked_once(platform: AgentService) -> None:
     refusal = ModelRefusal(status=429, code="insufficient_quota", type="insufficient_quota")
     turn = await ask(platform, refusal)
     assert (turn["status"], turn["reason"]) == ("failed", "out_of_credit")

@@ -55,8 +55,8 @@ from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.use_cases.use_case_composition import UseCaseParts
+from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
-from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.turn_runner import TurnRunner

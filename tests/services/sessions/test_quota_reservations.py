@@ -24,7 +24,7 @@ from turnlog.services.command_handling.tenant_histories import RECENT_AGE
 from turnlog.services.quotas.quota_reservations import REPORT_GRACE, SUBMIT_GRACE, TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
+from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import ModelFailure
 
 BOUND = TurnBound(1_000, 200)

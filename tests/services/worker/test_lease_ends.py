@@ -10,7 +10,7 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCancelled, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.session.commands import AttemptRef
-from turnlog.services.worker.attempts.attempt_watch import is_ended_by
+from turnlog.services.worker.attempts.attempt_heartbeats import is_ended_by
 
 ATTEMPT = AttemptRef(3, "3.1", 2)
 

@@ -39,7 +39,7 @@ from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeT
 from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable
 from turnlog.services.worker import turn_runner
-from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
+from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,

@@ -15,7 +15,7 @@ from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.model.turn_events import TurnFailed
 from turnlog.events.registry import KnownEvent, UnknownEvent
 from turnlog.events.store.ports import BatchAppended
-from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
+from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.turn_runner import TurnRunner
 
 TEXT = "What is it that you see from up there? " * 10

@@ -40,8 +40,8 @@ from turnlog.services.use_cases.sessions.session_steering import SessionSteering
 from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import TurnWatching
 from turnlog.services.worker import delivery_handling
+from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
-from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.turn_runner import TurnRunner
 

@@ -41,8 +41,8 @@ from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
-from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.tools.mcp_servers import McpToolServers

@@ -46,7 +46,9 @@ class AttemptAlive(EventModel):
     attempt: int
     """The attempt number."""
     doing: WorkerActivity | None = None
-    """The activity that begins now, in a turn of several calls; `think` is said again and again."""
+    """The activity that begins now, in a turn of several calls; `think` is repeated while the model
+    is silent.
+    """
     tool: str | None = None
     """The tool that is being run."""
 

@@ -42,13 +42,13 @@ from turnlog.services.model_facts.model_prices import compute_cost
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.attempts.active_attempt import create_report, start_attempt
+from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import (
     AttemptEnd,
     NextAttempt,
     OutcomeRecorder,
     find_verdict,
 )
-from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder, describe_turn_work
 from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.call_runner import CallRunner

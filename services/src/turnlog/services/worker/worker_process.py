@@ -30,8 +30,8 @@ from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.sessions.cache_rollback_check import watch_log_identity
+from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
-from turnlog.services.worker.attempts.attempt_watch import AttemptHeartbeat
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.model_router import ModelRouter
 from turnlog.services.worker.queue_keeper import QueueKeeper

@@ -27,30 +27,16 @@ async def load_indexed_sessions(
     connection: AsyncConnection, tenant: str, sessions: Sequence[str]
 ) -> list[IndexedSession]:
     """Return what the index has of these sessions; one that has no row is left out."""
-    calls = await load_session_rows(
-        connection=connection, table=CALLS, query=select(CALLS), tenant=tenant, sessions=sessions
-    )
-    sources = await load_session_rows(
-        connection=connection,
-        table=PROMPT_SOURCES,
-        query=select(PROMPT_SOURCES),
-        tenant=tenant,
-        sessions=sessions,
-    )
-    texts = await load_session_rows(
-        connection=connection,
-        table=EVENT_TEXTS,
-        query=select(EVENT_TEXTS),
-        tenant=tenant,
-        sessions=sessions,
-    )
-    children = await load_session_rows(
-        connection=connection,
-        table=CHILD_TURNS,
-        query=select(CHILD_TURNS),
-        tenant=tenant,
-        sessions=sessions,
-    )
+    calls, sources, texts, children = [
+        await load_session_rows(
+            connection=connection,
+            table=table,
+            query=select(table),
+            tenant=tenant,
+            sessions=sessions,
+        )
+        for table in (CALLS, PROMPT_SOURCES, EVENT_TEXTS, CHILD_TURNS)
+    ]
     parents, copies = await _load_relations(connection, tenant, sessions)
     return [
         IndexedSession(

@@ -22,6 +22,9 @@ _END: Final = regex.compile(
 
 _OPEN_END: Final = regex.compile(r"[.!?\u2026\p{SB=ATerm}]\p{SB=Close}*+\Z", flags=regex.VERSION1)
 
+_REACH: Final = 16
+"""Characters at the end of a text in which its last mark is looked for."""
+
 
 def find_last_end(text: str) -> int:
     """Return the end of the last sentence that a text completes; 0 if there is none."""
@@ -32,7 +35,3 @@ def has_open_end(text: str) -> bool:
     """Return whether a sentence ends with this text if white space comes next."""
     # Only the end matters, and searching backwards would read the whole of it.
     return _OPEN_END.search(text[-_REACH:]) is not None
-
-
-_REACH: Final = 16
-"""Characters at the end of a text in which its last mark is looked for."""

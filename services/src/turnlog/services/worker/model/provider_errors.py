@@ -61,9 +61,7 @@ _CODE_BY_ERROR_CODE: Mapping[str, FailureCode] = {
     "billing_hard_limit_reached": "out_of_credit",
     "billing_not_active": "out_of_credit",
 }
-"""Providers' codes that say more than the status: 429 is an empty purse at some, a busy hour at
-others.
-"""
+"""Error codes that say more than the status: 429 is both a rate limit and a spent credit."""
 
 _CREDIT_WORDS = re.compile(
     r"credit balance is too low|insufficient (?:balance|credits?|funds)|out of credits",
@@ -183,7 +181,7 @@ _CODE_BY_WORDS: Sequence[tuple[re.Pattern[str], FailureCode]] = (
 
 
 def _find_code_by_words(words: str, default: FailureCode) -> FailureCode:
-    """Return what the words of a refused request mean; of a busy provider, only an empty purse."""
+    """Return what the words of a refusal mean; a rate limit may only turn out as spent credit."""
     for pattern, code in _CODE_BY_WORDS:
         if pattern.search(words) and (default == "bad_request" or code == "out_of_credit"):
             return code

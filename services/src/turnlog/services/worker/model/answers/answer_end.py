@@ -111,10 +111,13 @@ def build_finished(
         raise ModelFailure("empty", "it ended with nothing said")
     if reason_name is None or reason is None:
         raise ModelFailure("incomplete", f"it ended with {_describe_reason(reason_name)}")
+    tool_calls = reading.tool_calls
     return FinishedAnswer(
-        finish_reason=_find_true_reason(reading, reason),
+        finish_reason=_find_true_reason(
+            reason, calls=bool(tool_calls), refused=reading.has_refused
+        ),
         finish_sent=_quote_reason(reason_name) if reason == "other" else None,
-        tool_calls=reading.tool_calls,
+        tool_calls=tool_calls,
         usage=usage,
         model=reading.model or requested_model,
         response_id=_check_response_id(response_id),
@@ -122,13 +125,13 @@ def build_finished(
     )
 
 
-def _find_true_reason(reading: ChunkReader, reason: FinishReason) -> FinishReason:
+def _find_true_reason(reason: FinishReason, *, calls: bool, refused: bool) -> FinishReason:
     """Return the reason as the answer shows it: some providers say `stop` whatever it holds."""
     if reason not in {"stop", "other"}:
         return reason
-    if reading.has_refused:
+    if refused:
         return "content_filter"
-    return "tool_calls" if reading.tool_calls else reason
+    return "tool_calls" if calls else reason
 
 
 def _check_response_id(response_id: str | None) -> str | None:
