@@ -29,13 +29,14 @@ async def load_indexed_sessions(
     """Return what the index has of these sessions; one that has no row is left out."""
     calls, sources, texts, children = [
         await load_session_rows(
-            connection=connection,
-            table=table,
-            query=select(table),
-            tenant=tenant,
-            sessions=sessions,
+            connection=connection, table=table, query=query, tenant=tenant, sessions=sessions
         )
-        for table in (CALLS, PROMPT_SOURCES, EVENT_TEXTS, CHILD_TURNS)
+        for table, query in (
+            (CALLS, select(CALLS)),
+            (PROMPT_SOURCES, select(PROMPT_SOURCES)),
+            (EVENT_TEXTS, select(EVENT_TEXTS)),
+            (CHILD_TURNS, select(CHILD_TURNS)),
+        )
     ]
     parents, copies = await _load_relations(connection, tenant, sessions)
     return [
