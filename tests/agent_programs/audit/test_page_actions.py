@@ -46,8 +46,10 @@ async def open_session(browser: Browser, platform: AgentService, session: str) -
 
 
 async def open_dialog(browser: Browser, key: str) -> None:
-    """Open a dialog once the one before it is closed: its answer may come after its event."""
-    await browser.wait_for(f"{DIALOG} === null")
+    """Open a dialog once the one before it is gone: its end, which comes later than its answer's
+    event and than its closing, takes the focus.
+    """
+    await browser.wait_for("document.querySelector('dialog') === null")
     await browser.run_script(f"document.querySelector('[data-key=\"{key}\"]').focus()")
     await browser.press_key("Enter", "\r")
     await browser.wait_for(f"{DIALOG} !== null")
