@@ -26,7 +26,7 @@ from tests.agent_programs.agent_service import (
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.projections.prompt.planned_output import SCHEMA_INSTRUCTION
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
-from turnlog.services.extensions.tools_file import ToolsFile, load_tools_file
+from turnlog.services.extensions.mcp_servers_file import ToolsFile, load_tools_file
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
 pytestmark = [

@@ -10,8 +10,8 @@ import pytest
 
 from tests.agent_programs.tool_servers.test_function_and_endpoint_tools import build_endpoint
 from turnlog.projections.blueprint.schema.tool_specs import RemoteServerSpec, ToolsSpec
+from turnlog.services.extensions.mcp_servers_file import load_tools_file
 from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
-from turnlog.services.extensions.tools_file import load_tools_file
 from turnlog.services.worker.tools.mcp_server_settings import find_endpoint_faults
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers

@@ -31,7 +31,7 @@ from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.tool_events import ToolsSnapshotted
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec, ToolsSpec
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.extensions.tools_file import load_tools_file
+from turnlog.services.extensions.mcp_servers_file import load_tools_file
 from turnlog.services.platform.process_health import is_ready
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure

@@ -26,7 +26,7 @@ from tests.support.processes.process_host import POLL_INTERVAL, find_free_port
 from tests.support.sessions.session_harness import TENANT
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.projections.blueprint.schema.tool_specs import ConfiguredServerSpec, RemoteServerSpec
-from turnlog.services.extensions.tools_file import load_tools_file
+from turnlog.services.extensions.mcp_servers_file import load_tools_file
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 

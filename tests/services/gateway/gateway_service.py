@@ -35,7 +35,7 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
-from turnlog.services.extensions.tools_file import load_configured_servers
+from turnlog.services.extensions.mcp_servers_file import load_configured_servers
 from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.knowledge.index_service import IndexedKnowledge

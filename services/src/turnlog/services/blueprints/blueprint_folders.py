@@ -29,7 +29,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 )
 from turnlog.services.blueprints.blueprint_files import BlueprintFiles, FoundPromptFile
 from turnlog.services.blueprints.folder_files import DiskFolder
-from turnlog.services.extensions.tools_file import load_configured_servers
+from turnlog.services.extensions.mcp_servers_file import load_configured_servers
 from turnlog.services.platform.process_settings import GatewaySettings
 
 SHIPPED_BLUEPRINTS: Final = Path(__file__).parent / "shipped"

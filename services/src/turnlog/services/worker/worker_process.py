@@ -14,7 +14,7 @@ from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
-from turnlog.services.extensions.tools_file import load_tools_file
+from turnlog.services.extensions.mcp_servers_file import load_tools_file
 from turnlog.services.integrity.folded_positions import PeerPositions
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks

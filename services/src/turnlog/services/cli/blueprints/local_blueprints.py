@@ -57,11 +57,11 @@ from turnlog.services.cli.console import (
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.options import ReadTarget
 from turnlog.services.cli.views.theme import MUTED
-from turnlog.services.extensions.plugins import collect_installed
-from turnlog.services.extensions.tools_file import (
+from turnlog.services.extensions.mcp_servers_file import (
     FaultyToolsFile,
     load_tools_file,
 )
+from turnlog.services.extensions.plugins import collect_installed
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.worker.tools.mcp_server_settings import find_endpoint_faults
 from turnlog.services.worker.tools.mcp_servers import McpToolServers

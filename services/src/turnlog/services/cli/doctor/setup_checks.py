@@ -30,7 +30,7 @@ from turnlog.services.cli.doctor.check_findings import (
     report_warning,
 )
 from turnlog.services.cli.views.text_format import format_count
-from turnlog.services.extensions.tools_file import load_tools_file
+from turnlog.services.extensions.mcp_servers_file import load_tools_file
 from turnlog.services.integrity.stopped_rows import require_no_stopped_sessions
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.platform.nats_server import LOG_DIRECTORY

@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.schema.tool_specs import (
     ServerSpec,
 )
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
-from turnlog.services.extensions.tools_file import (
+from turnlog.services.extensions.mcp_servers_file import (
     AddressEntry,
     FaultyToolsFile,
     ProgramEntry,

@@ -28,7 +28,7 @@ from turnlog.events.content import encode_canonical
 from turnlog.events.storable_text import replace_unstorable, replace_unstorable_members
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.extensions.tools_file import ToolsFile
+from turnlog.services.extensions.mcp_servers_file import ToolsFile
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.worker.tools.mcp_server_settings import (
     ServerEndpoint,

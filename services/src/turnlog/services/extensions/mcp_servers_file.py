@@ -1,7 +1,7 @@
 """The tools file: the tool servers of an installation, in the form `mcpServers`.
 
 Many programs that use MCP read this form, so one file may serve them all; it may be JSON or YAML.
-What another program wrote is read as it is: see `tools_file_words`.
+What another program wrote is read as it is: see `mcp_servers_file_words`.
 Which program a worker starts, and with which secrets, is decided here and nowhere else: a blueprint
 names the servers, a session pins their names and options, and the worker looks up how they are
 reached. The file is read when a process starts.
@@ -43,7 +43,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     LineNumbers,
     locate_finding,
 )
-from turnlog.services.extensions.tools_file_words import (
+from turnlog.services.extensions.mcp_servers_file_words import (
     TranslatedEntry,
     derive_server_name,
     is_address,

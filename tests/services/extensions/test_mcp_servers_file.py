@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from turnlog.projections.blueprint.schema.tool_specs import ConfiguredServerSpec
-from turnlog.services.extensions.tools_file import FaultyToolsFile, ToolsFile, load_tools_file
-from turnlog.services.extensions.tools_file_words import derive_server_name
+from turnlog.services.extensions.mcp_servers_file import FaultyToolsFile, ToolsFile, load_tools_file
+from turnlog.services.extensions.mcp_servers_file_words import derive_server_name
 from turnlog.services.worker.tools.mcp_server_settings import (
     ServerAddress,
     ServerProgram,
