@@ -47,7 +47,7 @@ class AttemptAlive(EventModel):
     """The attempt number."""
     doing: WorkerActivity | None = None
     """The activity that begins now, in a turn of several calls; `think` is repeated while the model
-    is silent.
+    of the reply is silent.
     """
     tool: str | None = None
     """The tool that is being run."""

@@ -223,9 +223,12 @@ class ActiveAttempt:
         await self.publisher.publish_start(self.attempt, is_retry=is_retry)
 
     async def publish_heartbeat(self) -> None:
-        """Publish that this attempt is alive, and that the model thinks if it has said nothing."""
-        progress = self.progress
-        is_thinking = progress.sent is not None and progress.first_token is None
+        """Publish that this attempt is alive, and whether the model of the reply still thinks.
+
+        Another call has published what it is for, which says more.
+        """
+        progress, is_reply = self.progress, self.stage in REPLY_STAGES
+        is_thinking = is_reply and progress.sent is not None and progress.first_token is None
         await self.publisher.publish_activity(self.attempt, "think" if is_thinking else None)
 
     async def publish_tool_run(self, tool: str) -> None:
