@@ -1,4 +1,4 @@
-"""Routes for commands on a session and its turns, such as cancel, close, redact and exclude.
+"""Routes for commands on a session and its settled turns, such as close, redact and exclude.
 
 The response has the sequence of the last event, so that the next read can ask for at least that.
 """
@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from turnlog.contract import api_paths
 from turnlog.contract.session_requests import (
-    CancelTurnRequest,
     CloseSessionRequest,
     DisplayTurnRequest,
     FeedbackRequest,
@@ -41,20 +40,6 @@ async def get_steering(request: Request) -> SessionSteering:
 
 
 Steering = Annotated[SessionSteering, Depends(get_steering)]
-
-
-@router.post(api_paths.CANCEL, summary="Cancel a turn")
-async def cancel_turn(
-    session: str,
-    caller: CallerIdentity,
-    steering: Steering,
-    response: Response,
-    form: CancelTurnRequest | None = None,
-) -> CommandResult:
-    """Cancel the open turn, or one that is queued; the answer names it."""
-    request = form or CancelTurnRequest()
-    done = await steering.cancel_turn(caller.create_caller(request), session, request.turn)
-    return tag_body(response, done)
 
 
 @router.post(api_paths.CLOSE, summary="Close a session")

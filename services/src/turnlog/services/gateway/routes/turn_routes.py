@@ -1,4 +1,4 @@
-"""Routes for turns: submit one, stream its reply, ask a question, and read the history.
+"""Routes for turns: submit one, stream its reply, cancel it, ask a question, and read the history.
 
 The client chooses whether it gets the response at once, after a wait, or as a stream. That choice
 does not change what is recorded, so the idempotency key does not cover it.
@@ -14,8 +14,9 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from turnlog.contract import api_paths
 from turnlog.contract.question_payloads import QuestionAnswer, QuestionRequest
-from turnlog.contract.session_requests import SubmitTurnRequest
+from turnlog.contract.session_requests import CancelTurnRequest, SubmitTurnRequest
 from turnlog.contract.turn_payloads import (
+    CommandResult,
     HistoryView,
     SettledTurnView,
     SubmittedTurn,
@@ -40,6 +41,7 @@ from turnlog.services.http.request_checks import AtSequence, TurnPath
 from turnlog.services.http.request_identity import CallerIdentity
 from turnlog.services.http.request_tenant import RequestTenant
 from turnlog.services.http.sse import create_sse_response
+from turnlog.services.use_cases.sessions.session_steering import SessionSteering
 from turnlog.services.use_cases.turns.question_answering import (
     MAX_WAIT_SECONDS,
     QuestionAnswering,
@@ -73,6 +75,12 @@ async def get_questions(request: Request) -> QuestionAnswering:
     """Return the use cases of questions."""
     questions: QuestionAnswering = request.app.state.use_cases.questions
     return questions
+
+
+async def get_turn_steering(request: Request) -> SessionSteering:
+    """Return the use cases of commands on sessions."""
+    steering: SessionSteering = request.app.state.use_cases.steering
+    return steering
 
 
 async def get_history(request: Request) -> TurnHistory:
@@ -139,6 +147,20 @@ def _create_stream_answer(
     if events is None:
         return Response(status_code=204)
     return create_sse_response(request, encode_turn_events(events))
+
+
+@router.post(api_paths.CANCEL, summary="Cancel a turn")
+async def cancel_turn(
+    session: str,
+    caller: CallerIdentity,
+    steering: Annotated[SessionSteering, Depends(get_turn_steering)],
+    response: Response,
+    form: CancelTurnRequest | None = None,
+) -> CommandResult:
+    """Cancel the open turn, or one that is queued; the answer names it."""
+    request = form or CancelTurnRequest()
+    done = await steering.cancel_turn(caller.create_caller(request), session, request.turn)
+    return tag_body(response, done)
 
 
 AfterCursorQuery = Annotated[
