@@ -45,6 +45,7 @@ WAITED_FOR = (
     "child-ended",
     "turn-submitted-override",
     "turn-submitted-masked",
+    "turn-submitted-parts",
     "turn-submitted-handed",
     "child-settled",
 )

@@ -24,6 +24,7 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
 )
 from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled, ParentInput
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.knowledge_events import (
     KnowledgeAdded,
     KnowledgeEdited,
@@ -126,6 +127,35 @@ SAMPLE_USAGE = TokenUsage(known="reported", input_tokens=812, output_tokens=64, 
 SAMPLE_FINDINGS = (
     InputFinding(rule="cards", action="mask", count=2),
     InputFinding(rule="contact", action="note", count=1),
+)
+
+SAMPLE_PARTS = (
+    MediaPart(
+        kind="image",
+        digest=compute_digest("a picture"),
+        size=9,
+        media_type="image/png",
+        name="harbour.png",
+        at=4,
+        width=640,
+        height=480,
+    ),
+    MediaPart(
+        kind="file",
+        digest=compute_digest("a document"),
+        size=10,
+        media_type="application/pdf",
+        at=9,
+        pages=3,
+    ),
+    MediaPart(
+        kind="audio",
+        digest=compute_digest("a recording"),
+        size=11,
+        media_type="audio/wav",
+        at=9,
+        seconds=7,
+    ),
 )
 
 SAMPLE_RESERVATION = TurnReservation(id="r-1", period="2026-01")
@@ -237,6 +267,8 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
         "turn-queued-handed": TurnQueued(
             turn=4, text=SAMPLE_TEXT, parent_inputs=(SAMPLE_PARENT_INPUT,)
         ),
+        "turn-submitted-parts": TurnSubmitted(turn=3, text=SAMPLE_TEXT, parts=SAMPLE_PARTS),
+        "turn-queued-parts": TurnQueued(turn=4, text=PlainText(text=""), parts=SAMPLE_PARTS[:1]),
         "turn-queued-masked": TurnQueued(turn=4, text=SAMPLE_TEXT, findings=SAMPLE_FINDINGS),
         "turn-queued": TurnQueued(
             turn=4,

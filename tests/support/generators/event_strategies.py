@@ -12,6 +12,7 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
 )
 from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.manifest import CounterRef, Manifest
 from turnlog.events.model.memory_events import (
     HistorySummarised,
@@ -85,6 +86,20 @@ CONTENTS = st.one_of(
     st.just(ErasedText(erased=True, digest=SAMPLE_DIGEST, characters=7)),
 )
 
+PARTS = st.sampled_from(
+    [
+        (),
+        (
+            MediaPart(
+                kind="image", digest=SAMPLE_DIGEST, size=1, media_type="image/png", name="x.png"
+            ),
+            MediaPart(
+                kind="file", digest=SAMPLE_DIGEST, size=1, media_type="application/pdf", at=3
+            ),
+        ),
+    ]
+)
+
 PHASES = st.sampled_from(["intro", "debrief"])
 
 VIEWS = st.sampled_from(["recent", "other"])
@@ -140,8 +155,10 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         provider=st.sampled_from(["openai", "gemini"]),
         layers=st.just({"persona": PromptFile(digest=SAMPLE_DIGEST, path="persona.md")}),
     ),
-    TurnSubmitted: st.builds(TurnSubmitted, turn=TURN_NUMBERS, text=st.none() | CONTENTS),
-    TurnQueued: st.builds(TurnQueued, turn=TURN_NUMBERS, text=st.none() | CONTENTS),
+    TurnSubmitted: st.builds(
+        TurnSubmitted, turn=TURN_NUMBERS, text=st.none() | CONTENTS, parts=PARTS
+    ),
+    TurnQueued: st.builds(TurnQueued, turn=TURN_NUMBERS, text=st.none() | CONTENTS, parts=PARTS),
     TurnReleased: st.builds(TurnReleased, turn=TURN_NUMBERS),
     TurnCompleted: st.builds(
         TurnCompleted,

@@ -16,6 +16,7 @@ from turnlog.events.content import Content
 from turnlog.events.event_model import EventModel, ReplyTextEvent, StatelessEvent
 from turnlog.events.model.attempt_figures import AttemptUsage, build_figures_sentence
 from turnlog.events.model.child_events import ParentInput
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.redaction_events import ReplyRedacted
 
@@ -74,7 +75,7 @@ class TurnSubmitted(EventModel):
     turn: int
     """Turn number within the session, from 1."""
     text: Content | None = None
-    """The user's text; None if the turn starts without one."""
+    """The user's text, empty beside parts alone; None if the turn starts without one."""
     role: TurnRole = "user"
     """Whose text it is, and the role of its message in later prompts."""
     inputs: dict[str, JsonValue] = Field(default_factory=dict)
@@ -97,6 +98,8 @@ class TurnSubmitted(EventModel):
     """What the rules of `input_safety` masked or noted."""
     parent_inputs: tuple[ParentInput, ...] = ()
     """Inputs of the parent's turn that a child's turn is given; empty for all other turns."""
+    parts: tuple[MediaPart, ...] = ()
+    """Pictures, recordings and files beside the text, in the order of their places in it."""
 
 
 class TurnQueued(EventModel):
@@ -130,6 +133,8 @@ class TurnQueued(EventModel):
     """What the rules of `input_safety` masked or noted."""
     parent_inputs: tuple[ParentInput, ...] = ()
     """Inputs of the parent's turn that a child's turn is given; empty for all other turns."""
+    parts: tuple[MediaPart, ...] = ()
+    """Pictures, recordings and files beside the text, in the order of their places in it."""
 
 
 class TurnReleased(EventModel):
