@@ -14,19 +14,27 @@ from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
     MemoryLog,
+    MemoryMediaStore,
     MemorySnapshotStore,
     MemoryTokenStream,
 )
-from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
+from turnlog.events.store.ports import (
+    BlobStore,
+    EventLog,
+    MediaStore,
+    SnapshotStore,
+    TokenStream,
+)
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class ContractStore:
-    """The log, blobs, snapshots and tokens that a contract test runs on."""
+    """The log, blobs, media, snapshots and tokens that a contract test runs on."""
 
     log: EventLog
     blobs: BlobStore
+    media: MediaStore
     snapshots: SnapshotStore
     tokens: TokenStream
 
@@ -48,8 +56,14 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
 async def store(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[ContractStore]:
     if request.param == "memory":
         yield ContractStore(
-            MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream()
+            log=MemoryLog(),
+            blobs=MemoryBlobStore(),
+            media=MemoryMediaStore(),
+            snapshots=MemorySnapshotStore(),
+            tokens=MemoryTokenStream(),
         )
         return
     async with open_client(nats_url, StreamOptions()) as on:
-        yield ContractStore(on.log, on.blobs, on.snapshots, on.tokens)
+        yield ContractStore(
+            log=on.log, blobs=on.blobs, media=on.media, snapshots=on.snapshots, tokens=on.tokens
+        )

@@ -16,6 +16,7 @@ from turnlog.events.subjects import (
     LIBRARY_HISTORY,
     SESSION_HISTORY,
     build_blob_subject,
+    build_media_subject,
     build_snapshot_subject,
     build_token_subject,
 )
@@ -54,6 +55,8 @@ BUILDERS: dict[str, Callable[[str], object]] = {
     "session of tokens": lambda bad: build_token_subject("t", bad, 1),
     "tenant of a blob": lambda bad: build_blob_subject(bad, compute_digest("")),
     "digest of a blob": lambda bad: build_blob_subject("t", bad),
+    "tenant of a media item": lambda bad: build_media_subject(bad, compute_digest("")),
+    "digest of a media item": lambda bad: build_media_subject("t", bad),
     "tenant of a snapshot": lambda bad: build_snapshot_subject(bad, "s"),
     "session of a snapshot": lambda bad: build_snapshot_subject("t", bad),
     "tenant of a batch": lambda bad: encode_batch(

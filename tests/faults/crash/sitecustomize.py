@@ -125,7 +125,7 @@ def patch_clock(module: Any) -> None:  # noqa: ANN401
 POINT_PATCHES: dict[str, Callable[[Any], None]] = {
     "turnlog.events.jetstream.batch_append": patch_append,
     "turnlog.events.jetstream.token_stream": patch_tokens,
-    "turnlog.events.jetstream.jetstream_client": patch_blobs,
+    "turnlog.events.jetstream.blob_store": patch_blobs,
     "nats.aio.msg": patch_acknowledgements,
     "sqlalchemy.engine.default": patch_commit,
 }

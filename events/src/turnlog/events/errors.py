@@ -9,6 +9,7 @@
         ├── LaterRelease   run the release that wrote it, or a later one
         ├── LogRolledBack  the log lacks events that were read from it
         ├── AlteredBlob  restore the blob: its digest is not that of its bytes
+        ├── AlteredMedia  upload the media again, or restore it: it has other bytes
         ├── UnreadableEnd  fork the session before it: a message behind its last event is none
         └── StreamHole   restore the stream: it passed sequences that have no message
 
@@ -115,3 +116,10 @@ class AlteredBlob(Corrupt):
     def __init__(self, digest: str, data: bytes) -> None:
         super().__init__(f"blob {digest}", "its bytes have changed")
         self.data = data
+
+
+class AlteredMedia(Corrupt):
+    """The bytes stored as a picture, a recording or a file have another digest."""
+
+    def __init__(self, digest: str, detail: str) -> None:
+        super().__init__(f"media {digest}", detail)

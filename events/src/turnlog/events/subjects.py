@@ -10,11 +10,13 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.events.content import Digest
+from turnlog.events.content import SHA256_PATTERN, Digest
 from turnlog.events.errors import Refused
 from turnlog.events.ids import validate_id
 
 _DIGEST_REGEX: Final = re.compile(r"(sha256|hmac-sha256):[0-9a-f]{64}")
+
+_MEDIA_DIGEST_REGEX: Final = re.compile(SHA256_PATTERN)
 
 
 SESSIONS_STREAM: Final = "SESSIONS"
@@ -116,10 +118,20 @@ def build_blob_subject(tenant: str, digest: Digest) -> str:
 
 
 def parse_blob_subject(subject: str) -> tuple[str, Digest]:
-    """Return the tenant and the digest from the subject of a blob."""
+    """Return the tenant and the digest from the subject of a blob.
+
+    The list of a media item's chunks has a digest that begins with `media-sha256:`.
+    """
     _, tenant, name = subject.split(".", 2)
     algorithm, _, value = name.rpartition("-")
     return tenant, f"{algorithm}:{value}"
+
+
+def build_media_subject(tenant: str, digest: Digest) -> str:
+    """Return the subject of the list of a media item's chunks; refuses what is no digest."""
+    if _MEDIA_DIGEST_REGEX.fullmatch(digest) is None:
+        raise Refused("bad-digest", f"{digest[:80]!r} is not a digest", field="digest")
+    return f"blob.{validate_id(tenant, 'tenant')}.media-{digest.replace(':', '-')}"
 
 
 def build_snapshot_subject(tenant: str, session: str, interval: int | None = None) -> str:

@@ -11,12 +11,8 @@ from typing import Final
 
 import structlog
 
-from turnlog.events.jetstream.jetstream_client import (
-    JetStreamBlobStore,
-    JetStreamClient,
-    JetStreamLog,
-    open_client,
-)
+from turnlog.events.jetstream.blob_store import JetStreamBlobStore, JetStreamMediaStore
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog, open_client
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
@@ -63,6 +59,7 @@ class ProcessComponents:
     log: JetStreamLog
     library: JetStreamLog
     blobs: JetStreamBlobStore
+    media: JetStreamMediaStore
     snapshots: SnapshotStore
     tokens: JetStreamTokenStream
     blueprints: BlueprintStore
@@ -189,6 +186,7 @@ async def connect_components(
                 log=on.log,
                 library=on.library,
                 blobs=on.blobs,
+                media=on.media,
                 snapshots=AuthenticatedSnapshotStore(on.snapshots, snapshot_key),
                 tokens=on.tokens,
                 blueprints=BlueprintStore(on.blobs),

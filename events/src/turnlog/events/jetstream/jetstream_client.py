@@ -1,8 +1,6 @@
 """The JetStream client: implementations of all ports of the event store on one connection.
 
-Blobs are stored as one message per text, under its digest, and never replaced. The server itself
-rejects a text that exists, so storing can be repeated. Bytes read back are checked against their
-digest. The library log differs from the session log only in its kind of history.
+The library log differs from the session log only in its kind of history.
 """
 
 from __future__ import annotations
@@ -15,23 +13,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from nats.js.api import Header
 from pydantic import BaseModel
 
 from turnlog.events.async_tasks import stream_watch
 from turnlog.events.codec import EventBatch, decode_event
-from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import AlteredBlob, Corrupt, Unavailable, UnreadableEnd
+from turnlog.events.errors import Corrupt, UnreadableEnd
 from turnlog.events.jetstream import batch_append, session_reads, stream_reader
+from turnlog.events.jetstream.blob_store import JetStreamBlobStore, JetStreamMediaStore
 from turnlog.events.jetstream.direct_get import (
     get_last_message,
     get_message,
-    get_next_message,
 )
 from turnlog.events.jetstream.history_end import HistoryReader
 from turnlog.events.jetstream.js_api import (
-    JsApiError,
     PublishAck,
     fetch_stream_info,
     request_json,
@@ -45,7 +40,6 @@ from turnlog.events.jetstream.nats_connection import (
     NatsConnection,
     RequestUnanswered,
     open_connection,
-    wait_backoff,
 )
 from turnlog.events.jetstream.stream_setup import (
     StreamOptions,
@@ -62,92 +56,20 @@ from turnlog.events.store.ports import (
     RawEvent,
 )
 from turnlog.events.subjects import (
-    ALL_BLOB_SUBJECTS,
-    BLOBS_STREAM,
     LIBRARY_HISTORY,
     SESSION_HISTORY,
     SNAPSHOTS_STREAM,
     HistoryKind,
-    build_blob_subject,
     build_snapshot_subject,
     build_token_filter,
 )
 
 _HISTORY_SUBJECT_WORDS: Final = 3
 
-BLOB_EXISTS_CODE: Final = 10071
-"""The server's error code for a subject that already holds a message."""
-
-BLOB_IN_FLIGHT_CODE: Final = 10164
-"""The code of a replicated stream for a subject whose first message is being stored right now."""
-
 MAX_KNOWN_ENDS: Final = 20_000
 """Histories whose ends are noted."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class JetStreamBlobStore:
-    """Blobs of all tenants."""
-
-    connection: NatsConnection
-    patience: float = 10.0
-    """Seconds for which a blob may be stored again; a leader is elected in five."""
-
-    async def put_blob(self, tenant: str, data: bytes) -> Digest:
-        """See `BlobStore.put_blob`."""
-        digest = compute_digest(data)
-        check_message_size(self.connection, "blob", len(data))
-        ends = asyncio.get_running_loop().time() + self.patience
-        failures = 0
-        while True:
-            try:
-                await self._store_first(build_blob_subject(tenant, digest), data)
-            except Unavailable as error:
-                is_refused = isinstance(error, JsApiError) and error.code != BLOB_IN_FLIGHT_CODE
-                if is_refused or asyncio.get_running_loop().time() > ends:
-                    raise
-            else:
-                return digest
-            await wait_backoff(failures)
-            failures += 1
-
-    async def _store_first(self, subject: str, data: bytes) -> None:
-        """Store a message under a subject, unless it holds one."""
-        first = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"}
-        try:
-            await request_json(
-                connection=self.connection,
-                subject=subject,
-                reply_type=PublishAck,
-                payload=data,
-                headers=first,
-            )
-        except JsApiError as denied:
-            if denied.code != BLOB_EXISTS_CODE:
-                raise
-
-    async def get_blob(self, tenant: str, digest: Digest) -> bytes:
-        """See `BlobStore.get_blob`."""
-        subject = build_blob_subject(tenant, digest)
-        found = await get_last_message(self.connection, BLOBS_STREAM, subject)
-        if found is None:
-            found = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
-        if found is None or compute_digest(found.payload) != digest:
-            # Only the first message under a digest was stored by `put_blob`.
-            found = await get_next_message(self.connection, BLOBS_STREAM, subject, 1, leader=True)
-        if found is None:
-            raise Corrupt(f"blob {digest}", "it is gone")
-        if compute_digest(found.payload) != digest:
-            raise AlteredBlob(digest, found.payload)
-        return found.payload
-
-    def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
-        """See `BlobStore.stream_raw_blobs`."""
-        return stream_reader.stream_raw_events(
-            self.connection, BLOBS_STREAM, ALL_BLOB_SUBJECTS, after, live=False
-        )
 
 
 class _StreamPurged(BaseModel):
@@ -447,6 +369,7 @@ class JetStreamClient:
     log: JetStreamLog
     library: JetStreamLog
     blobs: JetStreamBlobStore
+    media: JetStreamMediaStore
     snapshots: JetStreamSnapshotStore
     tokens: JetStreamTokenStream
 
@@ -465,6 +388,7 @@ def build_client(
         log=JetStreamLog(connection=connection, feed=events),
         library=JetStreamLog(connection=connection, kind=LIBRARY_HISTORY, feed=library),
         blobs=JetStreamBlobStore(connection),
+        media=JetStreamMediaStore(JetStreamBlobStore(connection)),
         snapshots=JetStreamSnapshotStore(connection),
         tokens=JetStreamTokenStream(
             connection, build_token_feed(build_token_filter(tenant, session))

@@ -7,7 +7,7 @@ contract tests. Nothing outlives the process, and no running service uses it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,8 +20,15 @@ from turnlog.events.chain_link import is_next_event
 from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import AlteredBlob, Corrupt, StreamHole, UnreadableEnd
+from turnlog.events.errors import (
+    AlteredBlob,
+    AlteredMedia,
+    Corrupt,
+    StreamHole,
+    UnreadableEnd,
+)
 from turnlog.events.ids import validate_id
+from turnlog.events.store.media_chunks import StoredMedia, iterate_bytes, receive_media
 from turnlog.events.store.ports import (
     AppendOutcome,
     BatchAlreadyStored,
@@ -31,7 +38,12 @@ from turnlog.events.store.ports import (
     RawEvent,
     StampedTokenEvent,
 )
-from turnlog.events.subjects import SESSION_HISTORY, HistoryKind, build_blob_subject
+from turnlog.events.subjects import (
+    SESSION_HISTORY,
+    HistoryKind,
+    build_blob_subject,
+    build_media_subject,
+)
 from turnlog.events.tokens import TokenEvent
 
 MEMORY_BATCH_EVENTS = 500
@@ -340,6 +352,48 @@ class MemoryBlobStore:
         ]
         if rest := stored[after:]:
             yield rest
+
+
+@dataclass
+class MemoryMediaStore:
+    """Media in a dictionary."""
+
+    media: dict[tuple[str, Digest], bytes] = field(default_factory=dict[tuple[str, Digest], bytes])
+
+    async def put_media(
+        self,
+        tenant: str,
+        data: AsyncIterable[bytes],
+        *,
+        most_bytes: int,
+        expected: Digest | None = None,
+    ) -> StoredMedia:
+        """See `MediaStore.put_media`."""
+        received = await receive_media(data, most_bytes=most_bytes, expected=expected)
+        build_media_subject(tenant, received.item.digest)
+        self.media[tenant, received.item.digest] = b"".join(received.chunks)
+        return received.item
+
+    async def get_media(self, tenant: str, digest: Digest) -> bytes:
+        """See `MediaStore.get_media`."""
+        build_media_subject(tenant, digest)
+        data = self.media.get((tenant, digest))
+        if data is None:
+            raise Corrupt(f"media {digest}", "it is gone")
+        if compute_digest(data) != digest:
+            raise AlteredMedia(digest, "its bytes have changed")
+        return data
+
+    async def stream_media(self, tenant: str, digest: Digest) -> AsyncGenerator[bytes]:
+        """See `MediaStore.stream_media`."""
+        async for chunk in iterate_bytes(await self.get_media(tenant, digest)):
+            yield chunk
+
+    async def find_media(self, tenant: str, digest: Digest) -> StoredMedia | None:
+        """See `MediaStore.find_media`."""
+        build_media_subject(tenant, digest)
+        data = self.media.get((tenant, digest))
+        return None if data is None else StoredMedia(digest, len(data))
 
 
 @dataclass

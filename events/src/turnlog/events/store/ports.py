@@ -1,4 +1,4 @@
-"""The ports of the event store: the log of histories, blobs, snapshots and tokens.
+"""The ports of the event store: the log of histories, blobs, media, snapshots and tokens.
 
 The memory implementations and the JetStream ones pass the same contract tests. Reads never scan: a
 history's last event is looked up, and the rest is read by exact count. The outcomes of an append
@@ -8,7 +8,7 @@ are values, because each of them is an expected answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +19,7 @@ from turnlog.events.codec import EventBatch
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import UnreadableEnd
+from turnlog.events.store.media_chunks import StoredMedia
 from turnlog.events.tokens import TokenEvent
 
 
@@ -232,6 +233,43 @@ class BlobStore(Protocol):
 
         Raises `StreamHole` where one is missing, after everything before it was yielded.
         """
+        ...
+
+
+class MediaStore(Protocol):
+    """Pictures, recordings and files by digest, each stored once per tenant, in chunks."""
+
+    async def put_media(
+        self,
+        tenant: str,
+        data: AsyncIterable[bytes],
+        *,
+        most_bytes: int,
+        expected: Digest | None = None,
+    ) -> StoredMedia:
+        """Store a stream of bytes and return its digest; storing the same again has no effect.
+
+        Raises `TooLarge` for more than `most_bytes`, and `Refused` if the digest is not the
+        expected one; nothing is stored then. An item is found once all of it is stored.
+        """
+        ...
+
+    async def get_media(self, tenant: str, digest: Digest) -> bytes:
+        """Return the bytes of a media item.
+
+        Raises `AlteredMedia` if other bytes are there, and `Corrupt` if there are none.
+        """
+        ...
+
+    def stream_media(self, tenant: str, digest: Digest) -> AsyncGenerator[bytes]:
+        """Yield the bytes of a media item in chunks; raises as `get_media` does.
+
+        Each chunk is checked before it is yielded, and the digest of the whole at the end.
+        """
+        ...
+
+    async def find_media(self, tenant: str, digest: Digest) -> StoredMedia | None:
+        """Return an item's digest and size if all of it was stored, or None."""
         ...
 
 

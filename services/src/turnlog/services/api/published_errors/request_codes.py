@@ -103,6 +103,11 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.FORBIDDEN,
         contains=("field",),
     ),
+    "digest-differs": ErrorCode(
+        meaning="Uploaded bytes have another digest than the request announced.",
+        action="send the bytes again, or announce their SHA-256",
+        contains=("field",),
+    ),
     "duplicate-key": ErrorCode(
         meaning="A key is repeated within a JSON object.",
         action="send it once",

@@ -19,7 +19,8 @@ from rich.text import Text
 from turnlog.events.content import Digest, decode_withheld_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.jetstream.jetstream_client import JetStreamBlobStore, JetStreamLog
+from turnlog.events.jetstream.blob_store import JetStreamBlobStore
+from turnlog.events.jetstream.jetstream_client import JetStreamLog
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.store.ports import BlobStore, EventLog

@@ -1,0 +1,171 @@
+"""Blobs on JetStream, and media in chunks that are blobs.
+
+A blob is one message under its digest. The server itself rejects a second message, so storing can
+be repeated, and bytes read back are checked against their digest. A media item is stored as blobs
+and, after all of them, the list of their digests under the digest of the whole. So what a crash
+leaves is no item yet, and the next upload of the same bytes finds those chunks stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from nats.js.api import Header
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.errors import AlteredBlob, AlteredMedia, Corrupt, Unavailable
+from turnlog.events.jetstream import stream_reader
+from turnlog.events.jetstream.direct_get import get_last_message, get_next_message
+from turnlog.events.jetstream.js_api import JsApiError, PublishAck, request_json
+from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.jetstream.stream_setup import check_message_size
+from turnlog.events.store.media_chunks import (
+    ChunkList,
+    StoredMedia,
+    parse_chunk_list,
+    receive_media,
+)
+from turnlog.events.store.ports import RawEvent
+from turnlog.events.subjects import (
+    ALL_BLOB_SUBJECTS,
+    BLOBS_STREAM,
+    build_blob_subject,
+    build_media_subject,
+)
+
+BLOB_EXISTS_CODE: Final = 10071
+"""The server's error code for a subject that already holds a message."""
+
+BLOB_IN_FLIGHT_CODE: Final = 10164
+"""The code of a replicated stream for a subject whose first message is being stored right now."""
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamBlobStore:
+    """Blobs of all tenants."""
+
+    connection: NatsConnection
+    patience: float = 10.0
+    """Seconds for which a blob may be stored again; a leader is elected in five."""
+
+    async def put_blob(self, tenant: str, data: bytes) -> Digest:
+        """See `BlobStore.put_blob`."""
+        digest = compute_digest(data)
+        check_message_size(self.connection, "blob", len(data))
+        await self.store_first(build_blob_subject(tenant, digest), data)
+        return digest
+
+    async def store_first(self, subject: str, data: bytes) -> None:
+        """Store a message under a subject, unless it holds one; repeats what may have failed."""
+        ends = asyncio.get_running_loop().time() + self.patience
+        failures = 0
+        while True:
+            try:
+                return await self._try_to_store_first(subject, data)
+            except Unavailable as error:
+                is_refused = isinstance(error, JsApiError) and error.code != BLOB_IN_FLIGHT_CODE
+                if is_refused or asyncio.get_running_loop().time() > ends:
+                    raise
+            await wait_backoff(failures)
+            failures += 1
+
+    async def _try_to_store_first(self, subject: str, data: bytes) -> None:
+        first = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"}
+        try:
+            await request_json(
+                connection=self.connection,
+                subject=subject,
+                reply_type=PublishAck,
+                payload=data,
+                headers=first,
+            )
+        except JsApiError as denied:
+            if denied.code != BLOB_EXISTS_CODE:
+                raise
+
+    async def get_blob(self, tenant: str, digest: Digest) -> bytes:
+        """See `BlobStore.get_blob`."""
+        subject = build_blob_subject(tenant, digest)
+        found = await get_last_message(self.connection, BLOBS_STREAM, subject)
+        if found is None:
+            found = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
+        if found is None or compute_digest(found.payload) != digest:
+            # Only the first message under a digest was stored by `put_blob`.
+            found = await get_next_message(self.connection, BLOBS_STREAM, subject, 1, leader=True)
+        if found is None:
+            raise Corrupt(f"blob {digest}", "it is gone")
+        if compute_digest(found.payload) != digest:
+            raise AlteredBlob(digest, found.payload)
+        return found.payload
+
+    def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
+        """See `BlobStore.stream_raw_blobs`."""
+        return stream_reader.stream_raw_events(
+            self.connection, BLOBS_STREAM, ALL_BLOB_SUBJECTS, after, live=False
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamMediaStore:
+    """Media of all tenants."""
+
+    blobs: JetStreamBlobStore
+
+    async def put_media(
+        self,
+        tenant: str,
+        data: AsyncIterable[bytes],
+        *,
+        most_bytes: int,
+        expected: Digest | None = None,
+    ) -> StoredMedia:
+        """See `MediaStore.put_media`."""
+        received = await receive_media(data, most_bytes=most_bytes, expected=expected)
+        subject = build_media_subject(tenant, received.item.digest)
+        digests = [await self.blobs.put_blob(tenant, chunk) for chunk in received.chunks]
+        chunk_list = ChunkList(size=received.item.size, chunks=tuple(digests))
+        await self.blobs.store_first(subject, chunk_list.model_dump_json().encode())
+        return received.item
+
+    async def get_media(self, tenant: str, digest: Digest) -> bytes:
+        """See `MediaStore.get_media`."""
+        async with aclosing(self.stream_media(tenant, digest)) as chunks:
+            return b"".join([chunk async for chunk in chunks])
+
+    async def stream_media(self, tenant: str, digest: Digest) -> AsyncGenerator[bytes]:
+        """See `MediaStore.stream_media`."""
+        chunk_list = await self._find_chunk_list(tenant, digest)
+        if chunk_list is None:
+            raise Corrupt(f"media {digest}", "it is gone")
+        hasher = sha256()
+        for number, name in enumerate(chunk_list.chunks, 1):
+            place = f"chunk {number} of {len(chunk_list.chunks)}"
+            try:
+                chunk = await self.blobs.get_blob(tenant, name)
+            except AlteredBlob as altered:
+                raise AlteredMedia(digest, f"the bytes of {place} have changed") from altered
+            except Corrupt as missing:
+                raise Corrupt(f"media {digest}", f"{place} is gone") from missing
+            hasher.update(chunk)
+            yield chunk
+        if f"sha256:{hasher.hexdigest()}" != digest:
+            raise AlteredMedia(digest, "its chunks are those of other bytes")
+
+    async def find_media(self, tenant: str, digest: Digest) -> StoredMedia | None:
+        """See `MediaStore.find_media`."""
+        chunk_list = await self._find_chunk_list(tenant, digest)
+        return None if chunk_list is None else StoredMedia(digest, chunk_list.size)
+
+    async def _find_chunk_list(self, tenant: str, digest: Digest) -> ChunkList | None:
+        """Return the list that was stored first, which is the one of `put_media`."""
+        subject = build_media_subject(tenant, digest)
+        connection = self.blobs.connection
+        found = await get_next_message(connection, BLOBS_STREAM, subject, 1)
+        if found is None:
+            found = await get_next_message(connection, BLOBS_STREAM, subject, 1, leader=True)
+        return None if found is None else parse_chunk_list(digest, found.payload)
