@@ -43,6 +43,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import SAMPLE_SPENT, get_attempt, get_open_turn
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import (
     AuthenticatedSnapshotStore,
     CheckedSnapshotStore,
@@ -158,7 +159,7 @@ async def _open_decided_session(
         name: PromptFile(digest=await on.blobs.put_blob(TENANT, text.encode()), path=path)
         for name, (path, text) in found.items()
     }
-    texts = TextReader(log=on.log, blobs=on.blobs)
+    texts = TextReader(log=on.log, blobs=on.blobs, media=MediaReader(on.media))
     life = DecidedSession(
         session=session,
         material=SessionMaterial(blueprint=blueprint),

@@ -22,6 +22,7 @@ from turnlog.events.registry import UnknownEvent
 from turnlog.events.store.ports import BatchAppended, EventLog
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.session.commands import OpenSession
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import create_id, read_clock
@@ -123,7 +124,7 @@ async def _append_session(log: EventLog, session: str, drafts: Sequence[EventDra
 def build_command_handler(on: JetStreamClient) -> CommandHandler:
     """Make the sessions of a process that only reads."""
     snapshots = CheckedSnapshotStore(on.log, on.snapshots)
-    texts = TextReader(log=on.log, blobs=on.blobs)
+    texts = TextReader(log=on.log, blobs=on.blobs, media=MediaReader(on.media))
     return CommandHandler(
         log=on.log,
         snapshots=snapshots,

@@ -20,7 +20,12 @@ from tests.support.sessions.session_harness import EmptyCommandIndex, SteppingCl
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.js_api import PublishAck, request_json
 from turnlog.events.jetstream.stream_setup import StreamOptions, build_durable_streams
-from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog, MemorySnapshotStore
+from turnlog.events.store.memory_log import (
+    MemoryBlobStore,
+    MemoryLog,
+    MemoryMediaStore,
+    MemorySnapshotStore,
+)
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.events.subjects import (
     BLOBS_STREAM,
@@ -32,6 +37,7 @@ from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.audit.verify_service import LocatedFinding, VerifyService
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -114,7 +120,7 @@ async def list_findings(
     sessions = CommandHandler(
         log=log,
         snapshots=CheckedSnapshotStore(log, MemorySnapshotStore()),
-        texts=TextReader(log=log, blobs=blobs),
+        texts=TextReader(log=log, blobs=blobs, media=MediaReader(MemoryMediaStore())),
         older_commands=EmptyCommandIndex(),
         clock=SteppingClock(),
         create_id=lambda: f"id-{next(ids)}",

@@ -438,7 +438,8 @@ def test_body_digest_that_differs_from_the_sent_body_is_found(
 ) -> None:
     session = open_with_blueprint(BLUEPRINT, FILES).apply_steps(submit_turn("Hi"), claim_turn())
     found = assemble_next_prompt(session, BLUEPRINT, FILES)
-    attempt, sent = get_attempt(session.opened_state), compute_digest(found.request.chat_body)
+    attempt = get_attempt(session.opened_state)
+    sent = compute_digest(found.request.build_chat_body())
     parameters = dict(found.request.parameters)
     fixed = FixContext(
         attempt=attempt,

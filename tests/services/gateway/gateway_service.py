@@ -21,10 +21,17 @@ from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
     MemoryLog,
+    MemoryMediaStore,
     MemorySnapshotStore,
     MemoryTokenStream,
 )
-from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
+from turnlog.events.store.ports import (
+    BlobStore,
+    EventLog,
+    MediaStore,
+    SnapshotStore,
+    TokenStream,
+)
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
@@ -32,6 +39,7 @@ from turnlog.projections.store.read.row_lookups import CommandLookup
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
@@ -84,6 +92,8 @@ class LogBackend(Protocol):
     @property
     def blobs(self) -> BlobStore: ...
     @property
+    def media(self) -> MediaStore: ...
+    @property
     def snapshots(self) -> SnapshotStore: ...
     @property
     def tokens(self) -> TokenStream: ...
@@ -96,6 +106,7 @@ class MemoryBackend:
     log: MemoryLog = field(default_factory=MemoryLog)
     library: MemoryLog = field(default_factory=lambda: MemoryLog(kind=LIBRARY_HISTORY))
     blobs: MemoryBlobStore = field(default_factory=MemoryBlobStore)
+    media: MemoryMediaStore = field(default_factory=MemoryMediaStore)
     snapshots: MemorySnapshotStore = field(default_factory=MemorySnapshotStore)
     tokens: MemoryTokenStream = field(default_factory=MemoryTokenStream)
 
@@ -149,7 +160,7 @@ def build_command_handler(
 ) -> CommandHandler:
     """Make the sessions of one process."""
     snapshots = CheckedSnapshotStore(backend.log, backend.snapshots)
-    texts = TextReader(log=backend.log, blobs=backend.blobs)
+    texts = TextReader(log=backend.log, blobs=backend.blobs, media=MediaReader(backend.media))
     quotas = TurnQuotas(QuotaService(build_library_parts(backend, source)), backend.log)
     return CommandHandler(
         log=backend.log,

@@ -25,6 +25,7 @@ from turnlog.projections.quotas.quota_decisions import QuotaExceeded
 from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.session.commands import CancelTurn, OpenSession, SubmitTurn
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
@@ -71,7 +72,7 @@ def build_gateway(client: JetStreamClient, number: int) -> CommandHandler:
     return CommandHandler(
         log=client.log,
         snapshots=CheckedSnapshotStore(client.log, client.snapshots),
-        texts=TextReader(log=client.log, blobs=client.blobs),
+        texts=TextReader(log=client.log, blobs=client.blobs, media=MediaReader(client.media)),
         older_commands=EmptyCommandIndex(),
         clock=lambda: NOON,
         create_id=create_id,

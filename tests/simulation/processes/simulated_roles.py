@@ -29,6 +29,7 @@ from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.services.approvals.approval_use_cases import ApprovalUseCases
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
@@ -89,7 +90,7 @@ def build_role(
     sessions = CommandHandler(
         log=on.log,
         snapshots=CheckedSnapshotStore(on.log, on.snapshots),
-        texts=TextReader(log=on.log, blobs=on.blobs),
+        texts=TextReader(log=on.log, blobs=on.blobs, media=MediaReader(on.media)),
         older_commands=EmptyCommandIndex(),
         clock=partial(loop.read_clock, wrong_by),
         create_id=lambda: f"{name}-{next(ids)}",

@@ -18,6 +18,7 @@ from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.write.projection_positions import read_active_position
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import (
     AuthenticatedSnapshotStore,
     CheckedSnapshotStore,
@@ -96,7 +97,7 @@ def _build_snapshot_store(nats: JetStreamClient) -> CheckedSnapshotStore:
 
 def _build_command_handler(nats: JetStreamClient) -> CommandHandler:
     snapshots = _build_snapshot_store(nats)
-    texts = TextReader(log=nats.log, blobs=nats.blobs)
+    texts = TextReader(log=nats.log, blobs=nats.blobs, media=MediaReader(nats.media))
     return CommandHandler(
         log=nats.log,
         snapshots=snapshots,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tests.support.sessions.session_harness import TESTER, SteppingClock
 from turnlog.events.codec import CommandRef
-from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog, MemoryMediaStore
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.library.segment_inputs import (
@@ -16,6 +16,7 @@ from turnlog.projections.library.segment_inputs import (
     SegmentInput,
 )
 from turnlog.projections.library.segment_library import SegmentLibrary
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.segments.segment_service import SegmentChange, SegmentService
@@ -45,7 +46,7 @@ class SegmentHarness:
                 source=f"/test/{self.name}",
             )
         )
-        texts = TextReader(log=MemoryLog(), blobs=self.blobs)
+        texts = TextReader(log=MemoryLog(), blobs=self.blobs, media=MediaReader(MemoryMediaStore()))
         self.segments = SegmentFetcher(self.shelves, texts, timeout=0.2)
 
     def create_id(self) -> str:

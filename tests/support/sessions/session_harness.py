@@ -20,6 +20,7 @@ from turnlog.events.registry import ClaimableEvent, format_event_name
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
     MemoryLog,
+    MemoryMediaStore,
     MemorySnapshotStore,
     MemoryTokenStream,
 )
@@ -31,6 +32,7 @@ from turnlog.projections.session.commands import OpenSession, SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
@@ -146,7 +148,7 @@ class SessionHarness:
         return CommandHandler(
             log=self.log,
             snapshots=CheckedSnapshotStore(self.log, self.snapshots),
-            texts=TextReader(log=self.log, blobs=self.blobs),
+            texts=TextReader(log=self.log, blobs=self.blobs, media=MediaReader(MemoryMediaStore())),
             older_commands=EmptyCommandIndex(),
             clock=self.clock,
             create_id=self.create_id,

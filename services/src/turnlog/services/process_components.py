@@ -18,6 +18,7 @@ from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.store.ports import SnapshotStore
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import (
     AuthenticatedSnapshotStore,
     CheckedSnapshotStore,
@@ -80,7 +81,7 @@ class ProcessComponents:
         return CommandHandler(
             log=self.log,
             snapshots=CheckedSnapshotStore(self.log, self.snapshots),
-            texts=TextReader(log=self.log, blobs=self.blobs),
+            texts=TextReader(log=self.log, blobs=self.blobs, media=MediaReader(self.media)),
             older_commands=older_commands,
             clock=read_clock,
             create_id=create_id,

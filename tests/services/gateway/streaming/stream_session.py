@@ -27,6 +27,7 @@ from turnlog.events.model.call_events import AttemptFault
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
     MemoryLog,
+    MemoryMediaStore,
     MemorySnapshotStore,
     MemoryTokenStream,
 )
@@ -49,6 +50,7 @@ from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
@@ -94,7 +96,7 @@ class StreamedSession:
     def build_command_handler(self) -> CommandHandler:
         """Make the sessions of one more process."""
         snapshots = CheckedSnapshotStore(self.log, self.snapshots)
-        texts = TextReader(log=self.log, blobs=self.blobs)
+        texts = TextReader(log=self.log, blobs=self.blobs, media=MediaReader(MemoryMediaStore()))
         older = EmptyCommandIndex()
         return CommandHandler(
             log=self.log,

@@ -66,12 +66,12 @@ class SegmentSource(EventModel):
 
 
 class EventTextSource(EventModel):
-    """The text is a field of an event of this session."""
+    """The text is a field of an event of this session, or a part beside it is one of its parts."""
 
     sequence: int
     """The event's sequence."""
     field: str
-    """Dotted path in the event: `text`, `attributes.language`."""
+    """Dotted path in the event: `text`, `attributes.language`, `parts.0`."""
 
 
 class BlueprintTextSource(EventModel):
@@ -213,6 +213,10 @@ class PromptPart(EventModel):
     """
     message: int | None = None
     """Index of the (first) message that includes it; None if it was left out."""
+    at: int | None = None
+    """Of a picture, recording or file: where it stands among the texts of its message, in code
+    points. None for a text.
+    """
     role: PartRole | None = None
     """Role of that message; roles alternate in a run of history. `tools` is a tool offered beside
     the messages, and `tool_call` a tool call in an assistant's message: its text is the arguments,
@@ -220,8 +224,9 @@ class PromptPart(EventModel):
     answer where the parameter of that name has it, and no message.
     """
     digest: Digest | None = None
-    """Digest of the text, or of a run's message digests, one per line. None if the part was left
-    out, or if the source identifies the exact text (a blob by digest, a blueprint literally).
+    """Digest of the text, of the bytes of a picture, recording or file, or of a run's message
+    digests, one per line. None if the part was left out, or if the source identifies the exact text
+    (a blob by digest, a blueprint literally).
     """
     characters: int = 0
     """Length in the prompt in code points, including `before` and `after`."""

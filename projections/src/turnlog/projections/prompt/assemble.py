@@ -28,6 +28,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
+    INPUT_LAYER,
     REJECTED_LAYER,
     PinnedLayer,
 )
@@ -54,6 +55,7 @@ from turnlog.projections.prompt.history.history_window import (
     list_history_windows,
     render_history,
 )
+from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
 from turnlog.projections.prompt.planned_output import (
     PlannedOutput,
     plan_output,
@@ -325,6 +327,7 @@ def _fill_slot(
             counting=counting,
             assembler=unfilled.call.assembler,
             limit=_find_history_limit(unfilled.material.blueprint, unfilled.call),
+            model=unfilled.call.model,
         )
     specs = unfilled.material.blueprint.layers
     blocks = tuple(layer.fill(texts, f"layer {name}") for name, layer in slot.layers)
@@ -333,4 +336,14 @@ def _fill_slot(
         role=slot.role,
         form=slot.form,
         blocks=include_layers(blocks, files, specs) if files else blocks,
+        media=_plan_input_media(slot, unfilled),
     )
+
+
+def _plan_input_media(slot: _UnfilledMessage, unfilled: UnfilledPrompt) -> tuple[PlannedMedia, ...]:
+    """Return the media of the turn, in the message that has its text."""
+    opened = unfilled.state.open
+    if opened is None or not opened.submission.media:
+        return ()
+    has_input = any(name == INPUT_LAYER for name, _ in slot.layers)
+    return plan_media(opened.submission.media, unfilled.call.model) if has_input else ()

@@ -9,7 +9,7 @@ the same turns are compared by turn number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Final, NamedTuple
@@ -68,6 +68,10 @@ class PromptLayout:
     """The turns that the session has settled by now."""
     since: int | None = None
     """Digests of texts replaced after this sequence are unknown; None for the newest prompt."""
+    media: Mapping[int, tuple[PromptPart, ...]] = field(
+        default_factory=dict[int, tuple[PromptPart, ...]]
+    )
+    """Pictures, recordings and files by the index of their message."""
 
     def iterate_marks(self, since: ComparedPrefix) -> Iterator[tuple[int, TextMark]]:
         """Yield the remaining texts, each with the index of its part."""
@@ -75,11 +79,13 @@ class PromptLayout:
             match self.parts[place].source:
                 case HistorySource(condensed=None, first=first, last=last, work=work):
                     begins = max(first, since.turn) if place == since.place else first
+                    index = since.messages if begins > first else self.parts[place].message
                     for turn in range(begins, last + 1):
                         for mark in _iterate_turn_marks(
                             self.turns.get(turn), self.since, work=work
                         ):
-                            yield place, mark
+                            yield place, self._add_media(mark, index or 0)
+                            index = (index or 0) + mark.starts_message
                 case HistorySource(condensed="repeats-1" | "repeats-2"):
                     yield from ((place, self.build_mark(place)) for _ in _PAIR_MESSAGES)
                 case HistorySource(first=turn):
@@ -95,15 +101,26 @@ class PromptLayout:
         opens = part.message is not None and part.message != before
         around = (part.before, part.after, part.excerpt, part.cut, part.indented)
         shape = around if any(around) else ()  # The shape of a history message
-        return TextMark(part.role, opens, _find_digest(part), shape)
+        mark = TextMark(part.role, opens, _find_digest(part), shape)
+        return mark if part.message is None else self._add_media(mark, part.message)
+
+    def _add_media(self, mark: TextMark, index: int) -> TextMark:
+        """Return the mark of a text with the media of its message, if it is the first one there."""
+        media = self.media.get(index) if mark.starts_message and self.media else None
+        return mark._replace(shape=(*mark.shape, *_identify_media(media))) if media else mark
+
+    def sum_tokens(self, place: int, messages: int) -> int:
+        """Return the tokens of the first parts, and of the media of the first messages."""
+        media = (each for index in self.media if index < messages for each in self.media[index])
+        return _sum_tokens(self.parts[:place]) + _sum_tokens(media)
 
 
 def compute_common_prefix(
     earlier: EarlierCall, parts: Iterable[PromptPart], turns: SettledTurns
 ) -> CachePrefix:
     """Compare a prompt with an earlier one; `turns` are those the session has settled by now."""
-    before = PromptLayout(_sort_parts(earlier.manifest.parts), turns, earlier.manifest.sequence)
-    now = PromptLayout(_sort_parts(parts), turns)
+    before = _lay_out(earlier.manifest.parts, turns, earlier.manifest.sequence)
+    now = _lay_out(parts, turns)
     reached = _compare_parts(before, now)
     messages = reached.messages
     for previous, current in zip_longest(before.iterate_marks(reached), now.iterate_marks(reached)):
@@ -115,11 +132,39 @@ def compute_common_prefix(
             return CachePrefix(
                 call=earlier.call,
                 messages=messages,
-                tokens=_sum_tokens(before.parts[:place]),
+                tokens=before.sum_tokens(place, messages),
                 ended_by=_find_ending_layer(before.parts[place].layer, current_layer, now.parts),
             )
         messages += mark.starts_message
-    return CachePrefix(call=earlier.call, messages=messages, tokens=_sum_tokens(before.parts))
+    tokens = before.sum_tokens(len(before.parts), messages)
+    return CachePrefix(call=earlier.call, messages=messages, tokens=tokens)
+
+
+def _lay_out(
+    parts: Iterable[PromptPart], turns: SettledTurns, since: int | None = None
+) -> PromptLayout:
+    texts, media = list[PromptPart](), dict[int, tuple[PromptPart, ...]]()
+    for part in parts:
+        if part.at is None:
+            texts.append(part)
+        elif part.message is not None:
+            media[part.message] = (*media.get(part.message, ()), part)
+    return PromptLayout(_sort_parts(texts), turns, since, media)
+
+
+def _identify_media(media: Iterable[PromptPart]) -> Iterator[tuple[object, ...]]:
+    return ((part.at, part.digest, part.treatment) for part in media)
+
+
+def _find_changed_media(before: PromptLayout, now: PromptLayout) -> int | None:
+    """Return the first message whose media differ, or None."""
+    changed = (
+        index
+        for index in before.media.keys() | now.media.keys()
+        if [*_identify_media(before.media.get(index, ()))]
+        != [*_identify_media(now.media.get(index, ()))]
+    )
+    return min(changed, default=None)
 
 
 def _sort_parts(parts: Iterable[PromptPart]) -> tuple[PromptPart, ...]:
@@ -144,7 +189,7 @@ def _find_ending_layer(
 
 def _compare_parts(before: PromptLayout, now: PromptLayout) -> ComparedPrefix:
     """Compare part by part, and runs turn by turn without splitting them."""
-    messages = 0
+    messages, changed = 0, _find_changed_media(before, now)
     for place, (previous, current) in enumerate(zip(before.parts, now.parts, strict=False)):
         then, run = _get_run(previous), _get_run(current)
         if (then and then.condensed) or (run and run.condensed):
@@ -157,6 +202,8 @@ def _compare_parts(before: PromptLayout, now: PromptLayout) -> ComparedPrefix:
         elif then and run and (then.first, then.work) == (run.first, run.work):
             turns = range(run.first, min(then.last, run.last) + 1)
             turn, message_count = _find_changed_turn(turns, before.turns, before.since or 0)
+            if changed is not None and messages + message_count > changed:
+                return ComparedPrefix(place, 0, messages)
             messages += message_count
             if not then.last == run.last == turn - 1:
                 return ComparedPrefix(place, turn, messages)

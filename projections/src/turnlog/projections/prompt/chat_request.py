@@ -8,7 +8,7 @@ promises the digest of the body as well, which is sent byte for byte.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -17,6 +17,13 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, compute_digest, compute_joined_digest, encode_canonical
 from turnlog.events.model.manifest import MessageRole
 from turnlog.events.tokens import ToolRequest
+from turnlog.projections.prompt.message_media import (
+    NO_BYTES,
+    MediaBytes,
+    MessageMedia,
+    encode_plain_content,
+    encode_sent_content,
+)
 
 _DIGEST_BATCH: Final = 64
 """Messages that are hashed at a time: neither one by one nor a long prompt at once."""
@@ -36,10 +43,15 @@ class ChatMessage:
     """The tool calls of an assistant's message; their arguments are JSON objects."""
     tool_call_id: str | None = None
     """The tool call that a message of the role `tool` answers."""
+    _: KW_ONLY
+    media: tuple[MessageMedia, ...] = ()
+    """Pictures, recordings and files in the message, in the order of their places in the text."""
 
     def encode_plain(self) -> dict[str, JsonValue]:
         """Return the message as plain values, in OpenAI's format, which litellm takes."""
         plain: dict[str, JsonValue] = {"role": self.role, "content": self.content}
+        if self.media:
+            plain["content"] = encode_plain_content(self.content, self.media)
         if self.tool_calls:
             # Providers refuse an empty text, and take none beside tool calls.
             plain["content"] = self.content or None
@@ -48,10 +60,17 @@ class ChatMessage:
             plain["tool_call_id"] = self.tool_call_id
         return plain
 
+    def encode_sent(self, data: MediaBytes) -> dict[str, JsonValue]:
+        """Return the message as a server is sent it; raises `Corrupt` where bytes are missing."""
+        if not self.media:
+            return self.encode_plain()
+        content = encode_sent_content(self.content, self.media, data)
+        return {**self.encode_plain(), "content": content}
+
     @cached_property
     def canonical_bytes(self) -> bytes:
         """The canonical form as UTF-8, see `encode_canonical`."""
-        if self.tool_calls or self.tool_call_id is not None:
+        if self.tool_calls or self.tool_call_id is not None or self.media:
             return encode_canonical(self.encode_plain()).encode()
         return f'{{"content":{encode_canonical(self.content)},"role":"{self.role}"}}'.encode()
 
@@ -109,10 +128,23 @@ class ChatRequest:
         tools = ",".join(map(encode_canonical, self.tools))
         return f'],"model":{model},"parameters":{parameters},"tools":[{tools}]}}'.encode()
 
-    @cached_property
-    def chat_body(self) -> bytes:
-        """The body that a server of OpenAI's protocol is sent, see `encode_chat_body`."""
-        messages = (message.canonical_bytes for message in self.messages)
+    @property
+    def media(self) -> tuple[MessageMedia, ...]:
+        """The pictures, recordings and files that the model is sent."""
+        media = (each for message in self.messages for each in message.media)
+        return tuple(each for each in media if each.note is None)
+
+    def build_chat_body(self, data: MediaBytes = NO_BYTES) -> bytes:
+        """Return the body that a server of OpenAI's protocol is sent, see `encode_chat_body`.
+
+        Raises `Corrupt` where the bytes of a picture, a recording or a file are missing.
+        """
+        messages = (
+            encode_canonical(message.encode_sent(data)).encode()
+            if message.media
+            else message.canonical_bytes
+            for message in self.messages
+        )
         return encode_chat_body(self.model, messages, self.tools, self.parameters)
 
     def _iterate_canonical(self) -> Iterator[bytes]:

@@ -6,9 +6,10 @@ only when it is settled which messages stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Final
 
@@ -16,6 +17,8 @@ from turnlog.events.model.manifest import EventTextSource, MessageRole, TextTrun
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
+from turnlog.projections.prompt.message_media import MessageMedia
+from turnlog.projections.prompt.planned_media import PlannedMedia
 from turnlog.projections.prompt.sources.delimiters import format_closing, format_opening
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
 
@@ -58,6 +61,8 @@ class PlannedMessage:
     tool_calls: tuple[PlannedToolCall, ...] = ()
     tool_call_id: str | None = None
     """The tool call that it answers."""
+    media: tuple[PlannedMedia, ...] = ()
+    """The pictures, recordings and files beside its texts."""
 
 
 _HOST: Final = attrgetter("host")
@@ -98,6 +103,45 @@ def place_pieces(slot: PlannedMessage) -> Iterator[PlacedPiece]:
             after = format_closing(form, host) if at == len(included) - 1 else ""
             yield PlacedPiece(block, piece, outer + before, after)
         joint = form.between if included else joint
+
+
+def iterate_media(plan: PromptPlan) -> Iterator[PlannedMedia]:
+    """Yield the media of a plan in the order of its messages."""
+    for slot in plan:
+        if isinstance(slot, PlannedHistory):
+            for exchange in slot.exchanges:
+                yield from exchange.media
+        else:
+            yield from slot.media
+
+
+def place_media(
+    slot: PlannedMessage, placed_texts: Sequence[tuple[PlacedPiece, str]]
+) -> tuple[MessageMedia, ...]:
+    """Return the media of a message, each at its place in the text that it was submitted with.
+
+    Where the message does not have that text, they are at its end.
+    """
+    starts = accumulate((len(text) for _, text in placed_texts), initial=0)
+    places = {
+        piece.source.sequence: (start + len(placed.before), piece)
+        for start, (placed, _) in zip(starts, placed_texts, strict=False)
+        if isinstance((piece := placed.piece).source, EventTextSource)
+        and piece.source.field == "text"
+    }
+    end = sum(len(text) for _, text in placed_texts)
+    return tuple(
+        media.place_in_message(_find_place(media, places.get(media.ref.sequence), end))
+        for media in slot.media
+    )
+
+
+def _find_place(media: PlannedMedia, text: tuple[int, LayerPiece] | None, end: int) -> int:
+    if text is None:
+        return end
+    start, piece = text
+    at = min(media.ref.part.at, piece.cut.to if piece.cut else len(piece.full_text))
+    return start + at + bisect_left(piece.indented, at)
 
 
 def format_message(slot: PlannedMessage) -> str:

@@ -30,10 +30,13 @@ from turnlog.projections.prompt.history.excluded_turns import (
 from turnlog.projections.prompt.history.history_condenser import DUPLICATES_RULE
 from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
 from turnlog.projections.prompt.history.turn_messages import TurnExchange, compute_run_digest
+from turnlog.projections.prompt.planned_media import insert_media_parts
 from turnlog.projections.prompt.prompt_plan import (
     PlacedPiece,
     PlannedMessage,
     PromptPlan,
+    iterate_media,
+    place_media,
     place_pieces,
 )
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
@@ -63,16 +66,17 @@ def render_plan(
         if isinstance(slot, PlannedHistory):
             joint = _add_summary(slot, messages, joins=joins_summaries)
             parts += _build_history_parts(slot, len(messages), joint)
-            messages += [each for exchange in slot.exchanges for each in exchange.content.messages]
+            messages += [each for exchange in slot.exchanges for each in exchange.messages]
         else:
             placed_texts = [(placed, placed.text) for placed in place_pieces(slot)]
             parts += _build_layer_parts(slot, placed_texts, len(messages), counting)
             parts += _build_tool_call_parts(slot, len(messages), counting)
             text = "".join([text for _, text in placed_texts])
-            if text or slot.tool_calls or slot.tool_call_id is not None:
+            if text or slot.tool_calls or slot.tool_call_id is not None or slot.media:
                 calls = tuple(each.request for each in slot.tool_calls)
-                messages.append(ChatMessage(slot.role, text, calls, slot.tool_call_id))
-    return tuple(messages), tuple(parts)
+                media = place_media(slot, placed_texts) if slot.media else ()
+                messages.append(ChatMessage(slot.role, text, calls, slot.tool_call_id, media=media))
+    return tuple(messages), insert_media_parts(parts, messages, iterate_media(plan))
 
 
 def _add_summary(slot: PlannedHistory, messages: list[ChatMessage], *, joins: bool) -> str:

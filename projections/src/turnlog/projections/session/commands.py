@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.model.attempt_figures import AttemptUsage
 from turnlog.events.model.call_events import AttemptFault
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.override_events import UserOverride
@@ -325,6 +326,8 @@ class SubmitTurn:
     """The user's own prompts for the session's blueprint."""
     findings: tuple[InputFinding, ...] = ()
     """What the rules of `input_safety` masked or noted."""
+    parts: tuple[MediaPart, ...] = ()
+    """Pictures, recordings and files beside the text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from turnlog.events.model.child_events import ParentInput
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.retrieval_events import NothingFoundPolicy
 from turnlog.events.model.turn_events import TurnReservation, TurnRole
-from turnlog.projections.session.text_refs import InputsRef, TextRef
+from turnlog.projections.session.text_refs import InputsRef, MediaRef, TextRef
 from turnlog.projections.session.tool_uses import ChildTurnRef, ToolUse, UndecidedApproval
 from turnlog.projections.session.turn_summaries import PendingSummary
 
@@ -47,6 +47,8 @@ class TurnSubmission:
     """The user's own prompts, as its event names them."""
     parent_inputs: tuple[ParentInput, ...] = ()
     """The inputs of the parent's turn that it is given."""
+    media: tuple[MediaRef, ...] = ()
+    """The pictures, recordings and files beside its text."""
 
 
 @dataclass(frozen=True, slots=True)

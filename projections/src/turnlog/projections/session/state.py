@@ -21,11 +21,11 @@ from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
 from turnlog.events.model.tool_events import ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.session.open_turn import OpenTurn, TurnSubmission
-from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.text_refs import MediaRef, TextRef
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 22
+FOLD_VERSION: Final = 23
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -78,6 +78,8 @@ class SettledTurnRef:
     """The tool results that windows include with the outcomes."""
     shows_outcomes: bool = False
     """Whether windows include the outcomes, since no reply of a model mentions them."""
+    media: tuple[MediaRef, ...] = ()
+    """The pictures, recordings and files beside its text."""
     characters: int = field(init=False, repr=False, compare=False)
     """Characters the turn takes in a window; 0 when no window includes it."""
 

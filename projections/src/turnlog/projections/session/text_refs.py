@@ -6,10 +6,12 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from turnlog.events.content import Content, Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.content_parts import MediaPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,28 @@ class InputsRef:
     """Sequence of the event in its session."""
     place: int
     """Position of that event in the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRef:
+    """A reference to a picture, a recording or a file beside a text in the log."""
+
+    sequence: int
+    """Sequence of the event in its session."""
+    index: int
+    """Its number among the parts of the event, from 0."""
+    part: MediaPart
+    """What the event says of it."""
+
+    @property
+    def field(self) -> str:
+        """Dotted path in the event, as manifests have it."""
+        return f"parts.{self.index}"
+
+
+def build_media_refs(recorded: RecordedEvent, parts: Iterable[MediaPart]) -> tuple[MediaRef, ...]:
+    """Return the references to the parts of an event."""
+    return tuple(MediaRef(recorded.sequence, index, part) for index, part in enumerate(parts))
 
 
 def build_optional_text_ref(

@@ -19,6 +19,7 @@ from turnlog.events.model.call_events import (
     CallCompleted,
     ContextAssembled,
 )
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.memory_events import MemoryPurged
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import (
@@ -134,11 +135,15 @@ class HistoryTurn:
     """The tool results of an open turn, each with the sequence of its event."""
     votes: tuple[TurnVote, ...] = ()
     """The votes in force on the turn and on what it retrieved, in order."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files beside its text."""
 
     @cached_property
     def messages(self) -> TurnMessages:
         """The turn's messages in a prompt; a text that cannot be opened counts as empty."""
-        return build_turn_messages(_get_text(self.text), self._build_answer(), self.role)
+        return build_turn_messages(
+            _get_text(self.text), self._build_answer(), self.role, has_media=bool(self.parts)
+        )
 
     @cached_property
     def messages_with_work(self) -> TurnMessages:
@@ -153,7 +158,8 @@ class HistoryTurn:
     def _build_messages(self, work: str) -> TurnMessages:
         if not work:
             return self.messages
-        return build_turn_messages(_get_text(self.text), add_work(work, self._build_answer()))
+        answer, has_media = add_work(work, self._build_answer()), bool(self.parts)
+        return build_turn_messages(_get_text(self.text), answer, has_media=has_media)
 
     def _build_answer(self) -> str:
         reply = _get_text(self.reply)
@@ -264,6 +270,7 @@ def _start_turn(
         sequence=recorded.sequence,
         findings=event.findings,
     )
+    turn = replace(turn, parts=event.parts) if event.parts else turn
     turn = turn if event.remembered else replace(turn, remembered=False)
     if isinstance(event, TurnSubmitted) and event.role != "user":
         return replace(turn, role=event.role)

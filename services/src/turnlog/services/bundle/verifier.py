@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, TypeGuard, cast
+from typing import Any, BinaryIO, TypeGuard
 
 from turnlog.services.bundle.condensed_history import condense_run, drop_results
 from turnlog.services.bundle.ed25519_signatures import is_signed
+from turnlog.services.bundle.part_values import format_resolution, format_value, get_text
+from turnlog.services.bundle.prompt_media import add_media, place_media, write_sent_messages
 
 EXIT_FAILED = 5  # Exit code when something differs from the record
 EXIT_UNWITNESSED = 6  # Exit code when nothing differs, and some of it is not signed
@@ -88,7 +90,7 @@ class EventChain:
     heads: list[str] = field(default_factory=list[str])
     """Digest of each event's stored bytes."""
     turns: dict[int, list[Json]] = field(default_factory=dict[int, list[Json]])
-    """Turn to its text, reply, work summary and role, as of the first `learnt_count` events."""
+    """Turn to its text, reply, work summary, role and more, of the first `learnt_count` events."""
     learnt_count: int = 0
 
     def read_lines(self, lines: Iterable[bytes], tenant: str, name: str) -> None:
@@ -135,7 +137,8 @@ def apply_event(turns: dict[int, list[Json]], kind: str, sequence: int, data: Js
     """Note what an event changes of its turn: text, reply, work, role, outcomes and results."""
     turn = data.get("turn")
     if kind in SUBMISSION_TYPES:
-        turns[data["turn"]] = [data.get("text"), None, None, data.get("role"), [], {}]
+        text, role, has_media = data.get("text"), data.get("role"), bool(data.get("parts"))
+        turns[data["turn"]] = [text, None, None, role, [], {}, False, has_media]
     elif turn not in turns:
         return
     elif kind == "turnlog.tool-returned.v1":
@@ -148,7 +151,7 @@ def apply_event(turns: dict[int, list[Json]], kind: str, sequence: int, data: Js
         turns[turn][1:3] = [reply, data.get("work")]
         # A reply of a model mentions what its tools did, until it is withheld.
         turns[turn][4] = outcomes
-        turns[turn][6:] = [kind == "turnlog.turn-completed.v1" and not data.get("fallback")]
+        turns[turn][6] = kind == "turnlog.turn-completed.v1" and not data.get("fallback")
 
 
 def add_outcomes(turn: Sequence[Json], reply: str) -> str:
@@ -196,6 +199,9 @@ def rebuild_messages(
         if "view" in source:
             messages += rebuild_run(part, session.replay_turns(manifest["sequence"]))
             continue
+        if part.get("at") is not None:
+            add_media(messages, part, known[int(source["sequence"]) - 1]["data"])
+            continue
         text = part.get("before", "") + apply_edits(part, find_text(source, known, blobs))
         if part["role"] in {"tool", "tool_call"}:
             add_tool_message(messages, part, known[int(source["sequence"]) - 1]["data"], text)
@@ -203,7 +209,7 @@ def rebuild_messages(
         if place == len(messages):
             messages.append({"role": part["role"], "content": ""})
         messages[place]["content"] += text + part.get("after", "")
-    return messages
+    return [place_media(each) for each in messages]
 
 
 def add_tool_message(messages: Messages, part: JsonDict, event: JsonDict, text: str) -> None:
@@ -228,16 +234,18 @@ def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes
     request = {**request_settings, "messages": messages, "tools": tools}
     if compute_digest(encode_canonical(request)) != manifest["digest"]:
         raise VerificationFailure("the request reads back as another one")
+    sent_messages = write_sent_messages(messages, blobs)
     body = {
         **call["parameters"],
-        "messages": messages,
+        "messages": sent_messages,
         "model": call["model"].partition("/")[2],
         "stream": True,
         "stream_options": {"include_usage": True},
     }
     if tools:
         body["tools"] = tools
-    if call.get("body_digest") not in {None, compute_digest(encode_canonical(body))}:
+    stated = call.get("body_digest") if sent_messages is not None else None
+    if stated not in {None, compute_digest(encode_canonical(body))}:
         raise VerificationFailure("the body that was sent reads back as another one")
     return messages
 
@@ -273,36 +281,6 @@ def find_text(source: JsonDict, known: Sequence[JsonDict], blobs: Mapping[str, b
     return str(source["text"])
 
 
-def get_text(content: Json) -> str | None:
-    """Return a text that is recorded as it is, or in the field `text`; None without one."""
-    if isinstance(content, str):
-        return content
-    return content.get("text") if is_object(content) else None
-
-
-def format_value(value: Json) -> str:
-    """Format a value as prompts have it: a text as it is, anything else as JSON."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def format_resolution(resolution: JsonDict, lines: Mapping[str, str], heading: str) -> str:
-    """Format a resolver's answer, one line for each value."""
-    found = json.loads(get_text(resolution["results"]) or "null")
-    values = {**resolution, "identifiers": resolution.get("identifiers", {}), "results": found}
-    formatted = ((label, format_list(values.get(what) or "")) for label, what in lines.items())
-    rows = [f"{label}: {value}" for label, value in formatted if value]
-    return "\n".join(filter(None, (heading, *rows))) if rows else ""
-
-
-def format_list(value: Json) -> str:
-    """Format a list by its values that are not empty, and anything else as one value."""
-    if isinstance(value, list):
-        return ", ".join(filter(None, map(format_list, cast("Sequence[Json]", value))))
-    return format_value(value)
-
-
 def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> Messages:
     """Rebuild a run of history: for each turn the user's text, then the reply."""
     source = part["source"]
@@ -317,7 +295,11 @@ def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> Messages
         run.append([text, f"{work}\n\n{reply}" if source.get("work") and work else reply])
     for number, texts in zip(numbers, condense_run(source, run), strict=False):
         pairs = zip((turns[number][3] or "user", "assistant"), texts, strict=True)
-        messages += [{"role": role, "content": text} for role, text in pairs if text]
+        messages += [
+            {"role": role, "content": text}
+            for role, text in pairs
+            if text or (turns[number][7] and role != "assistant")  # A picture without a word
+        ]
     lines = [f"{each['role']} {compute_digest(each['content'].encode())}\n" for each in messages]
     if compute_digest("".join(lines).encode()) != part.get("digest"):
         raise VerificationFailure(

@@ -22,6 +22,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.projections.prompt.assembly_inputs import EarlierCall, PromptNeeds, PromptTexts
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.services.caches.media_cache import MediaReader
 
 _TEXT_FIELDS: Final = (
     "text",
@@ -90,6 +91,8 @@ class TextReader:
 
     log: EventLog
     blobs: BlobStore
+    media: MediaReader
+    """Reads the pictures, recordings and files of prompts that are sent."""
     event_texts: TextCache[tuple[str, int, str]] = field(
         default_factory=lambda: TextCache[tuple[str, int, str]](20_000_000)
     )

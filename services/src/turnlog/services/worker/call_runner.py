@@ -10,6 +10,7 @@ import asyncio
 from asyncio import timeout
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, assert_never
 
 import structlog
@@ -22,6 +23,7 @@ from turnlog.projections.session.next_call import has_used_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.tools.tool_aliases import list_model_names
 from turnlog.services.extensions.resolver_contract import ResolverFailure
+from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.platform.telemetry.traces import Tracing, record_answer, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.attempts.active_attempt import (
@@ -197,8 +199,9 @@ class CallRunner:
     async def _stream_answer(
         self, active: ActiveAttempt, prepared: PreparedCall
     ) -> FinishedAnswer | GuardViolation:
-        request = build_model_request(
-            prepared.request, prepared.body, active.context.policies.timeouts
+        timeouts = active.context.policies.timeouts
+        request = await run_text_work(
+            partial(build_model_request, prepared, timeouts), prepared.media_size
         )
         sent = SentCall(prepared.attempt, request, prepared.manifest)
         _log_exclusions(active, prepared.manifest)

@@ -29,8 +29,10 @@ from turnlog.projections.prompt.history.memory_access import list_message_refs
 from turnlog.projections.session.fold.settled_turns import has_no_model_reply
 from turnlog.projections.session.state import SettledStatus, SettledTurnRef
 from turnlog.projections.session.text_refs import (
+    MediaRef,
     TextRef,
     build_literal_text_ref,
+    build_media_refs,
     build_optional_text_ref,
 )
 
@@ -61,6 +63,8 @@ class TurnMilestones:
     """Reference to the outcomes of its tools."""
     shows_outcomes: bool = False
     """Whether windows include them."""
+    media: tuple[MediaRef, ...] = ()
+    """The pictures, recordings and files beside its text."""
 
     @property
     def is_excluded(self) -> bool:
@@ -83,6 +87,7 @@ class TurnMilestones:
             role=self.role,
             outcomes=self.outcomes,
             shows_outcomes=self.shows_outcomes,
+            media=self.media,
         )
 
     @property
@@ -171,12 +176,14 @@ def _apply_event(turns: dict[int, TurnMilestones], recorded: RecordedEvent) -> N
                 begun=recorded,
                 text=build_optional_text_ref(recorded, "text", event.text),
                 role=event.role,
+                media=build_media_refs(recorded, event.parts),
             )
         case TurnQueued() as event:
             turns[event.turn] = TurnMilestones(
                 turn=event.turn,
                 begun=recorded,
                 text=build_optional_text_ref(recorded, "text", event.text),
+                media=build_media_refs(recorded, event.parts),
             )
         case TurnReleased(turn=turn) if turn in turns:
             turns[turn] = replace(turns[turn], released=recorded)

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.manifest import (
     BlobSource,
     BlueprintTextSource,
@@ -33,12 +34,13 @@ from turnlog.events.model.manifest import (
     StoredTextSource,
 )
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
-from turnlog.events.model.turn_events import TurnResolved
+from turnlog.events.model.turn_events import TurnQueued, TurnResolved, TurnSubmitted
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.template_slots import format_prompt_value
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.history.history_condenser import condense_run
 from turnlog.projections.prompt.history.turn_messages import TurnMessages, compute_run_digest
+from turnlog.projections.prompt.message_media import MessageMedia, format_media_note
 from turnlog.projections.prompt.sources.resolved_references import (
     format_resolved_text,
     read_results,
@@ -71,12 +73,50 @@ def read_parts(
             continue
         if isinstance(part.source, HistorySource):
             messages += _read_run(part, part.source, turns)
+        elif part.at is not None:
+            _add_media(messages, part, part.at, known)
         elif isinstance(part.source, EventTextSource) and part.role in {"tool", "tool_call"}:
             _join_tool_message(messages, part, part.source, known)
         else:
             text = _restore_text(part, _read_source(part.source, known, blobs))
             _join_message(messages, part, part.before + text + part.after)
     return tuple(messages)
+
+
+def _add_media(
+    messages: list[ChatMessage], part: PromptPart, at: int, known: Sequence[RecordedEvent]
+) -> None:
+    """Add a picture, a recording or a file to its message, or the line in its place."""
+    media = _read_media(part, known)
+    if media.digest != part.digest:
+        raise _build_mismatch(part)
+    if part.message == len(messages):
+        _join_message(messages, part, "")
+    place = part.message
+    if place is None or place >= len(messages):
+        raise Corrupt(f"part {part.layer}", "it names no place among the messages")
+    is_left_out = part.treatment == "dropped"
+    placed = MessageMedia(
+        kind=media.kind,
+        digest=media.digest,
+        media_type=media.media_type,
+        at=at,
+        name=media.name,
+        note=format_media_note(media.kind, media.name) if is_left_out else None,
+    )
+    messages[place] = replace(messages[place], media=(*messages[place].media, placed))
+
+
+def _read_media(part: PromptPart, known: Sequence[RecordedEvent]) -> MediaPart:
+    if isinstance(part.source, EventTextSource):
+        match _find_event(known, part.source.sequence).event:
+            case TurnSubmitted(parts=recorded) | TurnQueued(parts=recorded):
+                for index, each in enumerate(recorded):
+                    if part.source.field == f"parts.{index}":
+                        return each
+            case _:
+                pass
+    raise Corrupt(f"part {part.layer}", "no picture, recording or file comes from there")
 
 
 def read_tools(manifest: Manifest, blobs: Mapping[Digest, str]) -> tuple[dict[str, JsonValue], ...]:
@@ -109,8 +149,8 @@ def _join_message(messages: list[ChatMessage], part: PromptPart, text: str) -> N
     if message == len(messages):
         messages.append(ChatMessage(role, text))
     else:
-        before = messages[message].content
-        messages[message] = ChatMessage(role, before + text)
+        before = messages[message]
+        messages[message] = replace(before, role=role, content=before.content + text)
 
 
 def _join_tool_message(

@@ -38,6 +38,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
 )
 from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.message_media import NO_BYTES, MediaBytes
 from turnlog.projections.prompt.sources.session_material import find_missing_extensions
 from turnlog.projections.session.open_turn import PromptedCall
 from turnlog.projections.session.state import SessionState, SettledTurnRef
@@ -123,10 +124,13 @@ def reproduce_by_reference(
     turns: Mapping[int, HistoryTurn],
     blobs: Mapping[Digest, str],
     other: ChatRequest | None = None,
+    media: MediaBytes = NO_BYTES,
 ) -> ReproductionResult:
     """Reproduce a prompt from its manifest and the events and turns from before the call.
 
-    `other` is the request of the other way; if both are equal, the digest is computed once.
+    `other` is the request of the other way; if both are equal, the digest is computed once. The
+    body that was sent has the bytes of pictures, recordings and files. It is compared where `media`
+    has them all.
     """
     try:
         messages = read_parts(call.manifest, events, turns, blobs)
@@ -138,8 +142,8 @@ def reproduce_by_reference(
     digest = request.compute_digest(other)
     if digest != call.manifest.digest:
         return ReproductionResult("failed", request, "request", f"it reads back as {digest}")
-    if call.body_digest is not None:
-        sent = compute_digest(request.chat_body)
+    if call.body_digest is not None and all(each.digest in media for each in request.media):
+        sent = compute_digest(request.build_chat_body(media))
         if sent != call.body_digest:
             return ReproductionResult("failed", request, "body", f"it reads back as {sent}")
     return ReproductionResult("reproduced", request)

@@ -35,6 +35,9 @@ QUERY_COMPONENT: Final = "query"
 ROUNDS_COMPONENT: Final = "tool_rounds"
 """The tool calls of the open turn and their results, where its program is `loop`."""
 
+MEDIA_COMPONENT: Final = "media"
+"""Pictures, recordings and files, and the lines in the places of those left out."""
+
 OUTPUT_COMPONENT: Final = "output_schema"
 """The schema of the answer, in the prompt or beside it."""
 
@@ -46,6 +49,9 @@ STANDARD_COMPONENTS: Final = (
     QUERY_COMPONENT,
 )
 
+
+MEDIA_LAYER: Final = "media"
+"""The built-in layer of pictures, recordings and files beside the texts of messages."""
 
 TOOL_CALLS_LAYER: Final = "tool_calls"
 """The built-in layer of the messages in which the model called tools."""

@@ -158,7 +158,7 @@ def _drop_oldest_turns(slot: PlannedHistory, step: DropOldestPairs, over: int) -
         if over <= 0:
             break
         dropped.append(ExcludedTurns(exchange.turn, exchange.last_turn, "drop_oldest_pairs"))
-        over -= exchange.tokens
+        over -= exchange.all_tokens
     left_out = merge_excluded((*slot.left_out, *dropped))
     return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)
 

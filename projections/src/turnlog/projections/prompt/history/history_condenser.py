@@ -104,7 +104,7 @@ def condense_duplicates(
     dropped: list[ExcludedTurns] = []
     seen_contents, later = set[TurnMessages](), dict[tuple[str, str], int]()
     for exchange in reversed(exchanges):
-        if exchange.is_repeated:
+        if exchange.is_repeated or exchange.media:
             condensed.append(exchange)
             continue
         content = exchange.content

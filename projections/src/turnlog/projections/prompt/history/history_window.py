@@ -340,11 +340,13 @@ def render_history(
     counting: TokenCounter,
     assembler: int = ASSEMBLER_VERSION,
     limit: int | None = None,
+    model: str = "",
 ) -> PlannedHistory:
     """Return the messages of a view; raises `Corrupt` if a text was not fetched.
 
     `limit` is that of its component. Above it, or once a summary replaces older turns, the messages
-    that the view keeps are verbatim; the last exchange always is.
+    that the view keeps are verbatim; the last exchange always is. The tokens of media are those of
+    `model`.
     """
     back, left_out = selected.window, selected.left_out
     has_estimates = has_estimated_savings(assembler)
@@ -353,7 +355,9 @@ def render_history(
     work = back.view.of == "work"
     listed_turn = back.listed_turn if assembler >= _ASSEMBLER_OF_LISTED_RESULTS else None
     exchanges = tuple(
-        build_exchanges(selected.turns, texts.by_ref, counting, work=work, listed_turn=listed_turn)
+        build_exchanges(
+            selected.turns, texts.by_ref, counting, model=model, work=work, listed_turn=listed_turn
+        )
     )
     summary_message = (
         _build_summary_message(back.summary, texts, counting, has_estimates=has_estimates)

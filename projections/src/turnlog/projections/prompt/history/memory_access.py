@@ -88,9 +88,9 @@ def find_memory_exclusions(recall: MemoryAccess, turns: Sequence[SettledTurnRef]
 
 
 def list_message_refs(ref: SettledTurnRef) -> tuple[TextRef, ...]:
-    """Return the references of a turn's messages; empty texts are no messages."""
+    """Return the references of a turn's messages; empty texts without media are no messages."""
     text, reply = ref.text, ref.reply
-    question_refs = (text,) if text and text.characters else ()
+    question_refs = (text,) if text and (text.characters or ref.media) else ()
     if reply and reply.characters:
         return (*question_refs, reply)
     # Without a reply, the outcomes of the turn's tools are the answer.

@@ -184,7 +184,7 @@ def _is_next_repeat(before: TurnExchange, after: TurnExchange, rule: RepeatsRule
 def _find_question_pattern(exchange: TurnExchange, rule: RepeatsRule) -> str | None:
     """Return the question with its values masked, or None if the turn is no plain exchange."""
     messages = rule.get_messages(exchange)
-    if exchange.condensed_run or not messages.is_pair:
+    if exchange.condensed_run or exchange.media or not messages.is_pair:
         return None
     return _build_question_pattern(messages.messages[0].content, rule)
 

@@ -18,6 +18,7 @@ from turnlog.events.model.manifest import CondenseRule
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
 from turnlog.projections.session.state import SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.tools.result_condensation import add_result_texts, omit_answered_results
@@ -86,6 +87,23 @@ class TurnExchange:
     """Tokens that condensing saved, unless a trim step records them."""
     spoken: TurnMessages | None = None
     """Question and reply alone, where `content` also shows the work; otherwise None."""
+    media: tuple[PlannedMedia, ...] = ()
+    """The pictures, recordings and files of the question, which is then the first message."""
+
+    @property
+    def messages(self) -> tuple[ChatMessage, ...]:
+        """Its messages, with their media."""
+        if not self.media:
+            return self.content.messages
+        question, *others = self.content.messages
+        length = len(question.content)
+        placed = [each.place_in_message(min(each.ref.part.at, length)) for each in self.media]
+        return (replace(question, media=tuple(placed)), *others)
+
+    @property
+    def all_tokens(self) -> int:
+        """Tokens of its texts and its media."""
+        return self.tokens + sum([each.tokens for each in self.media])
 
     @property
     def is_repeated(self) -> bool:
@@ -98,8 +116,12 @@ class TurnExchange:
         return self.condensed_run.last_turn if self.condensed_run else self.turn
 
 
-def build_turn_messages(text: str, reply: str, role: TurnRole = "user") -> TurnMessages:
-    """Return the messages of a turn; an empty text is no message."""
+def build_turn_messages(
+    text: str, reply: str, role: TurnRole = "user", *, has_media: bool = False
+) -> TurnMessages:
+    """Return the messages of a turn; an empty text is no message, unless it has media."""
+    if has_media and not text:
+        return _build_turn_messages(text, reply, role, has_media=True)
     return (_build_cached_messages if _is_cacheable(text, reply) else _build_turn_messages)(
         text, reply, role
     )
@@ -117,9 +139,19 @@ def add_outcomes(outcomes: Sequence[str], reply: str) -> str:
 
 
 def build_exchange(
-    turn: int, text: str, reply: str, counting: TokenCounter, role: TurnRole = "user"
+    turn: int,
+    text: str,
+    reply: str,
+    counting: TokenCounter,
+    role: TurnRole = "user",
+    *,
+    has_media: bool = False,
 ) -> TurnExchange:
-    """Return the messages of a turn with their token count."""
+    """Return the messages of a turn with their token count, without that of its media."""
+    if has_media and not text:
+        return _build_exchange(
+            turn=turn, text=text, reply=reply, counting=counting, role=role, has_media=True
+        )
     made = _build_cached_exchange if _is_cacheable(text, reply) else _build_exchange
     return made(turn, text, reply, counting, role)
 
@@ -128,17 +160,25 @@ def _is_cacheable(text: str, reply: str) -> bool:
     return getsizeof(text) + getsizeof(reply) <= MAX_CACHED_BYTES
 
 
-def _build_turn_messages(text: str, reply: str, role: TurnRole) -> TurnMessages:
-    question = (ChatMessage(role, text),) if text else ()
+def _build_turn_messages(
+    text: str, reply: str, role: TurnRole, *, has_media: bool = False
+) -> TurnMessages:
+    question = (ChatMessage(role, text),) if text or has_media else ()
     messages = (*question, ChatMessage("assistant", reply)) if reply else question
     lines = (f"{message.role} {message.digest}\n" for message in messages)
     return TurnMessages(messages, len(text) + len(reply), "".join(lines))
 
 
 def _build_exchange(
-    turn: int, text: str, reply: str, counting: TokenCounter, role: TurnRole
+    turn: int,
+    text: str,
+    reply: str,
+    counting: TokenCounter,
+    role: TurnRole,
+    *,
+    has_media: bool = False,
 ) -> TurnExchange:
-    content = build_turn_messages(text, reply, role)
+    content = build_turn_messages(text, reply, role, has_media=has_media)
     return TurnExchange(
         turn=turn,
         content=content,
@@ -185,12 +225,14 @@ def build_exchanges(
     texts: Mapping[TextRef, str],
     counting: TokenCounter,
     *,
+    model: str = "",
     work: bool = False,
     listed_turn: int | None = None,
 ) -> Iterator[TurnExchange]:
     """Yield the exchanges of turns; a recorded turn is always rendered the same way.
 
     The work of `listed_turn` is shown without the results that another part of the prompt lists.
+    The tokens of media are those of `model`.
     """
     for turn in turns:
         try:
@@ -203,27 +245,40 @@ def build_exchanges(
         except KeyError as missing:
             raise Corrupt(f"turn {turn.turn}", f"the text of {missing} was not fetched") from None
         answer = add_work(work_text, reply) if work_text else reply
+        has_media = bool(turn.media)
         exchange = build_exchange(
-            turn=turn.turn, text=text, reply=answer, counting=counting, role=turn.role
+            turn=turn.turn,
+            text=text,
+            reply=answer,
+            counting=counting,
+            role=turn.role,
+            has_media=has_media,
         )
         if work_text:
-            exchange = replace(exchange, spoken=build_turn_messages(text, reply))
+            spoken = build_turn_messages(text, reply, has_media=has_media)
+            exchange = replace(exchange, spoken=spoken)
         left = omit_answered_results(work_text) if turn.turn == listed_turn else work_text
-        yield (
+        shown = (
             exchange
             if left == work_text
             else _omit_results(
-                exchange=exchange, text=text, work=left, reply=reply, counting=counting
+                exchange=exchange,
+                text=text,
+                answer=add_work(left, reply) if left else reply,
+                counting=counting,
+                has_media=has_media,
             )
         )
+        yield replace(shown, media=plan_media(turn.media, model)) if has_media else shown
 
 
 def _omit_results(
-    exchange: TurnExchange, text: str, work: str, reply: str, counting: TokenCounter
+    exchange: TurnExchange, text: str, answer: str, counting: TokenCounter, *, has_media: bool
 ) -> TurnExchange:
     """Return an exchange whose work is shown without the results that a layer lists."""
-    answer = add_work(work, reply) if work else reply
-    shorter = build_exchange(exchange.turn, text, answer, counting)
+    shorter = build_exchange(
+        turn=exchange.turn, text=text, reply=answer, counting=counting, has_media=has_media
+    )
     return replace(
         shorter,
         condensed_run=CondensedRun(

@@ -69,6 +69,7 @@ from turnlog.projections.session.text_refs import (
     InputsRef,
     TextRef,
     build_literal_text_ref,
+    build_media_refs,
     build_optional_text_ref,
     build_text_ref,
 )
@@ -198,6 +199,7 @@ def build_submission(recorded: RecordedEvent, event: TurnSubmitted | TurnQueued)
         reservation=event.reservation,
         overrides=event.overrides,
         parent_inputs=event.parent_inputs,
+        media=build_media_refs(recorded, event.parts),
     )
 
 
@@ -257,6 +259,7 @@ def settle_turn(
             outcomes=left.outcomes,
             results=left.results,
             shows_outcomes=left.is_shown,
+            media=submission.media if submission else (),
         ),
     )
 

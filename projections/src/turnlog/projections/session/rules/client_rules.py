@@ -116,6 +116,7 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
         "user": command.user,
         "overrides": command.overrides,
         "findings": command.findings,
+        "parts": command.parts,
     }
     if command.role == "system":
         return _record_system_turn(state, command, fields)

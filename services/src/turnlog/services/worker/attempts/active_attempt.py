@@ -30,12 +30,12 @@ from turnlog.events.tokens import (
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
-from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.next_call import CallStage
 from turnlog.projections.session.rules.outcome_commands import AttemptReport
 from turnlog.projections.tools.step_tools import StepToolRoom
+from turnlog.services.worker.attempts.call_context import PreparedCall
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
@@ -354,13 +354,17 @@ def list_tool_requests(end: FinishedAnswer) -> tuple[ToolRequest, ...]:
     )
 
 
-def build_model_request(
-    request: ChatRequest, body: bytes | None, timeouts: TimeoutSpec
-) -> ModelRequest:
+def build_model_request(prepared: PreparedCall, timeouts: TimeoutSpec) -> ModelRequest:
     """Convert an assembled request to the request type of the model layer."""
+    request, body = prepared.request, prepared.body
+    media = (part for part in prepared.manifest.parts if part.at is not None)
     return ModelRequest(
         model=request.model,
-        messages=tuple(each.encode_plain() for each in request.messages),
+        messages=tuple(
+            each.encode_sent(prepared.media) if body is None else each.encode_plain()
+            for each in request.messages
+        ),
+        media_tokens=sum(part.tokens for part in media),
         tools=request.tools,
         parameters=request.parameters,
         timeouts=timeouts,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from turnlog.events.codec import format_rfc3339
@@ -37,6 +38,7 @@ from turnlog.projections.prompt.assembly_inputs import (
 )
 from turnlog.projections.prompt.budget.admission_limits import keep_fixed_parts
 from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.message_media import NO_BYTES, MediaBytes
 from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import find_tool_snapshot
@@ -68,7 +70,7 @@ JOINT_TOKENS: Final = 16
 """Tokens kept free where the goal of a step joins the other texts of its message."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCall:
     """A call that is on the log and may be made."""
 
@@ -77,6 +79,13 @@ class PreparedCall:
     manifest: Manifest
     body: bytes | None
     """The body whose digest was recorded; None where litellm writes it."""
+    media: MediaBytes
+    """The bytes of its pictures, recordings and files; empty where they are in the body."""
+
+    @property
+    def media_size(self) -> int:
+        """Number of these bytes."""
+        return sum(map(len, self.media.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,14 +278,21 @@ class CallContextBuilder:
             else:
                 inputs = await self._load_inputs(state, recorded, context.material, call)
                 assembled = inputs.assemble_prompt()
-            body = assembled.request.chat_body if self.sends_body(call.model) else None
+            media = await self._read_media(state.tenant, assembled.request)
+            body = await self._write_body(assembled.request, media)
             body_digest = None if body is None else compute_digest(body)
             digests = (assembled.manifest.digest, body_digest)
             is_same = recorded and (recorded.manifest.digest, recorded.body_digest) == digests
             is_other = recorded is not None and not is_same
             number = opened.call.next_number if is_other else opened.call.number
             named = replace(attempt, call=f"{opened.turn}.{number}")
-            prepared = PreparedCall(named, assembled.request, assembled.manifest, body)
+            prepared = PreparedCall(
+                attempt=named,
+                request=assembled.request,
+                manifest=assembled.manifest,
+                body=body,
+                media=media if body is None else NO_BYTES,
+            )
             if is_same:
                 return None
             return FixContext(
@@ -292,6 +308,17 @@ class CallContextBuilder:
         if prepared is None:
             raise AttemptSuperseded
         return prepared
+
+    async def _read_media(self, tenant: str, request: ChatRequest) -> MediaBytes:
+        digests = [each.digest for each in request.media]
+        return await self.sessions.texts.media.read_media(tenant, digests) if digests else NO_BYTES
+
+    async def _write_body(self, request: ChatRequest, media: MediaBytes) -> bytes | None:
+        """Return the body that is sent as it is, or None where litellm writes it."""
+        if not self.sends_body(request.model):
+            return None
+        length = sum(map(len, media.values()))
+        return await run_text_work(partial(request.build_chat_body, media), length)
 
     async def _read_recorded_context(
         self, state: SessionState, opened: OpenTurn

@@ -108,6 +108,8 @@ class ModelRequest:
     tools: tuple[Mapping[str, object], ...] = ()
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
     """Names from the blueprint's `PARAMETERS`; never addresses or keys."""
+    media_tokens: int = 0
+    """Tokens of its pictures, recordings and files, by estimate."""
     timeouts: TimeoutSpec = field(default_factory=TimeoutSpec)
     """How long the model may take, where the blueprint or the operator says it."""
     body: bytes | None = None

@@ -1,6 +1,7 @@
 """Estimated tokens of an attempt for which the provider reports none.
 
-The estimate is four characters a token, rounded up, the same for every model.
+The estimate is four characters a token, rounded up, the same for every model. Pictures, recordings
+and files count as their manifest says.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def estimate_usage(
     tools = json.dumps(convert_to_plain(request.tools), ensure_ascii=False) if request.tools else ""
     sent = len(tools) + sum(_count_characters(message) for message in request.messages)
     called = sum(len(call.name) + len(call.arguments) for call in tool_calls)
-    return ModelUsage(_convert_to_tokens(sent), _convert_to_tokens(len(text) + called))
+    return ModelUsage(
+        request.media_tokens + _convert_to_tokens(sent), _convert_to_tokens(len(text) + called)
+    )
 
 
 def _count_characters(value: object) -> int:
@@ -34,6 +37,8 @@ def _count_characters(value: object) -> int:
     match value:
         case str():
             return len(value)
+        case {"type": "image_url" | "input_audio" | "image" | "audio" | "file"}:
+            return 0
         case Mapping():
             return sum(map(_count_characters, cast("Mapping[str, object]", value).values()))
         case list() | tuple():

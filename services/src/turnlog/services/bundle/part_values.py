@@ -1,0 +1,42 @@
+"""Values of events as the texts of prompts have them.
+
+A bundle's `verify.py` has this module in it, so it needs nothing but Python's standard library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+Json = Any
+
+
+def get_text(content: Json) -> str | None:
+    """Return a text that is recorded as it is, or in the field `text`; None without one."""
+    if isinstance(content, str):
+        return content
+    return cast("Json", content.get("text")) if isinstance(content, dict) else None
+
+
+def format_value(value: Json) -> str:
+    """Format a value as prompts have it: a text as it is, anything else as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def format_resolution(resolution: Mapping[str, Any], lines: Mapping[str, str], heading: str) -> str:
+    """Format a resolver's answer, one line for each value."""
+    found = json.loads(get_text(resolution["results"]) or "null")
+    values = {**resolution, "identifiers": resolution.get("identifiers", {}), "results": found}
+    formatted = ((label, format_list(values.get(what) or "")) for label, what in lines.items())
+    rows = [f"{label}: {value}" for label, value in formatted if value]
+    return "\n".join(filter(None, (heading, *rows))) if rows else ""
+
+
+def format_list(value: Json) -> str:
+    """Format a list by its values that are not empty, and anything else as one value."""
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(format_list, cast("Sequence[Any]", value))))
+    return format_value(value)

@@ -1,0 +1,95 @@
+"""Pictures, recordings and files in rebuilt prompts, and in the bodies that were sent.
+
+A bundle's `verify.py` has this module in it, so it needs nothing but Python's standard library.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/wav": "wav"}
+KIND_NAMES = {"image": "picture", "audio": "recording", "file": "file"}
+
+
+def add_media(
+    messages: list[dict[str, Any]], part: Mapping[str, Any], event: Mapping[str, Any]
+) -> None:
+    """Add a picture, a recording or a file to its message; raise where it is another one."""
+    media = event["parts"][int(part["source"]["field"].removeprefix("parts."))]
+    if media["digest"] != part["digest"]:
+        raise ValueError(f"the digest of {part['source']['field']} is another one")
+    plain = {"type": media["kind"], "digest": media["digest"], "media_type": media["media_type"]}
+    plain |= {"name": media["name"]} if media.get("name") else {}
+    if part.get("treatment") == "dropped":
+        named = f": {media['name']}" if media.get("name") else ""
+        plain = {"type": "note", "text": f"(a {KIND_NAMES[media['kind']]} is left out{named})"}
+    if part["message"] == len(messages):
+        messages.append({"role": part["role"], "content": ""})
+    messages[part["message"]].setdefault("media", []).append((part["at"], plain))
+
+
+def place_media(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message in canonical form, its texts and media in their order."""
+    if "media" not in message:
+        return dict(message)
+    placed = {name: value for name, value in message.items() if name != "media"}
+    return {**placed, "content": [*split_content(message["content"], message["media"])]}
+
+
+def split_content(
+    text: str, media: Sequence[tuple[int, dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the texts and the media of a message in their order."""
+    begin = 0
+    for at, plain in (*media, (len(text), None)):
+        if text[begin:at]:
+            yield {"type": "text", "text": text[begin:at]}
+        if plain is not None:
+            yield plain
+        begin = max(begin, at)
+
+
+def write_sent_messages(
+    messages: Sequence[Mapping[str, Any]], blobs: Mapping[str, bytes]
+) -> list[dict[str, Any]] | None:
+    """Return the messages as a server was sent them; None where the bundle lacks their bytes."""
+    pieces = (piece for each in messages for piece in get_pieces(each))
+    if any(piece.get("digest", "") not in {"", *blobs} for piece in pieces):
+        return None
+    return [
+        {**each, "content": write_content(get_pieces(each), blobs)}
+        if get_pieces(each)
+        else {**each}
+        for each in messages
+    ]
+
+
+def get_pieces(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of a content; none of a plain text."""
+    content = message["content"]
+    return cast("list[dict[str, Any]]", content) if isinstance(content, list) else []
+
+
+def write_content(
+    pieces: Sequence[Mapping[str, Any]], blobs: Mapping[str, bytes]
+) -> str | list[dict[str, Any]]:
+    if all("text" in piece for piece in pieces):
+        return "\n".join(piece["text"] for piece in pieces)
+    return [
+        {"type": "text", "text": piece["text"]} if "text" in piece else write_media(piece, blobs)
+        for piece in pieces
+    ]
+
+
+def write_media(piece: Mapping[str, Any], blobs: Mapping[str, bytes]) -> dict[str, Any]:
+    encoded = b64encode(blobs[piece["digest"]]).decode()
+    url = f"data:{piece['media_type']};base64,{encoded}"
+    if piece["type"] == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    if piece["type"] == "audio":
+        sound = {"data": encoded, "format": AUDIO_FORMATS[piece["media_type"]]}
+        return {"type": "input_audio", "input_audio": sound}
+    name = piece.get("name") or "document.pdf"
+    return {"type": "file", "file": {"filename": name, "file_data": url}}

@@ -1,0 +1,244 @@
+"""Pictures, recordings and files in prompts: where they stand, and how a prompt is read back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.sessions.prompt_assembly import (
+    assemble_next_prompt,
+    build_blobs,
+    open_with_blueprint,
+    parse_blueprint,
+)
+from turnlog.events.content import compute_digest, encode_canonical
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.content_parts import MediaKind, MediaPart
+from turnlog.events.model.manifest import PromptPart
+from turnlog.projections.audit.record.prompt_readback import read_prompt
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.session.commands import ExcludeTurn, FixContext, SubmitTurn
+from turnlog.projections.testing import (
+    SessionScenario,
+    claim_turn,
+    complete_turn,
+    get_attempt,
+    submit_turn,
+)
+from turnlog.services.bundle.verifier import EventChain, verify_prompt
+
+WRITTEN = """\
+blueprint: guide
+version: 1
+layers:
+  persona: {file: persona.md}
+forms: {framed: {open: "<{layer}>", close: "</{layer}>"}}
+calls:
+  reply:
+    messages: [{system: [persona]}, {history: recent}, {user: [input], form: framed}]
+history: {recent: {condense: repeats}}
+profiles: {chat: {default: true, call: reply}}
+"""
+
+BLUEPRINT = parse_blueprint(WRITTEN)
+
+UNFRAMED = parse_blueprint(WRITTEN.replace(", form: framed", ""))
+
+FILES = {"persona": "You are a guide."}
+
+PICTURE, DOCUMENT, SOUND = b"picture bytes", b"document bytes", b"sound bytes"
+
+BYTES = {compute_digest(each): each for each in (PICTURE, DOCUMENT, SOUND)}
+
+_KINDS: dict[bytes, tuple[MediaKind, str]] = {
+    PICTURE: ("image", "image/png"),
+    DOCUMENT: ("file", "application/pdf"),
+    SOUND: ("audio", "audio/wav"),
+}
+
+
+def build_part(data: bytes, at: int = 0, name: str | None = None) -> MediaPart:
+    kind, media_type = _KINDS[data]
+    return MediaPart(
+        kind=kind,
+        digest=compute_digest(data),
+        size=len(data),
+        media_type=media_type,
+        name=name,
+        at=at,
+    )
+
+
+def submit_parts(text: str, *parts: MediaPart) -> SubmitTurn:
+    return SubmitTurn(text=text, policies=Policies(), parts=parts)
+
+
+def run_turn(
+    session: SessionScenario, asked: SubmitTurn, blueprint: Blueprint
+) -> tuple[SessionScenario, AssembledPrompt]:
+    """Submit a turn, record its prompt with the digest of its body, and answer it."""
+    claimed = session.apply_steps(asked, claim_turn())
+    found = assemble_next_prompt(claimed, blueprint, FILES)
+    fixed = FixContext(
+        attempt=get_attempt(claimed.opened_state),
+        model="openai/test",
+        parameters={},
+        manifest=found.manifest,
+        body_digest=compute_digest(found.request.build_chat_body(BYTES)),
+    )
+    return claimed.apply_steps(fixed, complete_turn(f"Seen: {asked.text}")), found
+
+
+def run_turns(
+    *asked: SubmitTurn, blueprint: Blueprint = BLUEPRINT
+) -> tuple[SessionScenario, AssembledPrompt]:
+    """Run turns, and return the last prompt."""
+    session = open_with_blueprint(blueprint, FILES)
+    found: AssembledPrompt | None = None
+    for each in asked:
+        session, found = run_turn(session, each, blueprint)
+    assert found is not None
+    return session, found
+
+
+def list_media(found: AssembledPrompt) -> list[PromptPart]:
+    return [part for part in found.manifest.parts if part.at is not None]
+
+
+def test_picture_stands_at_its_place_in_the_text_of_its_message() -> None:
+    _, found = run_turns(submit_parts("Who is this, and why?", build_part(PICTURE, 12, "ann.png")))
+    message = found.request.messages[-1]
+    assert message.encode_plain() == {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "<input>\nWho is this,"},
+            {
+                "type": "image",
+                "digest": compute_digest(PICTURE),
+                "media_type": "image/png",
+                "name": "ann.png",
+            },
+            {"type": "text", "text": " and why?\n</input>"},
+        ],
+    }
+    assert message.canonical_bytes == encode_canonical(message.encode_plain()).encode()
+    (part,) = list_media(found)
+    assert (part.layer, part.item, part.message, part.at) == ("media", "ann.png", 1, 20)
+    assert (part.digest, part.treatment, part.rule) == (
+        compute_digest(PICTURE),
+        "kept",
+        "estimate",
+    )
+
+
+def test_message_without_media_has_the_canonical_form_of_a_text() -> None:
+    _, found = run_turns(submit_turn("Hi"))
+    assert found.request.messages[-1].canonical_bytes == (
+        b'{"content":"<input>\\nHi\\n</input>","role":"user"}'
+    )
+
+
+def test_body_that_is_sent_has_the_bytes_in_the_parts_of_the_protocol() -> None:
+    asked = submit_parts(
+        "All three:",
+        build_part(PICTURE, 10),
+        build_part(DOCUMENT, 10, "report.pdf"),
+        build_part(SOUND, 10),
+    )
+    _, found = run_turns(asked)
+    body = json.loads(found.request.build_chat_body(BYTES))
+    _, picture, document, sound, _ = body["messages"][-1]["content"]
+    assert picture == {
+        "type": "image_url",
+        "image_url": {"url": "data:image/png;base64,cGljdHVyZSBieXRlcw=="},
+    }
+    assert document["file"] == {
+        "filename": "report.pdf",
+        "file_data": "data:application/pdf;base64,ZG9jdW1lbnQgYnl0ZXM=",
+    }
+    assert sound["input_audio"] == {"data": "c291bmQgYnl0ZXM=", "format": "wav"}
+
+
+def test_body_cannot_be_written_without_the_bytes() -> None:
+    _, found = run_turns(submit_parts("Who?", build_part(PICTURE)))
+    with pytest.raises(Corrupt, match="bytes are not at hand"):
+        found.request.build_chat_body({})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        (submit_parts("Who?", build_part(PICTURE)),),
+        (submit_parts("", build_part(PICTURE), build_part(SOUND)),),
+        (submit_turn("Hi"), submit_parts("Two", build_part(PICTURE), build_part(DOCUMENT, 3))),
+        (submit_parts("", build_part(SOUND)), submit_turn("And?"), submit_turn("So?")),
+        (submit_parts("A", build_part(PICTURE)), submit_parts("B", build_part(PICTURE, 1))),
+    ],
+)
+def test_prompt_with_media_reads_back_in_both_ways(asked: tuple[SubmitTurn, ...]) -> None:
+    session, found = run_turns(*asked)
+    assert read_prompt(found.manifest, session.events, build_blobs(FILES)) == found.request.messages
+    chain = EventChain()
+    chain.read_lines((each.stored for each in session.events), "acme", "s1")
+    blobs = {compute_digest(text): text.encode() for text in FILES.values()}
+    plain = [each.encode_plain() for each in found.request.messages]
+    rebuilt = [verify_prompt(call, chain, blobs | BYTES) for _, call in chain.iterate_calls()]
+    assert rebuilt[-1] == plain
+
+
+def test_question_keeps_its_picture_while_the_turn_is_in_the_window() -> None:
+    session, found = run_turns(
+        submit_parts("Who is this?", build_part(PICTURE, 12)), submit_turn("And her age?")
+    )
+    assert [len(each.media) for each in found.request.messages] == [0, 1, 0, 0]
+    (part,) = list_media(found)
+    assert (part.message, part.role, part.at) == (1, "user", 12)
+    excluded = session.apply_steps(ExcludeTurn(1), submit_turn("Again?"))
+    again = assemble_next_prompt(excluded, BLUEPRINT, FILES)
+    assert list_media(again) == []
+
+
+def test_turn_of_a_picture_alone_is_a_question_and_its_answer() -> None:
+    _, found = run_turns(submit_parts("", build_part(PICTURE)), submit_turn("And now?"))
+    system, question, answer, asked = found.request.messages
+    assert (system.role, question.role, answer.role, asked.role) == (
+        *("system", "user", "assistant", "user"),
+    )
+    assert question.encode_plain()["content"] == [
+        {"type": "image", "digest": compute_digest(PICTURE), "media_type": "image/png"}
+    ]
+
+
+def test_picture_of_another_digest_does_not_read_back() -> None:
+    session, found = run_turns(submit_parts("Who?", build_part(PICTURE)))
+    parts = tuple(
+        part if part.at is None else part.model_copy(update={"digest": compute_digest(SOUND)})
+        for part in found.manifest.parts
+    )
+    altered = found.manifest.model_copy(update={"parts": parts})
+    with pytest.raises(Corrupt, match="does not match"):
+        read_prompt(altered, session.events, build_blobs(FILES))
+
+
+def test_questions_with_pictures_are_not_condensed_as_repeated() -> None:
+    asked = [submit_parts("What is shown in picture 1?", build_part(PICTURE))] * 4
+    _, found = run_turns(*asked, submit_turn("Thanks"))
+    assert [len(each.media) for each in found.request.messages if each.role == "user"] == [
+        *([1] * 4),
+        0,
+    ]
+
+
+def test_cache_prefix_reaches_over_the_pictures_of_earlier_questions() -> None:
+    asked = submit_parts("Who is this?", build_part(PICTURE, 12))
+    _, found = run_turns(asked, submit_turn("And her age?"), blueprint=UNFRAMED)
+    prefix = found.manifest.prefix
+    assert prefix is not None
+    assert (prefix.call, prefix.messages, prefix.ended_by) == ("1.1", 2, None)
+    _, found = run_turns(asked, asked, submit_turn("Thanks"), blueprint=UNFRAMED)
+    prefix = found.manifest.prefix
+    assert prefix is not None
+    assert (prefix.call, prefix.messages, prefix.ended_by) == ("2.1", 4, None)
