@@ -84,6 +84,7 @@ def create_argument(parameter: inspect.Parameter) -> object:
         "str": "x",
         "int": 1,
         "bool": True,
+        "bytes": b"x",
         "Mapping": {},
         "Sequence": (),
         "PutEntryRequest": PutEntryRequest(text="t"),

@@ -68,13 +68,14 @@ def build_yaml_aliases(depth: int) -> str:
 
 
 def list_body_schemas() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """List the method, path and schema of every route with a body."""
+    """List the method, path and schema of every route with a body of JSON."""
     document = json.loads(OPENAPI.read_text())
     schemas = document["components"]["schemas"]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            if body := operation.get("requestBody"):
-                schema = body["content"]["application/json"]["schema"]
+            content = operation.get("requestBody", {"content": {}})["content"]
+            if "application/json" in content:
+                schema = content["application/json"]["schema"]
                 reference = (schema.get("anyOf") or [schema])[0]["$ref"]
                 yield method.upper(), path, schemas[reference.rpartition("/")[2]]
 

@@ -132,6 +132,7 @@ def build_use_case_parts(
     assert sessions.quotas is not None
     return UseCaseParts(
         tokens=backend.tokens,
+        max_part_bytes=settings.max_part_bytes,
         command_handler=sessions,
         quotas=sessions.quotas,
         overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),

@@ -100,7 +100,7 @@ class SimulatedClient:
                 await self._submit_turn()
             case "cancel":
                 form = CancelTurnRequest(turn=turn if self.chance.random() < 0.3 else None)
-                act = partial(session_command_routes.cancel_turn, form=form)
+                act = partial(turn_routes.cancel_turn, form=form)
                 await self._send_command("cancel", CancelTurn(form.turn), act)
             case "exclude":
                 act = partial(session_command_routes.exclude_turn, turn=turn)

@@ -44,6 +44,7 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
+from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.contract.memory_payloads import (
     ExclusionPreviewView,
     SummaryView,
@@ -149,6 +150,7 @@ __all__ = [
     "SessionUsage",
     "SessionView",
     "SettledTurnView",
+    "StoredBlobView",
     "StoredEnvelope",
     "SubmittedTurn",
     "SummaryView",

@@ -64,6 +64,8 @@ class ClientOperation(Generic[AnswerT]):
     answer: type[AnswerT]
     _: KW_ONLY
     body: Mapping[str, Any] | None = None
+    content: bytes | None = None
+    """A body that is no JSON."""
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     timeout: float | None = None
@@ -78,6 +80,7 @@ class ClientOperation(Generic[AnswerT]):
             self.method,
             self.path,
             json=self.body,
+            content=self.content,
             params=self.query,
             headers=self.headers,
             timeout=timeout,

@@ -7,10 +7,11 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Unpack
 
 from turnlog.client import operations, tenant_operations
-from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled
+from turnlog.client.request_errors import ApprovalNeeded, NotFound, TurnUnsettled
 from turnlog.client.session_filters import SessionFilters
 from turnlog.client.sse_events import (
     EndEvent,
@@ -31,6 +32,7 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
+from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.contract.override_payloads import (
     OverrideCategory,
     OverridePage,
@@ -101,6 +103,31 @@ class TurnlogClient(ServiceConnection):
             "before": before,
         }
         return self.send(tenant_operations.list_approvals(query))
+
+    def upload_blob(
+        self, data: bytes | Path, media_type: str = tenant_operations.UNSPECIFIED_TYPE
+    ) -> StoredBlobView:
+        """Upload a picture, a recording or a file, unless the service has these bytes.
+
+        `data` is the bytes, or the path of a file. The service checks that they are of the type.
+        """
+        content = tenant_operations.read_content(data)
+        stored = self.find_blob(tenant_operations.compute_digest(content))
+        if stored is None:
+            stored = self.send(tenant_operations.upload_blob(content, media_type))
+        return stored
+
+    def find_blob(self, digest: str) -> StoredBlobView | None:
+        """Return size and type of what is stored under a digest, or None."""
+        try:
+            response = self.request(tenant_operations.build_blob_request(digest, "HEAD"))
+        except NotFound:
+            return None
+        return tenant_operations.parse_blob_headers(digest, response.headers)
+
+    def fetch_blob(self, digest: str) -> bytes:
+        """Return the bytes of a picture, a recording or a file."""
+        return (self.request(tenant_operations.build_blob_request(digest, "GET"))).content
 
     def put_entry(
         self, collection: str, entry: str, form: PutEntryRequest

@@ -1,9 +1,16 @@
-"""The requests about approvals, knowledge, prompt overrides, quotas, usage and uses, as values."""
+"""The requests that are about no session, as values.
+
+They are about approvals, files, knowledge, prompt overrides, quotas, usage and uses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
 
 from turnlog.client.operations import ClientOperation, build_command, build_read
 from turnlog.contract import api_paths
@@ -17,6 +24,7 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
+from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.contract.override_payloads import (
     OverridePage,
     OverrideRemovalResult,
@@ -26,6 +34,46 @@ from turnlog.contract.quota_payloads import QuotaPage, QuotaView
 from turnlog.contract.turn_payloads import ApprovalPage
 from turnlog.contract.usage_payloads import UsageReport
 from turnlog.contract.use_payloads import UsePage
+
+UNSPECIFIED_TYPE: Final = "application/octet-stream"
+"""The media type of bytes whose type the service finds out."""
+
+
+def read_content(data: bytes | Path) -> bytes:
+    """Return bytes, or those of a file."""
+    return data if isinstance(data, bytes) else data.read_bytes()
+
+
+def compute_digest(content: bytes) -> str:
+    """Return the digest under which the service stores bytes."""
+    return f"sha256:{sha256(content).hexdigest()}"
+
+
+def upload_blob(content: bytes, media_type: str) -> ClientOperation[StoredBlobView]:
+    """Upload a picture, a recording or a file; the same bytes are stored once."""
+    return ClientOperation(
+        method="POST",
+        path=api_paths.BLOBS,
+        answer=StoredBlobView,
+        content=content,
+        query={"digest": compute_digest(content)},
+        headers={"Content-Type": media_type},
+    )
+
+
+def build_blob_request(digest: str, method: str) -> ClientOperation[bytes]:
+    """Return the request for the bytes of a digest (`GET`), or for their headers (`HEAD`)."""
+    path = format_path(api_paths.BLOB, digest=digest)
+    return ClientOperation(method=method, path=path, answer=bytes)
+
+
+def parse_blob_headers(digest: str, headers: httpx.Headers) -> StoredBlobView:
+    """Return what the headers of such an answer say of the bytes."""
+    return StoredBlobView(
+        digest=digest,
+        size=int(headers["Content-Length"]),
+        media_type=headers["Content-Type"].partition(";")[0],
+    )
 
 
 def put_entry(

@@ -67,6 +67,10 @@ VERIFY_LOG: Final = "/v1/verify"
 VERIFY_SESSION: Final = "/v1/sessions/{session}/verify"
 CHECKPOINT: Final = "/v1/checkpoint"
 
+# Pictures, recordings and files
+BLOBS: Final = "/v1/blobs"
+BLOB: Final = "/v1/blobs/{digest}"
+
 # Blueprints and segments
 BLUEPRINTS: Final = "/v1/blueprints"
 BLUEPRINT: Final = "/v1/blueprints/{blueprint}"

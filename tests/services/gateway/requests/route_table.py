@@ -30,6 +30,7 @@ PATH_VALUES: Final = {
     "entry": "late",
     "sequence": "1",
     "approval": "1",
+    "digest": f"sha256:{'0' * 64}",
 }
 """Default path values; no such session is open."""
 
@@ -71,10 +72,18 @@ class DocumentedRoute:
         return self.template.format_map(PATH_VALUES | places)
 
     @property
+    def is_upload(self) -> bool:
+        """Whether the body is bytes of some type, which is JSON for all other routes."""
+        content = self.operation.get("requestBody", {"content": {}})["content"]
+        return bool(content) and "application/json" not in content
+
+    @property
     def form(self) -> Mapping[str, object] | None:
         """A body with all required fields; None if the route takes no body."""
         content = self.operation.get("requestBody", {"content": {}})["content"]
-        return _fill_required_fields(content["application/json"]["schema"]) if content else None
+        if "application/json" not in content:
+            return None
+        return _fill_required_fields(content["application/json"]["schema"])
 
     def list_parameters(self, place: str) -> dict[str, Mapping[str, Any]]:
         """Return the parameters in the path, the query or the headers, with their schemas."""
@@ -91,6 +100,8 @@ def _iterate_routes() -> Iterator[DocumentedRoute]:
 ROUTES: Final = tuple(_iterate_routes())
 
 SESSION_ROUTES: Final = tuple(route for route in ROUTES if "{session}" in route.template)
+
+JSON_ROUTES: Final = tuple(route for route in ROUTES if not route.is_upload)
 
 BODY_ROUTES: Final = tuple(route for route in ROUTES if route.form is not None)
 

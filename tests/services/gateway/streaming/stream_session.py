@@ -124,6 +124,7 @@ class StreamedSession:
         sessions = self.build_command_handler()
         use_case_parts = UseCaseParts(
             tokens=self.tokens,
+            max_part_bytes=settings.max_part_bytes,
             command_handler=sessions,
             quotas=TurnQuotas(QuotaService(parts), self.log),
             overrides=OverrideService(parts),

@@ -54,6 +54,7 @@ from turnlog.services.http.request_identity import get_actor
 from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.http.route_audiences import check_audience
 from turnlog.services.knowledge import knowledge_routes
+from turnlog.services.media import media_routes
 from turnlog.services.overrides import override_routes
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.telemetry.request_log import RequestLog
@@ -73,6 +74,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     audit_routes.router,
     what_if_routes.router,
     memory_routes.router,
+    media_routes.router,
     blueprint_routes.router,
     segment_routes.router,
     knowledge_routes.router,

@@ -133,6 +133,7 @@ def _create_use_case_parts(
     return UseCaseParts(
         command_handler=sessions,
         tokens=components.tokens,
+        max_part_bytes=settings.max_part_bytes,
         quotas=quotas,
         overrides=components.create_override_service(),
         segment_service=components.create_segment_service(),

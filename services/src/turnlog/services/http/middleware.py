@@ -3,7 +3,7 @@
 `BodyLimitMiddleware` counts the received bytes, whatever `Content-Length` says, and limits the time
 to send them; so a connection uses bounded memory for a bounded time. It passes only strict JSON. It
 reads and discards some of a refused body, because a client that is still sending would see a
-connection reset instead of the response.
+connection reset instead of the response. The body of an upload is passed on as it arrives.
 
 `TracingMiddleware` opens a span for each request.
 """
@@ -14,22 +14,24 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.services.http.problem_details import create_error_response
 from turnlog.services.http.request_checks import check_query_size
+from turnlog.services.http.streamed_bodies import (
+    MAX_DISCARDED_BYTES,
+    StreamedBody,
+    has_streamed_body,
+)
 from turnlog.services.http.strict_json import check_strict_json
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.platform.telemetry.traces import Tracing, record_response, record_route
-
-MAX_DISCARDED_BYTES: Final = 8 * 1024 * 1024
-"""How many bytes of a refused body are read and discarded."""
 
 
 class _ClientDisconnected(Exception):
@@ -56,14 +58,24 @@ class BodyLimitMiddleware:
             return
         try:
             check_query_size(scope["query_string"])
+            if has_streamed_body(scope):
+                await self._pass_streamed_body(scope, receive, send)
+                return
             most = self.larger.get(scope["path"], self.most_bytes)
             body = await self._read_checked_body(Headers(scope=scope), receive, most)
         except Refused as refused:
             await create_error_response(refused, closing=True)(scope, receive, send)
-        except _ClientDisconnected:
+        except (_ClientDisconnected, ClientDisconnect):
             return
         else:
             await self.app(scope, _replay_body(body, receive), send)
+
+    async def _pass_streamed_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _check_encoding(Headers(scope=scope))
+        body = StreamedBody(
+            receive=receive, send=send, seconds=self.seconds, part_bytes=self.most_bytes
+        )
+        await self.app(scope, body.receive_piece, body.send_after_body)
 
     async def _read_checked_body(self, headers: Headers, receive: Receive, max_bytes: int) -> bytes:
         if "content-length" not in headers and "transfer-encoding" not in headers:
@@ -98,12 +110,16 @@ async def _read_body(receive: Receive, max_bytes: int) -> bytes:
     return bytes(body)
 
 
-def _check_body_headers(headers: Headers) -> None:
+def _check_encoding(headers: Headers) -> None:
     encoding = headers.get("content-encoding", "identity")
     if encoding != "identity":
         detail = f"the gateway does not accept a body encoded as {quote_sent_name(encoding)}"
         fix = "send it as it is, without Content-Encoding"
         raise Refused("unsupported-encoding", detail, field="Content-Encoding", fix=fix)
+
+
+def _check_body_headers(headers: Headers) -> None:
+    _check_encoding(headers)
     media = headers.get("content-type", "none").partition(";")[0].strip().lower()
     if media != "application/json":
         detail = f"the gateway does not accept a body of type {quote_sent_name(media)}"

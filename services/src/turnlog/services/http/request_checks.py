@@ -25,6 +25,7 @@ from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.services.http.streamed_bodies import has_streamed_body
 
 MAX_PARAMETERS: Final = 64
 """Maximum number of query parameters; FastAPI compares each with all others."""
@@ -82,6 +83,8 @@ async def check_body(request: Request) -> None:
     """
     route: object = request.scope["route"]
     if not isinstance(route, APIRoute) or route.body_field is not None:
+        return
+    if has_streamed_body(request.scope):
         return
     sent: JsonValue = json.loads(await request.body() or b"{}")
     field = next(iter(sent), None) if isinstance(sent, dict) else "body"

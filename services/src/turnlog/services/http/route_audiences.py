@@ -33,6 +33,7 @@ _USER_PATHS: Final = (
     *(paths.UNDO_SUMMARY, paths.PURGE),
     *(paths.CALLS, paths.TOOL_RESULT, paths.SESSION_EVENTS, paths.EXPORT, paths.VERIFY_SESSION),
     *(paths.BLUEPRINTS, paths.BLUEPRINT),
+    *(paths.BLOBS, paths.BLOB),
     # These let each user at their own texts only.
     *(paths.OVERRIDES, paths.OVERRIDE),
 )

@@ -185,6 +185,8 @@ class GatewaySettings(ProcessSettings):
     """Maximum bytes of a request body."""
     import_limit: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
     """Maximum bytes of a segment import, and of the blueprint folder of a what-if request."""
+    max_part_bytes: Annotated[int, Field(ge=1024)] = 25 * 1024 * 1024
+    """Maximum bytes of a picture, a recording or a file."""
     body_seconds: Seconds = 10.0
     """Seconds that a client may take to send the body, and as many for the headers."""
     keep_alive: Seconds = 15.0

@@ -21,6 +21,7 @@ from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.knowledge_use_cases import KnowledgeUseCases
+from turnlog.services.media.media_use_cases import MediaUseCases
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.overrides.override_use_cases import OverrideUseCases
@@ -67,6 +68,8 @@ class UseCaseParts:
 
     command_handler: CommandHandler
     tokens: TokenStream
+    max_part_bytes: int
+    """Bytes of the largest picture, recording or file."""
     quotas: TurnQuotas
     """The limits of users, and what their turns reserve and use."""
     overrides: OverrideService
@@ -133,6 +136,7 @@ class UseCases:
     previews: WindowPreviews
     calls: CallReading
     what_if: WhatIfEvaluation
+    media: MediaUseCases
     blueprints: BlueprintUseCases
     segments: SegmentUseCases
     knowledge: KnowledgeUseCases
@@ -192,6 +196,7 @@ class _UseCaseBuilder:
             previews=self._build_previews(),
             calls=CallReading(travel, parts.blueprints, parts.store, self.session_row_waits),
             what_if=self._build_what_if(),
+            media=MediaUseCases(store=handler.texts.media.store, most_bytes=parts.max_part_bytes),
             blueprints=BlueprintUseCases(parts.blueprint_folders, parts.store),
             segments=SegmentUseCases(
                 parts.segment_service, parts.store, self.row_waits, handler.texts

@@ -142,6 +142,11 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="no",
         contains=("field",),
     ),
+    "media-type-differs": ErrorCode(
+        meaning="The bytes of an upload are of another type than the request says.",
+        action="send the type that they are, or `application/octet-stream`",
+        contains=("field",),
+    ),
     "method-not-allowed": ErrorCode(
         meaning="The route has no such method.",
         action="see /openapi.json for the routes",
@@ -243,8 +248,8 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         contains=("field",),
     ),
     "unsupported-media": ErrorCode(
-        meaning="The body is not declared as JSON.",
-        action="send `Content-Type: application/json`",
+        meaning="The body is of a type that the route does not take; most take JSON.",
+        action="send `Content-Type: application/json`, or a type that `fix` names",
         status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         contains=("field",),
     ),

@@ -326,6 +326,12 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.NOT_FOUND,
         contains=("field",),
     ),
+    "unknown-blob": ErrorCode(
+        meaning="No picture, recording or file of this digest is stored, or not all of it.",
+        action="upload it",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
     "unknown-blueprint": ErrorCode(
         meaning="There is no such blueprint.",
         action="see `/v1/blueprints` for the blueprints",

@@ -93,6 +93,7 @@ export const FAILURE_TEXTS = {
   "turn-open": ["A turn is not settled yet.", "wait for it, or cancel it"],
   "unauthorised": ["the provider does not accept the key", "set the provider's key in the worker's environment"],
   "unknown-approval": ["The turn has no approval of this number.", "decide one that the turn waits for; `GET` of the turn names them"],
+  "unknown-blob": ["No picture, recording or file of this digest is stored, or not all of it.", "upload it"],
   "unknown-blueprint": ["There is no such blueprint.", "see `/v1/blueprints` for the blueprints"],
   "unknown-call": ["The session has no such call.", "see `/calls` for the calls of the session"],
   "unknown-collection": ["The tenant has no such collection of knowledge.", "use one that `fix` names, or add an entry to it first"],

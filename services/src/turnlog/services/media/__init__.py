@@ -1,0 +1,1 @@
+"""Media: pictures, recordings and files, which are uploaded once and named by digest."""
