@@ -20,6 +20,7 @@ from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.session.commands import ExcludeTurn, FixContext, SubmitTurn
 from turnlog.projections.testing import (
     SessionScenario,
@@ -104,6 +105,13 @@ def run_turns(
     return session, found
 
 
+def read_chain(session: SessionScenario) -> EventChain:
+    """Return the session as the verifier of a bundle reads it."""
+    chain = EventChain()
+    chain.read_lines((each.stored for each in session.events), "acme", "s1")
+    return chain
+
+
 def list_media(found: AssembledPrompt) -> list[PromptPart]:
     return [part for part in found.manifest.parts if part.at is not None]
 
@@ -181,8 +189,7 @@ def test_body_cannot_be_written_without_the_bytes() -> None:
 def test_prompt_with_media_reads_back_in_both_ways(asked: tuple[SubmitTurn, ...]) -> None:
     session, found = run_turns(*asked)
     assert read_prompt(found.manifest, session.events, build_blobs(FILES)) == found.request.messages
-    chain = EventChain()
-    chain.read_lines((each.stored for each in session.events), "acme", "s1")
+    chain = read_chain(session)
     blobs = {compute_digest(text): text.encode() for text in FILES.values()}
     plain = [each.encode_plain() for each in found.request.messages]
     rebuilt = [verify_prompt(call, chain, blobs | BYTES) for _, call in chain.iterate_calls()]
@@ -242,3 +249,76 @@ def test_cache_prefix_reaches_over_the_pictures_of_earlier_questions() -> None:
     prefix = found.manifest.prefix
     assert prefix is not None
     assert (prefix.call, prefix.messages, prefix.ended_by) == ("2.1", 4, None)
+
+
+def write_budget(tokens: int, *steps: str, component: int | None = None) -> Blueprint:
+    """Return the blueprint with a budget of these ladder steps."""
+    ladder = f"[{', '.join(steps)}]"
+    limits = f"tokens: {tokens}, ladder: {ladder}"
+    if component is not None:
+        limits = (
+            f"tokens: {tokens}, components: {{media: {{tokens: {component}, ladder: {ladder}}}}}"
+        )
+    return parse_blueprint(
+        WRITTEN.replace("{user: [input], form: framed}]", "{user: [input]}]\n    budget: window")
+        + f"budget: {{window: {{{limits}}}}}\n"
+    )
+
+
+PORTRAITS = (
+    submit_parts("Who is this?", build_part(PICTURE, 12, "ann.png")),
+    submit_parts("And this?", build_part(PICTURE, 9, "bob.png")),
+    submit_parts("And this?", build_part(PICTURE, 0)),
+)
+
+
+@pytest.mark.parametrize(
+    "blueprint",
+    [
+        write_budget(1_700, "drop_images: oldest"),
+        write_budget(9_999, "drop_images: oldest", component=1_600),
+    ],
+)
+def test_oldest_pictures_are_dropped_first_and_a_line_says_so(blueprint: Blueprint) -> None:
+    session, found = run_turns(*PORTRAITS, blueprint=blueprint)
+    assert found.request.messages[1].encode_plain()["content"] == [
+        {"type": "text", "text": "Who is this?"},
+        {"type": "note", "text": "(a picture is left out: ann.png)"},
+    ]
+    assert [part.treatment for part in list_media(found)] == ["dropped", "kept", "kept"]
+    dropped, *_ = list_media(found)
+    assert (dropped.rule, dropped.tokens, dropped.saved) == ("drop_images", 8, 757)
+    (step,) = found.manifest.steps
+    assert (step.step, step.on) == ("drop_images", "media")
+    assert found.manifest.tokens <= 1_700
+    body = json.loads(found.request.build_chat_body(BYTES))
+    assert body["messages"][1]["content"] == "Who is this?\n(a picture is left out: ann.png)"
+    assert read_prompt(found.manifest, session.events, build_blobs(FILES)) == found.request.messages
+    chain = read_chain(session)
+    blobs = {compute_digest(text): text.encode() for text in FILES.values()}
+    for _, call in chain.iterate_calls():
+        verify_prompt(call, chain, blobs | BYTES)
+
+
+def test_pictures_of_the_turn_itself_are_not_dropped() -> None:
+    blueprint = write_budget(800, "drop_images: oldest", "drop_oldest_pairs: {}")
+    _, found = run_turns(PORTRAITS[0], blueprint=blueprint)
+    assert [part.treatment for part in list_media(found)] == ["kept"]
+    with pytest.raises(BudgetExceeded, match="media 1530") as refused:
+        run_turns(
+            submit_parts("Both", build_part(PICTURE), build_part(PICTURE)), blueprint=blueprint
+        )
+    assert refused.value.tokens > 1_530
+
+
+def test_dropping_old_turns_drops_their_pictures() -> None:
+    blueprint = write_budget(900, "drop_oldest_pairs: {}")
+    _, found = run_turns(*PORTRAITS, blueprint=blueprint)
+    assert [len(each.media) for each in found.request.messages] == [0, 1]
+
+
+def test_picture_that_takes_no_more_than_its_line_is_not_dropped() -> None:
+    small = build_part(PICTURE, 0, "x" * 200).model_copy(update={"width": 1, "height": 1})
+    blueprint = write_budget(300, "drop_images: oldest", "drop_oldest_pairs: {}")
+    _, found = run_turns(submit_parts("A", small), submit_turn("B"), blueprint=blueprint)
+    assert [part.treatment for part in list_media(found)] == ["kept"]

@@ -12,6 +12,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     CondenseRepeats,
     CondenseResults,
     CondenseToolList,
+    DropImages,
     DropLayer,
     DropLowestPriority,
     DropOldestPairs,
@@ -98,6 +99,8 @@ def _describe_action(blueprint: Blueprint, budget: Name, action: LadderAction) -
             return f"condense repeated questions{_format_view(view)}"
         case SummariseHistory(history=view):
             return f"have a model summarise {_describe_summaries(blueprint, budget, view)}"
+        case DropImages():
+            return "drop the oldest pictures"
         case DropOldestPairs(history=view, keep_messages=kept):
             but = f" but the last {kept} messages" if kept else ""
             return f"drop the oldest turns{_format_view(view)}{but}"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from turnlog.events.model.content_parts import MediaKind
 from turnlog.events.model.manifest import EventTextSource, PromptPart
 from turnlog.projections.blueprint.media_tokens import count_media_tokens
 from turnlog.projections.blueprint.schema.layer_specs import MEDIA_COMPONENT, MEDIA_LAYER
@@ -21,6 +22,10 @@ from turnlog.projections.session.text_refs import MediaRef
 
 ESTIMATE_RULE: Final = "estimate"
 """The rule of a part that is included: its tokens are estimated by the provider's rule."""
+
+
+_CHARACTERS_PER_TOKEN: Final = 4
+"""Characters that a token of a picture, a recording or a file counts as."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,16 @@ class PlannedMedia:
     """Why a line stands in its place."""
     note: str | None = None
     """The line in its place; None if it is included."""
+
+    @property
+    def kind(self) -> MediaKind:
+        """What it is."""
+        return self.ref.part.kind
+
+    @property
+    def characters(self) -> int:
+        """Its length in the prompt; that of a part which is no text is taken from its tokens."""
+        return _CHARACTERS_PER_TOKEN * self.tokens if self.note is None else len(self.note)
 
     @property
     def source(self) -> EventTextSource:
@@ -57,7 +72,7 @@ class PlannedMedia:
         """Return the line in the place of the part."""
         if self.note is not None:
             return self
-        note = format_media_note(self.ref.part.kind, self.ref.part.name)
+        note = format_media_note(self.kind, self.ref.part.name)
         tokens = counting.count_tokens(note)
         saved = max(0, self.tokens - tokens)
         return replace(self, tokens=tokens, saved=saved, rule=rule, note=note)

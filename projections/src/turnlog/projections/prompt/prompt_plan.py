@@ -16,6 +16,7 @@ from typing import Final
 from turnlog.events.model.manifest import EventTextSource, MessageRole, TextTruncation
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.message_media import MessageMedia
 from turnlog.projections.prompt.planned_media import PlannedMedia
@@ -113,6 +114,26 @@ def iterate_media(plan: PromptPlan) -> Iterator[PlannedMedia]:
                 yield from exchange.media
         else:
             yield from slot.media
+
+
+def leave_out_oldest_image(plan: PromptPlan, rule: str, counting: TokenCounter) -> PromptPlan:
+    """Return a plan with a line in the place of the oldest picture of an earlier turn.
+
+    A picture that takes no more than the line stays. Returns the same plan if there is no other.
+    """
+    for place, slot in enumerate(plan):
+        if not isinstance(slot, PlannedHistory):
+            continue
+        for number, exchange in enumerate(slot.exchanges):
+            for index, media in enumerate(exchange.media):
+                line = media.leave_out(rule, counting)
+                if media.kind != "image" or not line.saved or line.characters >= media.characters:
+                    continue
+                others = (*exchange.media[:index], line, *exchange.media[index + 1 :])
+                changed = replace(exchange, media=others)
+                exchanges = (*slot.exchanges[:number], changed, *slot.exchanges[number + 1 :])
+                return (*plan[:place], replace(slot, exchanges=exchanges), *plan[place + 1 :])
+    return plan
 
 
 def place_media(

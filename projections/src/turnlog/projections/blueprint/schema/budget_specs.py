@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, assert_never
 
-from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    RootModel,
+    Tag,
+    model_validator,
+)
 
 from turnlog.events.event_model import build_discriminator
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
@@ -189,6 +197,15 @@ class RegisteredStep(StrictModel):
     """Arguments for the step."""
 
 
+class DropImages(RootModel[Literal["oldest"]]):
+    """Leaves out the oldest picture of earlier turns; a line in its place says so.
+
+    The pictures of the turn itself are never left out.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+
 HistoryAction = DropOldestPairs | CondenseRepeats | SummariseHistory
 """Actions on a history view."""
 
@@ -206,7 +223,7 @@ LayerAction = (
 )
 """Actions on a layer."""
 
-LadderAction = HistoryAction | LayerAction
+LadderAction = HistoryAction | LayerAction | DropImages
 
 
 class LadderStep(StrictModel):
@@ -234,6 +251,8 @@ class LadderStep(StrictModel):
     """Combine turns that are alike."""
     summarise: SummariseHistory | None = None
     """Have a model summarise older turns."""
+    drop_images: DropImages | None = None
+    """Leave out pictures of earlier turns, the oldest first."""
     drop_oldest_pairs: DropOldestPairs | None = None
     """Remove the oldest turn."""
     registered: RegisteredStep | None = None
@@ -260,8 +279,13 @@ class LadderStep(StrictModel):
     @property
     def target(self) -> Name | None:
         """The layer or history view the action names, or None."""
-        action = self.action
-        return action.history if isinstance(action, HistoryAction) else action.layer
+        match self.action:
+            case DropImages():
+                return None
+            case DropOldestPairs() | CondenseRepeats() | SummariseHistory() as action:
+                return action.history
+            case action:
+                return action.layer
 
 
 Ladder = tuple[LadderStep, ...]

@@ -15,6 +15,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     CompressLayer,
     CondenseResults,
     CondenseToolList,
+    DropImages,
     DropLowestPriority,
     HistoryAction,
     InputLimit,
@@ -31,6 +32,7 @@ from turnlog.projections.blueprint.schema.call_specs import CallSpec, HistoryMes
 from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
     INPUT_LAYER,
+    MEDIA_COMPONENT,
     OUTPUT_COMPONENT,
     QUERY_COMPONENT,
     ROUNDS_COMPONENT,
@@ -65,7 +67,8 @@ def check_component_budgets(
         TOOL_RESULTS_LAYER: ROUNDS_COMPONENT,
         **{name: each.component for name, each in blueprint.layers.items()},
     }
-    known = (*STANDARD_COMPONENTS, OUTPUT_COMPONENT, ROUNDS_COMPONENT, *under.values())
+    built_in = (*STANDARD_COMPONENTS, MEDIA_COMPONENT, OUTPUT_COMPONENT, ROUNDS_COMPONENT)
+    known = (*built_in, *under.values())
     for name, component in budget.components.items():
         component_path = (*path, "components", name)
         if name not in known:
@@ -154,6 +157,8 @@ def _get_step_component(step: LadderStep, under: Mapping[str, str]) -> str | Non
     """Return the component that a step trims; None if the step does not say."""
     if isinstance(step.action, HistoryAction):
         return HISTORY_COMPONENT
+    if isinstance(step.action, DropImages):
+        return MEDIA_COMPONENT
     return under.get(step.target) if step.target else None
 
 

@@ -8,10 +8,15 @@ from typing import Final
 
 from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import AppliedTrimStep
-from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, TOOLS_COMPONENT
+from turnlog.projections.blueprint.schema.layer_specs import (
+    HISTORY_COMPONENT,
+    MEDIA_COMPONENT,
+    MEDIA_LAYER,
+    TOOLS_COMPONENT,
+)
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
-from turnlog.projections.prompt.prompt_plan import PromptPlan
+from turnlog.projections.prompt.prompt_plan import PromptPlan, iterate_media
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,9 @@ def measure_layers(
         for block in slot.blocks:
             if block.included_pieces and of.has_layer(block.layer, block.component):
                 yield LayerSize(block.layer, counting.count_tokens(block.content), block.keep)
+    media_tokens = sum(each.tokens for each in iterate_media(plan))
+    if media_tokens and of.has_layer(MEDIA_LAYER, MEDIA_COMPONENT):
+        yield LayerSize(MEDIA_LAYER, media_tokens)
     for component, tokens in beside.items():
         layer = "tools" if component == TOOLS_COMPONENT else component
         if tokens and of.has_layer(layer, component):

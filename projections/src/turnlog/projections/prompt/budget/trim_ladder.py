@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
@@ -25,6 +25,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     CondenseRepeats,
     CondenseResults,
     CondenseToolList,
+    DropImages,
     DropLayer,
     DropLowestPriority,
     DropOldestPairs,
@@ -41,6 +42,8 @@ from turnlog.projections.blueprint.schema.budget_specs import (
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
+    MEDIA_COMPONENT,
+    MEDIA_LAYER,
     ROUNDS_COMPONENT,
     TOOL_RESULTS_LAYER,
 )
@@ -69,6 +72,8 @@ from turnlog.projections.prompt.prompt_plan import (
     PlannedMessage,
     PromptPlan,
     format_message,
+    iterate_media,
+    leave_out_oldest_image,
     place_pieces,
     update_layer,
     update_view,
@@ -76,12 +81,17 @@ from turnlog.projections.prompt.prompt_plan import (
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
 from turnlog.projections.prompt.sources.tool_sources import condense_tools
 
+DROP_IMAGES_RULE: Final = "drop_images"
+"""The rule of a picture that the step of this name left out."""
+
 
 def list_step_targets(plan: PromptPlan, action: LadderAction) -> tuple[str, ...]:
     """Return the layers or views that a step applies to: the named one, or all of its kind."""
     if isinstance(action, HistoryAction):
         views = [slot.view for slot in plan if isinstance(slot, PlannedHistory)]
         return tuple(views) if action.history is None else (action.history,)
+    if isinstance(action, DropImages):
+        return (MEDIA_LAYER,)
     if action.layer is not None:
         return (action.layer,)
     blocks = [block for slot in plan if isinstance(slot, PlannedMessage) for block in slot.blocks]
@@ -117,6 +127,8 @@ def apply_step(
             return _condense_longest_result(plan, on, action)
         case LimitHits():
             return update_layer(plan, on, partial(limit_hits, step=action))
+        case DropImages():
+            return leave_out_oldest_image(plan, DROP_IMAGES_RULE, fitting.counting)
         case DropOldestPairs():
             return update_view(plan, on, partial(_drop_oldest_turns, step=action, over=over))
         case CondenseRepeats():
@@ -396,7 +408,17 @@ def measure_plan(plan: PromptPlan, counting: TokenCounter, beside: int) -> PlanS
             for text in (format_message(slot), *(each.text for each in slot.tool_calls)):
                 tokens += counting.count_tokens(text)
                 characters += len(text)
-    return PlanSize(tokens, characters)
+    return _add_media(plan, PlanSize(tokens, characters))
+
+
+def _add_media(plan: PromptPlan, size: PlanSize) -> PlanSize:
+    media = list(iterate_media(plan))
+    if not media:
+        return size
+    return PlanSize(
+        size.tokens + sum(each.tokens for each in media),
+        size.characters + sum(each.characters for each in media),
+    )
 
 
 def measure_section(plan: PromptPlan, layer: str, counting: TokenCounter) -> PlanSize:
@@ -413,6 +435,8 @@ def measure_component(
 
     Each text is counted by itself, so that cutting one component does not lengthen another.
     """
+    if component == MEDIA_COMPONENT:
+        return _add_media(plan, PlanSize(beside, 0))
     tokens, characters = beside, 0
     for slot in plan:
         if isinstance(slot, PlannedMessage):
