@@ -118,6 +118,9 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.events.registry import KnownEvent, LibraryEvent
 
+SAMPLE_REASONING = PlainText(
+    text='{"thinking_blocks":[{"signature":"c2ln","thinking":"Hm.","type":"thinking"}]}'
+)
 SAMPLE_TEXT = PlainText(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
 
 SAMPLE_HMAC = "hmac-sha256:" + "5e" * 32
@@ -306,6 +309,13 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
                 repairs=("a comma taken out",),
             ),
         ),
+        "turn-completed-reasoning": TurnCompleted(
+            turn=3,
+            call="3.1",
+            text=SAMPLE_TEXT,
+            finish="stop",
+            answer=ReplyAnswer(attempt=1, spent=SAMPLE_SPENT, reasoning=SAMPLE_REASONING),
+        ),
         "turn-completed-sealed": TurnCompleted(
             turn=3,
             call="3.1",
@@ -442,6 +452,17 @@ def _build_call_samples() -> dict[str, KnownEvent]:
             text=SAMPLE_TEXT,
             spent=SAMPLE_SPENT,
         ),
+        "call-completed-reasoning": CallCompleted(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            finish="tool_calls",
+            digest=SAMPLE_TEXT.digest,
+            characters=SAMPLE_TEXT.characters,
+            text=SAMPLE_TEXT,
+            spent=SAMPLE_SPENT,
+            reasoning=SAMPLE_REASONING,
+        ),
     }
 
 
@@ -457,6 +478,15 @@ def _build_attempt_end_samples() -> dict[str, KnownEvent]:
             timings=AttemptTimings(first_token=210, total=1900),
             fault=AttemptFault(code="rate_limited", detail="429 from the provider", retryable=True),
             partial=PlainText(text="Ein Sa"),
+        ),
+        "attempt-ended-reasoning": AttemptEnded(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            outcome="failed",
+            usage=SAMPLE_USAGE,
+            cost=AttemptCost(micro_dollars=1234, price="exact", table="prices 7"),
+            reasoning=SAMPLE_REASONING,
         ),
         "attempt-ended-response": AttemptEnded(
             turn=3,
@@ -729,6 +759,14 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             tool="shop_look.närmre",
             arguments="{}",
             alias="shop_look_narmre",
+        ),
+        "tool-called-signature": ToolCalled(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look",
+            arguments="{}",
+            signature=PlainText(text='{"extra_content":{"google":{"thought_signature":"c2ln"}}}'),
         ),
         "step-planned-given": StepPlanned(turn=4, step=1, goal=SAMPLE_TEXT, given=17),
         "tool-returned-summary": ToolReturned(

@@ -125,6 +125,11 @@ def encode_canonical(value: JsonValue) -> str:
     return _ENCODER.encode(value)
 
 
+def build_optional_text(text: str) -> PlainText | None:
+    """Return a text as content; None if it is empty."""
+    return PlainText(text=text) if text else None
+
+
 def get_plain_text(content: Content | None) -> str | None:
     """Return a readable text; None if it is sealed, erased or absent."""
     return content.text if isinstance(content, PlainText) else None

@@ -31,6 +31,20 @@ class Token(EventModel):
     """The piece of text."""
 
 
+class Reasoning(EventModel):
+    """A piece of what the model reasons, which is no part of the reply."""
+
+    kind: Literal["reasoning"] = "reasoning"
+    call: str
+    """The call id."""
+    attempt: int
+    """The attempt number; readers ignore attempts lower than the highest seen."""
+    offset: int
+    """Position of the piece in the reasoning of the attempt, in code points."""
+    text: str
+    """The piece of text."""
+
+
 WorkerActivity = Literal["summarise", "query", "plan", "act", "tool", "reply", "think"]
 """What a worker is doing: a call of the turn, a tool that a call requested, or waiting for a model
 that has said nothing yet.
@@ -85,6 +99,8 @@ class ToolRequest(EventModel):
     """The name of the requested tool."""
     arguments: str
     """Its arguments as the model wrote them."""
+    signature: str | None = None
+    """What the provider sent beside the call and wants back with it, as a JSON object."""
 
 
 class AttemptClosed(EventModel):
@@ -118,10 +134,12 @@ class AttemptClosed(EventModel):
     """The provider's ratings of an answer that its filter cut."""
     finish_sent: str | None = None
     """Why the model stopped in the provider's words, where that is none that we know."""
+    reasoning: str | None = None
+    """What the model reasoned, as it is recorded; None if it sent nothing of it."""
 
 
 TokenEvent = Annotated[
-    Token | AttemptAlive | AttemptReset | AttemptAbandoned | AttemptClosed,
+    Token | Reasoning | AttemptAlive | AttemptReset | AttemptAbandoned | AttemptClosed,
     Field(discriminator="kind"),
 ]
 TOKEN_EVENT: TypeAdapter[TokenEvent] = TypeAdapter(TokenEvent)

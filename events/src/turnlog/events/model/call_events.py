@@ -101,7 +101,7 @@ class AttemptEnded(ReplyTextEvent):
     sentence: ClassVar[str] = "call {call} · {outcome}[ ({fault.code})]" + build_figures_sentence(
         ""
     )
-    reply_texts: ClassVar[tuple[str, ...]] = ("partial", "rejected", "correction")
+    reply_texts: ClassVar[tuple[str, ...]] = ("partial", "rejected", "correction", "reasoning")
 
     turn: int
     """The turn number."""
@@ -133,6 +133,8 @@ class AttemptEnded(ReplyTextEvent):
     """The whole answer where it did not have the required form."""
     correction: str = ""
     """What the next attempt is told about the rejected answer; empty if it is told nothing."""
+    reasoning: Content | None = None
+    """What the model reasoned until then, as in `call-completed`; None if nothing of it came."""
 
 
 class CallCompleted(EventModel):
@@ -168,6 +170,10 @@ class CallCompleted(EventModel):
     """What the attempt used, cost and took; None in logs of earlier releases, where
     `attempt-ended` comes before this event.
     """
+    reasoning: Content | None = None
+    """What the model reasoned before and between its text: a JSON object of the fields in which its
+    provider sent it. None if it sent nothing of it.
+    """
 
 
 ATTEMPT_END_TYPES: Final = (AttemptEnded, CallCompleted, TurnCompleted)
@@ -186,16 +192,22 @@ def find_attempt_end(event: object) -> AttemptEnded | None:
         case AttemptEnded():
             return event
         case CallCompleted(spent=AttemptUsage() as spent):
-            return _build_answered_end(event.turn, event.call, event.attempt, spent)
+            return _build_answered_end(event, event.call, event.attempt, spent, event.reasoning)
         case TurnCompleted(answer=ReplyAnswer() as answer, call=str(call)):
-            return _build_answered_end(event.turn, call, answer.attempt, answer.spent)
+            return _build_answered_end(event, call, answer.attempt, answer.spent, answer.reasoning)
         case _:
             return None
 
 
-def _build_answered_end(turn: int, call: str, attempt: int, spent: AttemptUsage) -> AttemptEnded:
+def _build_answered_end(
+    event: CallCompleted | TurnCompleted,
+    call: str,
+    attempt: int,
+    spent: AttemptUsage,
+    reasoning: Content | None,
+) -> AttemptEnded:
     return AttemptEnded(
-        turn=turn,
+        turn=event.turn,
         call=call,
         attempt=attempt,
         outcome="answered",
@@ -205,6 +217,7 @@ def _build_answered_end(turn: int, call: str, attempt: int, spent: AttemptUsage)
         response_id=spent.response_id,
         ratings=spent.ratings,
         finish_sent=spent.finish_sent,
+        reasoning=reasoning,
     )
 
 
@@ -225,6 +238,7 @@ def find_call_answer(event: object) -> CallCompleted | None:
                 text=answer.text,
                 repairs=answer.repairs,
                 spent=answer.spent,
+                reasoning=answer.reasoning,
             )
         case _:
             return None

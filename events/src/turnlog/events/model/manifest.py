@@ -16,7 +16,7 @@ from turnlog.events.event_model import EventModel, build_discriminator
 
 MessageRole = Literal["system", "user", "assistant", "tool"]
 
-PartRole = MessageRole | Literal["tools", "tool_call", "response_format"]
+PartRole = MessageRole | Literal["tools", "tool_call", "reasoning", "response_format"]
 
 PartTreatment = Literal[
     "kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"
@@ -220,8 +220,10 @@ class PromptPart(EventModel):
     role: PartRole | None = None
     """Role of that message; roles alternate in a run of history. `tools` is a tool offered beside
     the messages, and `tool_call` a tool call in an assistant's message: its text is the arguments,
-    and the event of its source has the id and the tool. `response_format` is the schema of the
-    answer where the parameter of that name has it, and no message.
+    and the event of its source has the id and the tool. `reasoning` is what the model reasoned, or
+    the signature of a tool call, as fields of that message or call: its text is the JSON object of
+    them. `response_format` is the schema of the answer where the parameter of that name has it,
+    and no message.
     """
     digest: Digest | None = None
     """Digest of the text, of the bytes of a picture, recording or file, or of a run's message

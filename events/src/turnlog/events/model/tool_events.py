@@ -87,7 +87,7 @@ class ToolCalled(ReplyTextEvent):
     type: ClassVar[str] = "turnlog.tool-called.v1"
     leaf: ClassVar[str] = "tool"
     sentence: ClassVar[str] = "call {call} · {tool}[ as {alias}] {arguments}"
-    reply_texts: ClassVar[tuple[str, ...]] = ("arguments",)
+    reply_texts: ClassVar[tuple[str, ...]] = ("arguments", "signature")
 
     turn: int
     """The turn number."""
@@ -103,6 +103,10 @@ class ToolCalled(ReplyTextEvent):
     """The plan step it belongs to, if there is a plan."""
     alias: str | None = None
     """The name that the model called it by, if models do not take its own; prompts repeat it."""
+    signature: Content | None = None
+    """What the provider sent beside the call and wants back with it, such as the signature of its
+    reasoning: a JSON object of the fields. None if it sent nothing.
+    """
 
 
 class ApprovalRequested(EventModel):

@@ -198,6 +198,8 @@ class ReplyAnswer(EventModel):
     """What the model wrote, where the reply is another text: one that was repaired."""
     repairs: tuple[str, ...] = ()
     """Repairs made before the text could be parsed."""
+    reasoning: Content | None = None
+    """What the model reasoned, as in `call-completed`; None if its provider sent nothing of it."""
 
 
 class InheritableReference(EventModel):

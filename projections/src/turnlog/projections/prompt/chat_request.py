@@ -7,6 +7,7 @@ promises the digest of the body as well, which is sent byte for byte.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -39,6 +40,7 @@ class ChatMessage:
     """The role of the message."""
     content: str
     """The text of the message."""
+    _: KW_ONLY
     tool_calls: tuple[ToolRequest, ...] = ()
     """The tool calls of an assistant's message; their arguments are JSON objects."""
     tool_call_id: str | None = None
@@ -46,6 +48,8 @@ class ChatMessage:
     _: KW_ONLY
     media: tuple[MessageMedia, ...] = ()
     """Pictures, recordings and files in the message, in the order of their places in the text."""
+    reasoning: str = ""
+    """The fields with what the model reasoned before an assistant's message, as a JSON object."""
 
     def encode_plain(self) -> dict[str, JsonValue]:
         """Return the message as plain values, in OpenAI's format, which litellm takes."""
@@ -58,6 +62,8 @@ class ChatMessage:
             plain["tool_calls"] = [_encode_tool_call(each) for each in self.tool_calls]
         if self.tool_call_id is not None:
             plain["tool_call_id"] = self.tool_call_id
+        if self.reasoning:
+            _add_reasoning(plain, json.loads(self.reasoning))
         return plain
 
     def encode_sent(self, data: MediaBytes) -> dict[str, JsonValue]:
@@ -70,7 +76,7 @@ class ChatMessage:
     @cached_property
     def canonical_bytes(self) -> bytes:
         """The canonical form as UTF-8, see `encode_canonical`."""
-        if self.tool_calls or self.tool_call_id is not None or self.media:
+        if self.tool_calls or self.tool_call_id is not None or self.media or self.reasoning:
             return encode_canonical(self.encode_plain()).encode()
         return f'{{"content":{encode_canonical(self.content)},"role":"{self.role}"}}'.encode()
 
@@ -82,7 +88,16 @@ class ChatMessage:
 
 def _encode_tool_call(request: ToolRequest) -> dict[str, JsonValue]:
     called: dict[str, JsonValue] = {"name": request.tool, "arguments": request.arguments}
-    return {"id": request.id, "type": "function", "function": called}
+    beside: dict[str, JsonValue] = json.loads(request.signature) if request.signature else {}
+    return {**beside, "id": request.id, "type": "function", "function": called}
+
+
+def _add_reasoning(plain: dict[str, JsonValue], fields: Mapping[str, JsonValue]) -> None:
+    """Add what was reasoned to a message; parts of its content come before its text."""
+    text, parts = plain["content"], fields.get("content")
+    plain |= {name: value for name, value in fields.items() if name not in plain}
+    if isinstance(parts, list):
+        plain["content"] = [*parts, *([{"type": "text", "text": text}] if text else [])]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,17 @@ from turnlog.projections.prompt.sources.delimiters import format_closing, format
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedReasoning:
+    """What a model reasoned before a message, or sent beside a tool call, as it is recorded."""
+
+    source: EventTextSource
+    text: str
+    """The fields as a JSON object; empty if it is left out."""
+    rule: str | None = None
+    """Why it is left out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedToolCall:
     """A tool call in an assistant's message."""
@@ -36,11 +47,18 @@ class PlannedToolCall:
     """The arguments as they are included; empty if they are no JSON object."""
     cut: TextTruncation | None
     """That they are left out; None if they are included."""
+    signature: PlannedReasoning | None = None
+    """What goes beside the call."""
 
     @property
     def request(self) -> ToolRequest:
         """The tool call as it is sent; providers take no arguments but objects."""
-        return ToolRequest(id=self.id, tool=self.tool, arguments=self.arguments or "{}")
+        return ToolRequest(
+            id=self.id,
+            tool=self.tool,
+            arguments=self.arguments or "{}",
+            signature=self.signature.text if self.signature else None,
+        )
 
     @property
     def text(self) -> str:
@@ -64,6 +82,14 @@ class PlannedMessage:
     """The tool call that it answers."""
     media: tuple[PlannedMedia, ...] = ()
     """The pictures, recordings and files beside its texts."""
+    reasoning: PlannedReasoning | None = None
+    """What the model reasoned before it."""
+
+    @property
+    def reasoning_texts(self) -> tuple[str, ...]:
+        """What is sent of the reasoning, with the signatures beside the calls."""
+        planned = (self.reasoning, *(each.signature for each in self.tool_calls))
+        return tuple(each.text for each in planned if each and each.text)
 
 
 _HOST: Final = attrgetter("host")

@@ -17,6 +17,8 @@ from turnlog.events.model.manifest import (
 from turnlog.projections.blueprint.schema.call_specs import LAYER_SEPARATOR
 from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
+    REASONING_COMPONENT,
+    REASONING_LAYER,
     ROUNDS_COMPONENT,
     TOOL_CALLS_LAYER,
 )
@@ -34,6 +36,7 @@ from turnlog.projections.prompt.planned_media import insert_media_parts
 from turnlog.projections.prompt.prompt_plan import (
     PlacedPiece,
     PlannedMessage,
+    PlannedReasoning,
     PromptPlan,
     iterate_media,
     place_media,
@@ -68,6 +71,8 @@ def render_plan(
             parts += _build_history_parts(slot, len(messages), joint)
             messages += [each for exchange in slot.exchanges for each in exchange.messages]
         else:
+            if slot.reasoning:
+                parts.append(_build_reasoning_part(slot.reasoning, len(messages), counting))
             placed_texts = [(placed, placed.text) for placed in place_pieces(slot)]
             parts += _build_layer_parts(slot, placed_texts, len(messages), counting)
             parts += _build_tool_call_parts(slot, len(messages), counting)
@@ -75,7 +80,16 @@ def render_plan(
             if text or slot.tool_calls or slot.tool_call_id is not None or slot.media:
                 calls = tuple(each.request for each in slot.tool_calls)
                 media = place_media(slot, placed_texts) if slot.media else ()
-                messages.append(ChatMessage(slot.role, text, calls, slot.tool_call_id, media=media))
+                messages.append(
+                    ChatMessage(
+                        role=slot.role,
+                        content=text,
+                        tool_calls=calls,
+                        tool_call_id=slot.tool_call_id,
+                        media=media,
+                        reasoning=slot.reasoning.text if slot.reasoning else "",
+                    )
+                )
     return tuple(messages), insert_media_parts(parts, messages, iterate_media(plan))
 
 
@@ -113,6 +127,32 @@ def _build_tool_call_parts(
             treatment="trimmed" if each.cut else "kept",
             rule="no JSON object" if each.cut else None,
         )
+        if each.signature:
+            yield _build_reasoning_part(each.signature, place, counting, item=each.tool)
+
+
+def _build_reasoning_part(
+    planned: PlannedReasoning, place: int, counting: TokenCounter, item: str | None = None
+) -> PromptPart:
+    part = PromptPart(
+        layer=REASONING_LAYER,
+        component=REASONING_COMPONENT,
+        item=item,
+        source=planned.source,
+        treatment="dropped",
+        rule=planned.rule,
+    )
+    if not planned.text:
+        return part
+    included = {
+        "message": place,
+        "role": "reasoning",
+        "digest": compute_digest(planned.text),
+        "characters": len(planned.text),
+        "tokens": counting.count_tokens(planned.text),
+        "treatment": "kept",
+    }
+    return part.model_copy(update=included)
 
 
 def _build_layer_parts(

@@ -1,15 +1,19 @@
 """The tool rounds of a turn: each answer that called tools, and the results of these tools.
 
 They follow the messages of a call whose program is `loop`, as pairs that no ladder separates: every
-tool call is answered by one message. A ladder may shorten a result and nothing else.
+tool call is answered by one message. A ladder may shorten a result and nothing else. What the model
+reasoned before it called the tools goes with its answer, as long as the same model is asked again:
+many providers refuse the calls without it, and no other model can read it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from turnlog.events.model.manifest import EventTextSource, TextExcerpt, TextTruncation
+from turnlog.events.recorded_reasoning import CUT_MARK, WITHHELD_MARK, parse_reasoning
 from turnlog.projections.blueprint.bounded_json import parse_recorded_arguments
 from turnlog.projections.blueprint.schema.call_specs import DEFAULT_MESSAGE_FORMAT
 from turnlog.projections.blueprint.schema.layer_specs import (
@@ -18,7 +22,11 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     TOOL_RESULTS_LAYER,
 )
 from turnlog.projections.prompt.deferred_part import DeferredPart
-from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedToolCall
+from turnlog.projections.prompt.prompt_plan import (
+    PlannedMessage,
+    PlannedReasoning,
+    PlannedToolCall,
+)
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.prompt.sources.layer_sources import DISTIL_RULE
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -28,9 +36,15 @@ from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import ToolResultRef, ToolUse
 from turnlog.projections.tools.result_condensation import find_result_start
 
+OTHER_MODEL_RULE: Final = "of another model"
+"""The rule of reasoning that the asked model did not write."""
+
+MARKED_RULE: Final = "not recorded whole"
+"""The rule of reasoning that was too long, or whose text a rule of the blueprint forbids."""
+
 
 def plan_tool_rounds(
-    material: SessionMaterial, state: SessionState, kind: str
+    material: SessionMaterial, state: SessionState, kind: str, model: str
 ) -> tuple[DeferredPart[PlannedMessage], ...]:
     """Plan the messages of the open turn's tool rounds; none for a call that writes queries."""
     profile = material.blueprint.profiles.get(state.profile)
@@ -39,37 +53,60 @@ def plan_tool_rounds(
     if state.open is not None and state.open.querying is not None:
         return ()
     rounds = list_tool_rounds(state.open)
-    return tuple(message for each in rounds for message in _plan_round(each))
+    return tuple(message for each in rounds for message in _plan_round(each, model))
 
 
-def _plan_round(tool_round: ToolRound) -> Iterator[DeferredPart[PlannedMessage]]:
-    yield _plan_calls_message(tool_round)
+def _plan_round(tool_round: ToolRound, model: str) -> Iterator[DeferredPart[PlannedMessage]]:
+    yield _plan_calls_message(tool_round, model)
     for use in tool_round.tools:
         if use.result is not None:
             yield _plan_result_message(use, use.result)
 
 
-def _plan_calls_message(tool_round: ToolRound) -> DeferredPart[PlannedMessage]:
-    said, tools = tool_round.answer.said, tool_round.tools
-    said_refs = (said,) if said and said.characters else ()
+def _plan_calls_message(tool_round: ToolRound, model: str) -> DeferredPart[PlannedMessage]:
+    answer, tools = tool_round.answer, tool_round.tools
+    said_refs = (answer.said,) if answer.said and answer.said.characters else ()
+    reasoned = (answer.reasoning, *(use.signature for use in tools))
+    reasoning_refs = tuple(ref for ref in reasoned if ref)
+    is_same_model = answer.model == model
 
     def build(texts: Sequence[str]) -> PlannedMessage:
+        end = len(texts) - len(reasoning_refs)
+        texts, rest = texts[:end], texts[end:]
+        planned = {
+            ref: _plan_reasoning(ref, text, is_same_model=is_same_model)
+            for ref, text in zip(reasoning_refs, rest, strict=True)
+        }
         pieces = tuple(
             include_text(
                 LayerPiece(source=_build_source(ref), full_text=text), text, DEFAULT_MESSAGE_FORMAT
             )
             for ref, text in zip(said_refs, texts[: len(said_refs)], strict=True)
         )
-        calls = map(_build_tool_call, tools, texts[len(said_refs) :])
+        signatures = (planned[use.signature] if use.signature else None for use in tools)
+        calls = map(_build_tool_call, tools, texts[len(said_refs) :], signatures)
         block = _build_block(TOOL_CALLS_LAYER, pieces)
         return PlannedMessage(
-            role="assistant", form=DEFAULT_MESSAGE_FORMAT, blocks=(block,), tool_calls=tuple(calls)
+            role="assistant",
+            form=DEFAULT_MESSAGE_FORMAT,
+            blocks=(block,),
+            tool_calls=tuple(calls),
+            reasoning=planned[answer.reasoning] if answer.reasoning else None,
         )
 
-    return DeferredPart((*said_refs, *(use.asked for use in tools)), build)
+    return DeferredPart((*said_refs, *(use.asked for use in tools), *reasoning_refs), build)
 
 
-def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
+def _plan_reasoning(ref: TextRef, text: str, *, is_same_model: bool) -> PlannedReasoning:
+    fields = parse_reasoning(text) or {}
+    is_marked = CUT_MARK in fields or WITHHELD_MARK in fields
+    rule = (MARKED_RULE if is_marked else None) if is_same_model else OTHER_MODEL_RULE
+    return PlannedReasoning(_build_source(ref), "" if rule else text, rule)
+
+
+def _build_tool_call(
+    use: ToolUse, written: str, signature: PlannedReasoning | None
+) -> PlannedToolCall:
     is_object = parse_recorded_arguments(written) is not None
     return PlannedToolCall(
         source=_build_source(use.asked),
@@ -77,6 +114,7 @@ def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
         tool=use.alias or use.tool,
         arguments=written if is_object else "",
         cut=None if is_object else TextTruncation(of=len(written), to=0),
+        signature=signature,
     )
 
 

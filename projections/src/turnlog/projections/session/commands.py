@@ -109,6 +109,8 @@ class RecordSummary:
     spent: AttemptUsage
     model: str
     """Model name as it was passed to litellm."""
+    reasoning: str = ""
+    """What the model reasoned, as it is recorded; empty if nothing of it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class GiveUpSummary:
     attempt: AttemptRef
     spent: AttemptUsage
     fault: AttemptFault
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ class GiveUpQueries:
     attempt: AttemptRef
     spent: AttemptUsage
     fault: AttemptFault
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +216,8 @@ class AnswerCall:
     """How long a person has to approve its tools that need it."""
     children: frozenset[str] = frozenset()
     """The offered tools that are child profiles."""
+    reasoning: str = ""
+    """What the model reasoned, as it is recorded; empty if nothing of it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,6 +459,8 @@ class FallBack:
     rejection: AnswerRejection | None = None
     """The model's answer, where it did not have the required form."""
     references: ReferencesSpec | None = None
+    reasoning: str = ""
+    """What the model reasoned, as it is recorded; empty if nothing of it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,6 +519,8 @@ class CompleteTurn:
     """Whether the turn is excluded from windows if a filter of the provider cut the answer."""
     structured: bool = False
     """Whether the text is JSON that matches the schema of its call."""
+    reasoning: str = ""
+    """What the model reasoned, as it is recorded; empty if nothing of it came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -529,6 +539,8 @@ class EndAttempt:
     partial: str = ""
     rejection: AnswerRejection | None = None
     """The answer, where it did not have the required form."""
+    reasoning: str = ""
+    """What the model reasoned, as it is recorded; empty if nothing of it came."""
 
 
 AttemptCommand = (

@@ -125,6 +125,8 @@ class PromptedCall:
     """The call as it was before its first prompt."""
     manifest: TextRef
     """Reference to its manifest; the digest is that of the request."""
+    model: str
+    """The model that it asks."""
 
     @property
     def before(self) -> int:
@@ -153,6 +155,10 @@ class AnsweredCall:
     call: str
     said: TextRef | None
     """Reference to the text of the answer; None if it has none."""
+    model: str
+    """The model that was asked."""
+    reasoning: TextRef | None
+    """Reference to what it reasoned; None if it sent nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,8 @@ class ToolUse:
     progress: ToolProgress = field(default_factory=RequestedTool)
     alias: str | None = None
     """The name that models know it by; None if that is its own."""
+    signature: TextRef | None = None
+    """Reference to what the provider sent beside the call; None if it sent nothing."""
 
     @property
     def is_pending(self) -> bool:

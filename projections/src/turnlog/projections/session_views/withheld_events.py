@@ -140,9 +140,10 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             return _withhold_reply(event, instead)
         case TurnResolved():
             return event.model_copy(update={"results": instead, "answer": instead, "meta": {}})
-        case CallCompleted(text=text):
+        case CallCompleted(text=text, reasoning=reasoning):
             hidden = {"digest": WITHHELD_DIGEST, "characters": 0}
-            return event.model_copy(update=hidden | {"text": text and instead})
+            texts = {"text": text and instead, "reasoning": reasoning and instead}
+            return event.model_copy(update=hidden | texts)
         case ToolReturned(text=text, summary=summary, brief=brief):
             texts = {
                 "text": text and instead,
@@ -189,7 +190,8 @@ def _withhold_retrieval(event: KnowledgeRetrieved, instead: Content) -> Knowledg
 def _withhold_reply(event: TurnCompleted, instead: Content) -> TurnCompleted:
     answer = event.answer
     if answer is not None:
-        answer = answer.model_copy(update={"text": answer.text and instead})
+        texts = {"text": answer.text and instead, "reasoning": answer.reasoning and instead}
+        answer = answer.model_copy(update=texts)
     hidden = {"text": instead, "work": None, "structured": False, "answer": answer}
     return event.model_copy(update=hidden)
 

@@ -11,12 +11,17 @@ from turnlog.contract.payload_models import (
     JsonObject,
     ResponseModel,
 )
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, encode_canonical
 from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.manifest import Manifest, MessageRole
+from turnlog.events.recorded_reasoning import parse_reasoning
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.audit.verify.audit_findings import ReproductionOutcome
 from turnlog.projections.prompt.chat_request import ChatMessage
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class FunctionCallView(ResponseModel):
@@ -37,10 +42,8 @@ class ToolCallView(ResponseModel):
     """The kind of tool."""
     function: FunctionCallView
     """What is called."""
-
-
-def _is_none(value: object) -> bool:
-    return value is None
+    signature: Annotated[JsonObject | None, Field(exclude_if=_is_none)] = None
+    """The fields that are sent beside these, as the provider wants them back; absent without."""
 
 
 class MessageView(ResponseModel):
@@ -54,19 +57,55 @@ class MessageView(ResponseModel):
     """The tool calls of an assistant's message; absent where there are none."""
     tool_call_id: Annotated[str | None, Field(exclude_if=_is_none)] = None
     """The tool call that a message of the role `tool` answers; absent in any other."""
+    reasoning: Annotated[JsonObject | None, Field(exclude_if=_is_none)] = None
+    """The fields with what the model reasoned, which are sent beside these; absent without."""
 
     def restore_message(self) -> ChatMessage:
         """Return the message that this one describes."""
         calls = tuple(
-            ToolRequest(id=each.id, tool=each.function.name, arguments=each.function.arguments)
+            ToolRequest(
+                id=each.id,
+                tool=each.function.name,
+                arguments=each.function.arguments,
+                signature=_encode_fields(each.signature) or None,
+            )
             for each in self.tool_calls or ()
         )
-        return ChatMessage(self.role, self.content or "", calls, self.tool_call_id)
+        return ChatMessage(
+            role=self.role,
+            content=self.content or "",
+            tool_calls=calls,
+            tool_call_id=self.tool_call_id,
+            reasoning=_encode_fields(self.reasoning),
+        )
+
+
+def _encode_fields(fields: JsonObject | None) -> str:
+    return encode_canonical(dict(fields)) if fields else ""
 
 
 def describe_messages(messages: Iterable[ChatMessage]) -> tuple[MessageView, ...]:
-    """Return the messages as they are sent."""
-    return tuple(MessageView.model_validate(each.encode_plain()) for each in messages)
+    """Return the messages as they are sent, but for the fields of the model's reasoning."""
+    return tuple(map(_describe_message, messages))
+
+
+def _describe_message(message: ChatMessage) -> MessageView:
+    calls = tuple(
+        ToolCallView(
+            id=each.id,
+            type="function",
+            function=FunctionCallView(name=each.tool, arguments=each.arguments),
+            signature=parse_reasoning(each.signature) if each.signature else None,
+        )
+        for each in message.tool_calls
+    )
+    return MessageView(
+        role=message.role,
+        content=message.content or (None if calls else ""),
+        tool_calls=calls or None,
+        tool_call_id=message.tool_call_id,
+        reasoning=parse_reasoning(message.reasoning) if message.reasoning else None,
+    )
 
 
 class PromptView(ResponseModel):

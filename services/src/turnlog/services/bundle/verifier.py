@@ -25,6 +25,7 @@ from turnlog.services.bundle.condensed_history import condense_run, drop_results
 from turnlog.services.bundle.ed25519_signatures import is_signed
 from turnlog.services.bundle.part_values import format_resolution, format_value, get_text
 from turnlog.services.bundle.prompt_media import add_media, place_media, write_sent_messages
+from turnlog.services.bundle.round_messages import ROUND_ROLES, add_round_part, place_reasoned_parts
 
 EXIT_FAILED = 5  # Exit code when something differs from the record
 EXIT_UNWITNESSED = 6  # Exit code when nothing differs, and some of it is not signed
@@ -203,25 +204,14 @@ def rebuild_messages(
             add_media(messages, part, known[int(source["sequence"]) - 1]["data"])
             continue
         text = part.get("before", "") + apply_edits(part, find_text(source, known, blobs))
-        if part["role"] in {"tool", "tool_call"}:
-            add_tool_message(messages, part, known[int(source["sequence"]) - 1]["data"], text)
+        if part["role"] in ROUND_ROLES:
+            add_round_part(messages, part, known[int(source["sequence"]) - 1]["data"], text)
             continue
         if place == len(messages):
             messages.append({"role": part["role"], "content": ""})
         messages[place]["content"] += text + part.get("after", "")
+    place_reasoned_parts(messages)
     return [place_media(each) for each in messages]
-
-
-def add_tool_message(messages: Messages, part: JsonDict, event: JsonDict, text: str) -> None:
-    """Add a tool call to its message, or the result of one as a message."""
-    if part["role"] == "tool":
-        messages.append({"role": "tool", "content": text, "tool_call_id": event["id"]})
-        return
-    if part["message"] == len(messages):
-        messages.append({"role": "assistant", "content": None, "tool_calls": []})
-    function = {"name": event.get("alias") or event["tool"], "arguments": text or "{}"}
-    called = {"id": event["id"], "type": "function", "function": function}
-    messages[-1].setdefault("tool_calls", []).append(called)
 
 
 def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes]) -> Messages:

@@ -38,6 +38,8 @@ _TEXT_FIELDS: Final = (
     "outcomes",
     "rejected",
     "correction",
+    "reasoning",
+    "signature",
 )
 """Event fields that prompts refer to."""
 

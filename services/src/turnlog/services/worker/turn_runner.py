@@ -274,7 +274,11 @@ class TurnRunner:
         work = await describe_turn_work(
             self.sessions.texts, tenant, opened, context.material.blueprint
         )
-        report = replace(create_report(context.material, attempt, "reply", spent), work=work)
+        report = replace(
+            create_report(context.material, attempt, "reply", spent),
+            work=work,
+            reasoning=closed.reasoning or "",
+        )
         answer = AttemptAnswer(text=recovered.text, finish=closed.finish, tools=closed.tools)
         after = await append_command(self.sessions, context, build_outcome_command(report, answer))
         return find_verdict(after.state, context.attempt)

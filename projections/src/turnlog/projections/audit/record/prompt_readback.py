@@ -12,13 +12,14 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import assert_never
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
+from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.manifest import (
     BlobSource,
@@ -46,6 +47,9 @@ from turnlog.projections.prompt.sources.resolved_references import (
     read_results,
 )
 from turnlog.projections.session_views.session_history import HistoryTurn, build_history
+
+_ROUND_ROLES: Final = frozenset({"tool", "tool_call", "reasoning"})
+"""Roles of the parts of tool rounds, which are more than the text of a message."""
 
 
 def read_prompt(
@@ -75,7 +79,7 @@ def read_parts(
             messages += _read_run(part, part.source, turns)
         elif part.at is not None:
             _add_media(messages, part, part.at, known)
-        elif isinstance(part.source, EventTextSource) and part.role in {"tool", "tool_call"}:
+        elif isinstance(part.source, EventTextSource) and part.role in _ROUND_ROLES:
             _join_tool_message(messages, part, part.source, known)
         else:
             text = _restore_text(part, _read_source(part.source, known, blobs))
@@ -144,8 +148,11 @@ def _join_message(messages: list[ChatMessage], part: PromptPart, text: str) -> N
     role, message = part.role, part.message
     if message is None or message > len(messages):
         raise Corrupt(f"part {part.layer}", "it names no place among the messages")
-    if role is None or role == "tools" or role == "tool_call" or role == "response_format":  # noqa: PLR1714 - narrows the type
-        raise Corrupt(f"part {part.layer}", "it is no text of a message")
+    match role:
+        case None | "tools" | "tool_call" | "reasoning" | "response_format":
+            raise Corrupt(f"part {part.layer}", "it is no text of a message")
+        case _:
+            pass
     if message == len(messages):
         messages.append(ChatMessage(role, text))
     else:
@@ -159,12 +166,19 @@ def _join_tool_message(
     source: EventTextSource,
     known: Sequence[RecordedEvent],
 ) -> None:
-    """Add a tool call to its message, or the result of one as a message."""
+    """Add a tool call to its message, what was reasoned before it, or its result as a message."""
     text = _restore_text(part, _read_source(source, known, {}))
+    places = {len(messages) - 1, len(messages)}
     match _find_event(known, source.sequence).event:
+        case CallCompleted() if part.role == "reasoning" and part.message == len(messages):
+            messages.append(ChatMessage("assistant", "", reasoning=text))
+        case ToolCalled() if part.role == "reasoning" and messages and messages[-1].tool_calls:
+            *before, last = messages[-1].tool_calls
+            signed = last.model_copy(update={"signature": text})
+            messages[-1] = replace(messages[-1], tool_calls=(*before, signed))
         case ToolReturned(id=id) if part.role == "tool" and part.message == len(messages):
             messages.append(ChatMessage("tool", text, tool_call_id=id))
-        case ToolCalled() as called if part.message in {len(messages) - 1, len(messages)}:
+        case ToolCalled() as called if part.role == "tool_call" and part.message in places:
             if part.message == len(messages):
                 messages.append(ChatMessage("assistant", ""))
             name = called.alias or called.tool

@@ -38,6 +38,9 @@ ROUNDS_COMPONENT: Final = "tool_rounds"
 MEDIA_COMPONENT: Final = "media"
 """Pictures, recordings and files, and the lines in the places of those left out."""
 
+REASONING_COMPONENT: Final = "reasoning"
+"""What the model reasoned in the tool rounds of the open turn."""
+
 OUTPUT_COMPONENT: Final = "output_schema"
 """The schema of the answer, in the prompt or beside it."""
 
@@ -58,6 +61,9 @@ TOOL_CALLS_LAYER: Final = "tool_calls"
 
 TOOL_RESULTS_LAYER: Final = "tool_results"
 """The built-in layer of the messages with the results of these tools, one for each call."""
+
+REASONING_LAYER: Final = "reasoning"
+"""The built-in layer with what the model reasoned before it called them, which is no text."""
 
 
 OUTPUT_LAYER: Final = "output_schema"

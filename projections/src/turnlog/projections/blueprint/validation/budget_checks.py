@@ -35,6 +35,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     MEDIA_COMPONENT,
     OUTPUT_COMPONENT,
     QUERY_COMPONENT,
+    REASONING_COMPONENT,
     ROUNDS_COMPONENT,
     STANDARD_COMPONENTS,
     TOOL_RESULTS_LAYER,
@@ -67,8 +68,8 @@ def check_component_budgets(
         TOOL_RESULTS_LAYER: ROUNDS_COMPONENT,
         **{name: each.component for name, each in blueprint.layers.items()},
     }
-    built_in = (*STANDARD_COMPONENTS, MEDIA_COMPONENT, OUTPUT_COMPONENT, ROUNDS_COMPONENT)
-    known = (*built_in, *under.values())
+    built_in = (MEDIA_COMPONENT, OUTPUT_COMPONENT, ROUNDS_COMPONENT, REASONING_COMPONENT)
+    known = (*STANDARD_COMPONENTS, *built_in, *under.values())
     for name, component in budget.components.items():
         component_path = (*path, "components", name)
         if name not in known:

@@ -12,6 +12,8 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
     MEDIA_COMPONENT,
     MEDIA_LAYER,
+    REASONING_COMPONENT,
+    REASONING_LAYER,
     TOOLS_COMPONENT,
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter
@@ -101,6 +103,9 @@ def measure_layers(
     media_tokens = sum(each.tokens for each in iterate_media(plan))
     if media_tokens and of.has_layer(MEDIA_LAYER, MEDIA_COMPONENT):
         yield LayerSize(MEDIA_LAYER, media_tokens)
+        if slot.reasoning_texts and of.has_layer(REASONING_LAYER, REASONING_COMPONENT):
+            tokens = sum(map(counting.count_tokens, slot.reasoning_texts))
+            yield LayerSize(REASONING_LAYER, tokens, always=True)
     for component, tokens in beside.items():
         layer = "tools" if component == TOOLS_COMPONENT else component
         if tokens and of.has_layer(layer, component):

@@ -44,6 +44,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
     MEDIA_COMPONENT,
     MEDIA_LAYER,
+    REASONING_COMPONENT,
     ROUNDS_COMPONENT,
     TOOL_RESULTS_LAYER,
 )
@@ -405,7 +406,8 @@ def measure_plan(plan: PromptPlan, counting: TokenCounter, beside: int) -> PlanS
             tokens += slot.tokens
             characters += slot.characters
         else:
-            for text in (format_message(slot), *(each.text for each in slot.tool_calls)):
+            calls = (each.text for each in slot.tool_calls)
+            for text in (format_message(slot), *calls, *slot.reasoning_texts):
                 tokens += counting.count_tokens(text)
                 characters += len(text)
     return _add_media(plan, PlanSize(tokens, characters))
@@ -443,6 +445,8 @@ def measure_component(
             texts = [each.text for each in place_pieces(slot) if each.block.component == component]
             if component == ROUNDS_COMPONENT:
                 texts += [each.text for each in slot.tool_calls]
+            if component == REASONING_COMPONENT:
+                texts += slot.reasoning_texts
             tokens += sum(map(counting.count_tokens, texts))
             characters += sum(map(len, texts))
         elif component == HISTORY_COMPONENT:

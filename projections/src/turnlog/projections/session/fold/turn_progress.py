@@ -299,9 +299,9 @@ def _prompt_call(
     )
     match call:
         case UnpromptedCall(number=number):
-            return PromptedCall(number, call, manifest)
+            return PromptedCall(number, call, manifest, event.model)
         case PromptedCall(number=number, unprompted=unprompted):
-            return PromptedCall(number + 1, unprompted, manifest)
+            return PromptedCall(number + 1, unprompted, manifest, event.model)
         case _ as never:
             assert_never(never)
 
@@ -384,13 +384,12 @@ def advance_open_turn(
         case CallCompleted(attempt=attempt, call=call, text=said) if opened.querying is not None:
             answered = build_optional_text_ref(recorded, "text", said)
             return _end_query_call(opened, attempt, call, answered)
-        case CallCompleted(attempt=attempt, call=call, text=said):
-            answer = AnsweredCall(call, build_optional_text_ref(recorded, "text", said))
+        case CallCompleted(attempt=attempt):
             return replace(
                 opened,
                 call=UnpromptedCall(opened.call.next_number, attempt),
                 plan=_count_acted_step(opened),
-                answers=(*opened.answers, answer),
+                answers=(*opened.answers, _build_answered_call(opened.call, recorded, event)),
                 rejected=None,
             )
         case PlanMade():
@@ -406,6 +405,7 @@ def advance_open_turn(
                 tool=tool,
                 asked=build_literal_text_ref(recorded, "arguments", arguments),
                 alias=alias,
+                signature=build_optional_text_ref(recorded, "signature", event.signature),
             )
             return replace(opened, tools=(*opened.tools, use))
         case ApprovalDecided() | ChildSettled():
@@ -415,6 +415,17 @@ def advance_open_turn(
             return _advance_tool_use(opened, recorded, event)
         case _ as never:
             assert_never(never)
+
+
+def _build_answered_call(
+    call: CurrentCall, recorded: RecordedEvent, event: CallCompleted
+) -> AnsweredCall:
+    return AnsweredCall(
+        event.call,
+        build_optional_text_ref(recorded, "text", event.text),
+        call.model if isinstance(call, PromptedCall) else "",
+        build_optional_text_ref(recorded, "reasoning", event.reasoning),
+    )
 
 
 def _end_query_call(opened: OpenTurn, attempt: int, call: str, answer: TextRef | None) -> OpenTurn:

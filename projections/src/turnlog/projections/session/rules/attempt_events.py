@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from turnlog.events.content import Digest, PlainText
+from turnlog.events.content import Digest, PlainText, build_optional_text
 from turnlog.events.model.attempt_figures import AttemptCost, AttemptUsage, TokenUsage
 from turnlog.events.model.call_events import (
     AttemptEnded,
@@ -69,9 +69,14 @@ def release_next_turn(state: SessionState) -> NewEvents:
     return (TurnReleased(turn=state.waiting[0].turn),)
 
 
-def record_superseded_attempt(attempt: AttemptRef, spent: AttemptUsage, partial: str) -> NewEvents:
-    """Record the cost of a superseded attempt, and nothing else."""
-    return (build_attempt_ended(attempt, "cancelled", spent, partial=partial),)
+def record_superseded_attempt(
+    attempt: AttemptRef, spent: AttemptUsage, partial: str, reasoning: str
+) -> NewEvents:
+    """Record what a superseded attempt wrote and what it cost, and nothing else."""
+    ended = build_attempt_ended(
+        attempt=attempt, outcome="cancelled", spent=spent, partial=partial, reasoning=reasoning
+    )
+    return (ended,)
 
 
 def record_answer(
@@ -81,6 +86,7 @@ def record_answer(
     finish: FinishReason,
     *,
     store_text: bool,
+    reasoning: str,
     repairs: tuple[str, ...] = (),
     withheld: Digest | None = None,
 ) -> CallCompleted:
@@ -99,6 +105,7 @@ def record_answer(
         text=text if store_text else None,
         repairs=repairs,
         spent=spent,
+        reasoning=build_optional_text(reasoning),
     )
 
 
@@ -119,6 +126,7 @@ def build_attempt_ended(
     fault: AttemptFault | None = None,
     partial: str = "",
     rejection: AnswerRejection | None = None,
+    reasoning: str = "",
 ) -> AttemptEnded:
     """Return the event that ends an attempt, with what it cost."""
     return AttemptEnded(
@@ -130,10 +138,11 @@ def build_attempt_ended(
         cost=spent.cost,
         timings=spent.timings,
         fault=fault,
-        partial=PlainText(text=partial) if partial else None,
+        partial=build_optional_text(partial),
         response_id=spent.response_id,
         ratings=spent.ratings,
         finish_sent=spent.finish_sent,
         rejected=PlainText(text=rejection.text) if rejection else None,
         correction=rejection.correction if rejection else "",
+        reasoning=build_optional_text(reasoning),
     )

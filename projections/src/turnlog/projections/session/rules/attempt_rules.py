@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
-from turnlog.events.content import PlainText
+from turnlog.events.content import PlainText, build_optional_text
 from turnlog.events.model.call_events import AttemptResult, AttemptStarted, ContextAssembled
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.prompt_events import PromptsSnapshotted
@@ -171,7 +171,7 @@ def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
     attempt = command.attempt
     if find_claimed_turn(state, attempt) is None:
         partial = "" if command.withheld else command.raw or command.text
-        return record_superseded_attempt(attempt, command.spent, partial)
+        return record_superseded_attempt(attempt, command.spent, partial, command.reasoning)
     step = find_transition(state, command)
     moved = (
         enter_phase(state, command.phases, step, attempt.turn) if step and command.phases else ()
@@ -206,6 +206,7 @@ def _record_reply(
         PlainText(text=command.raw or command.text),
         command.finish,
         store_text=command.raw is not None,
+        reasoning=command.reasoning,
         repairs=command.repairs,
         withheld=withheld.blob if withheld else None,
     )
@@ -232,6 +233,7 @@ def _build_completed_turn(
         spent=command.spent,
         text=None if command.raw is None else PlainText(text=command.raw),
         repairs=command.repairs,
+        reasoning=build_optional_text(command.reasoning),
     )
     return TurnCompleted(
         turn=command.attempt.turn,
@@ -255,6 +257,7 @@ def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
         fault=command.fault,
         partial=command.partial,
         rejection=command.rejection,
+        reasoning=command.reasoning,
     )
     opened = find_claimed_turn(state, command.attempt)
     if opened is None:
@@ -295,7 +298,7 @@ def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEv
     attempt, text = command.attempt, PlainText(text=command.text)
     opened = find_claimed_turn(state, attempt)
     if opened is None:
-        return record_superseded_attempt(attempt, command.spent, command.text)
+        return record_superseded_attempt(attempt, command.spent, command.text, command.reasoning)
     repairs = (*command.repairs, *_describe_unrecorded(command))
     tools = tuple(_record_tool_calls(state, opened, command))
     deadline = at + timedelta(seconds=command.approval_seconds)
@@ -304,7 +307,13 @@ def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEv
     waits = approvals or any(isinstance(each, ChildRequested) for each in children)
     return (
         record_answer(
-            attempt, command.spent, text, command.finish, store_text=True, repairs=repairs
+            attempt=attempt,
+            spent=command.spent,
+            text=text,
+            finish=command.finish,
+            store_text=True,
+            reasoning=command.reasoning,
+            repairs=repairs,
         ),
         *_record_plan(command),
         *tools,
@@ -358,6 +367,7 @@ def _record_tool_calls(
             arguments=request.arguments,
             step=step,
             alias=pins[tool].alias if tool in pins else None,
+            signature=build_optional_text(request.signature or ""),
         )
         yield called
         if command.has_used_rounds:
@@ -379,7 +389,7 @@ def _assign_unique_ids(tools: tuple[ToolRequest, ...]) -> Iterator[ToolRequest]:
         while id in seen:
             id = f"{id}#{number}"
         seen.add(id)
-        yield ToolRequest(id=id, tool=request.tool, arguments=request.arguments)
+        yield request.model_copy(update={"id": id})
 
 
 def resolve_turn(state: SessionState, command: ResolveTurn) -> NewEvents:
@@ -417,6 +427,7 @@ def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
         fault=command.fault,
         partial=command.partial,
         rejection=command.rejection,
+        reasoning=command.reasoning,
     )
     if find_claimed_turn(state, command.attempt) is None:
         return (ended,)

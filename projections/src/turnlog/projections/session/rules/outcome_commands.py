@@ -152,6 +152,8 @@ class AttemptReport:
     """Everything the model wrote."""
     shown_text: str = ""
     """The part of the text that was published."""
+    reasoning: str = ""
+    """What the model reasoned, as it is recorded; empty if nothing of it came."""
     model: str = ""
     fallback: str | None = None
     """The reply if no model answers; None if the turn fails then."""
@@ -206,6 +208,7 @@ def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> Out
                 then="release",
                 fault=fault,
                 partial=report.shown_text,
+                reasoning=report.reasoning,
             )
 
 
@@ -220,6 +223,7 @@ def _build_answer_command(
                 finish=answer.finish,
                 spent=report.spent,
                 model=report.model,
+                reasoning=report.reasoning,
             )
         case "query":
             # Tools that it calls are none of its queries, and none were offered.
@@ -242,6 +246,7 @@ def _build_answer_command(
                 work=report.work,
                 excludes_filtered=report.excludes_filtered,
                 structured=answer.structured,
+                reasoning=report.reasoning,
             )
 
 
@@ -260,13 +265,14 @@ def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerC
         has_used_rounds=report.has_used_rounds,
         approval_seconds=report.approval_seconds,
         children=report.children,
+        reasoning=report.reasoning,
     )
 
 
 def _build_give_up_command(report: AttemptReport, fault: AttemptFault) -> GiveUpCommand:
     """Return the command by which a turn continues without the answer of its call."""
     give_up = GiveUpSummary if report.stage == "summarise" else GiveUpQueries
-    return give_up(report.attempt, report.spent, fault)
+    return give_up(report.attempt, report.spent, fault, report.reasoning)
 
 
 _UNASKED: Final = frozenset({"model_off", "quota-exceeded"})
@@ -280,6 +286,7 @@ def _build_failure_command(
     if report.stage in SIDE_STAGES and failed.is_from_call:
         return _build_give_up_command(report, fault)
     partial = report.shown_text if failed.has_partial else ""
+    reasoning = report.reasoning if failed.has_partial else ""
     if failed.retry_in is not None:
         return EndAttempt(
             attempt=report.attempt,
@@ -289,6 +296,7 @@ def _build_failure_command(
             fault=fault,
             partial=partial,
             rejection=failed.rejection,
+            reasoning=reasoning,
         )
     if failed.allows_fallback and report.fallback is not None:
         model_fault = None if fault.code in _UNASKED else fault
@@ -308,6 +316,7 @@ def _build_failure_command(
         fault=fault,
         partial=partial,
         rejection=failed.rejection,
+        reasoning=reasoning,
     )
 
 
@@ -330,4 +339,5 @@ def _build_fallback(
         partial=report.shown_text,
         rejection=rejection,
         references=report.references,
+        reasoning=report.reasoning if fault else "",
     )

@@ -96,6 +96,12 @@ def _iterate_spans(messages: Sequence[ChatMessage], manifest: Manifest) -> Itera
             begins, calls = (begins, calls + 1) if end == first else (0, 0)
             yield PromptSpan(part, first, messages[first].role, _format_tool_call(part, call))
             continue
+        if part.role == "reasoning":
+            message, signed = messages[first], calls - 1
+            text = message.tool_calls[signed].signature if part.item else message.reasoning
+            begins, calls = (begins, calls) if end == first else (0, 0)
+            yield PromptSpan(part, first, message.role, text or "")
+            continue
         text = messages[first].content[begins : begins + part.characters]
         begins = begins + part.characters if end == first else 0
         yield PromptSpan(part, first, messages[first].role, text)

@@ -50,6 +50,7 @@ from turnlog.events.tokens import (
     AttemptAlive,
     AttemptClosed,
     AttemptReset,
+    Reasoning,
     Token,
     TokenEvent,
 )
@@ -263,7 +264,7 @@ def _build_item_events(item: ReplyItem) -> Iterator[TurnStreamEvent]:
             yield TurnStreamEvent(AttemptResetPayload(attempt=attempt), at)
         case AttemptAlive(call=call, doing=doing, tool=tool) if doing is not None:
             yield TurnStreamEvent(ProgressPayload(call=call, doing=doing, tool=tool), at)
-        case AttemptAlive() | AttemptAbandoned() | AttemptClosed():
+        case AttemptAlive() | AttemptAbandoned() | AttemptClosed() | Reasoning():
             pass
         case _ as never:
             assert_never(never)

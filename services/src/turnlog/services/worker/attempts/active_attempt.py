@@ -12,16 +12,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from turnlog.events.content import compute_digest
+from turnlog.events.content import compute_digest, encode_canonical
 from turnlog.events.jetstream.nats_connection import wait_backoff
 from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage
 from turnlog.events.model.manifest import Manifest
+from turnlog.events.recorded_reasoning import WITHHELD_MARK
 from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import (
     AttemptAbandoned,
     AttemptAlive,
     AttemptClosed,
     AttemptReset,
+    Reasoning,
     Token,
     TokenEvent,
     ToolRequest,
@@ -37,11 +39,17 @@ from turnlog.projections.session.rules.outcome_commands import AttemptReport
 from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.worker.attempts.call_context import PreparedCall
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
+from turnlog.services.worker.model.answers.reasoning_joiner import (
+    MAX_RECORD_BYTES,
+    ReasoningJoiner,
+    measure_json_bytes,
+)
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     LanguageModel,
     ModelFailure,
     ModelRequest,
+    ReasoningDelta,
     TextDelta,
 )
 from turnlog.services.worker.turn_context import TurnContext
@@ -94,6 +102,12 @@ class AttemptProgress:
     """The reply if no model answers; None if the turn fails then."""
     guard: OutputGuard = field(default_factory=lambda: OutputGuard(hold_back="none", rules=()))
     sent: SentCall | None = None
+    reasoning: ReasoningJoiner = field(default_factory=ReasoningJoiner)
+    """What the model reasoned so far."""
+    reasoning_length: int = 0
+    """Number of its characters that were published."""
+    withheld_by: str | None = None
+    """The rule that the text of the reasoning breaks."""
     first_token: int | None = None
     finished: FinishedAnswer | None = None
     """How the model ended, once it has."""
@@ -130,6 +144,12 @@ class TokenPublisher:
         """Publish the next piece of a reply."""
         await self._publish(
             Token(call=attempt.call, attempt=attempt.attempt, offset=offset, text=text)
+        )
+
+    async def publish_reasoning(self, attempt: AttemptRef, offset: int, text: str) -> None:
+        """Publish the next piece of what a model reasons."""
+        await self._publish(
+            Reasoning(call=attempt.call, attempt=attempt.attempt, offset=offset, text=text)
         )
 
     async def confirm_closing(self, closed: AttemptClosed) -> None:
@@ -251,6 +271,9 @@ class ActiveAttempt:
         is_streamed, guard = self.is_streamed, progress.guard
         async with aclosing(model.stream(sent.request)) as stream:
             async for chunk in stream:
+                if isinstance(chunk, ReasoningDelta):
+                    await self._add_reasoning(chunk)
+                    continue
                 released = await self._add_chunk(chunk)
                 if isinstance(released, GuardViolation):
                     return released
@@ -260,6 +283,15 @@ class ActiveAttempt:
                 if isinstance(chunk, FinishedAnswer):
                     return chunk
         raise ModelFailure("incomplete", "the stream ended without a word")
+
+    async def _add_reasoning(self, piece: ReasoningDelta) -> None:
+        """Keep a piece of the reasoning; publish it where no rule could forbid it."""
+        progress = self.progress
+        progress.reasoning.add_piece(piece.fields)
+        if piece.text and self.stage in REPLY_STAGES and not progress.guard.rules:
+            place = progress.reasoning_length
+            await self.publisher.publish_reasoning(self.attempt, place, piece.text)
+            progress.reasoning_length += len(piece.text)
 
     async def _add_chunk(self, chunk: TextDelta | FinishedAnswer) -> str | GuardViolation:
         progress = self.progress
@@ -273,6 +305,15 @@ class ActiveAttempt:
             progress.first_token = progress.measure_elapsed()
         return await progress.guard.add_text(chunk.text)
 
+    def encode_reasoning(self) -> str:
+        """Return what the model reasoned as it is recorded, beside the text; empty if nothing."""
+        progress = self.progress
+        if progress.withheld_by is not None:
+            return encode_canonical({WITHHELD_MARK: progress.withheld_by})
+        if not progress.reasoning:
+            return ""
+        return progress.reasoning.encode_record(MAX_RECORD_BYTES - measure_json_bytes(self.text))
+
     def build_report(self, spent: AttemptUsage) -> AttemptReport:
         """Return what the attempt produced, as the session's rules take it."""
         report, children = (
@@ -284,6 +325,7 @@ class ActiveAttempt:
             report,
             text=self.text,
             shown_text=self.text[: self.progress.guard.shown_length] if self.is_streamed else "",
+            reasoning=self.encode_reasoning(),
             model=self.request.model,
             fallback=self.progress.fallback,
             replacement=self.material.get_replacement(self.context.state),
@@ -315,6 +357,7 @@ class ActiveAttempt:
             response_id=spent.response_id,
             ratings=spent.ratings,
             finish_sent=spent.finish_sent,
+            reasoning=self.encode_reasoning() or None,
         )
 
 
@@ -350,7 +393,13 @@ def start_attempt(context: TurnContext, tokens: TokenStream) -> ActiveAttempt:
 def list_tool_requests(end: FinishedAnswer) -> tuple[ToolRequest, ...]:
     """Return the tools that an answer requests, as they are recorded."""
     return tuple(
-        ToolRequest(id=call.id, tool=call.name, arguments=call.arguments) for call in end.tool_calls
+        ToolRequest(
+            id=call.id,
+            tool=call.name,
+            arguments=call.arguments,
+            signature=call.signature or None,
+        )
+        for call in end.tool_calls
     )
 
 

@@ -188,6 +188,7 @@ class OutcomeRecorder:
     ) -> DeliveryVerdict | NextAttempt:
         """Record how an attempt ended, and return what to do with the delivery."""
         timings = active.timings
+        await _check_reasoning(active)
         outcome = await self._find_outcome(active, end)
         report = active.build_report(await self._compute_spent(active, timings))
         try:
@@ -345,7 +346,8 @@ class OutcomeRecorder:
         self, active: ActiveAttempt, violation: GuardViolation
     ) -> AnswerRefused:
         requested = active.progress.finished.tool_calls if active.progress.finished else ()
-        text = "\n".join([active.text, *(call.arguments for call in requested)])
+        reasoning = filter(None, [active.encode_reasoning()])
+        text = "\n".join([active.text, *(call.arguments for call in requested), *reasoning])
         stored = encode_withheld_text(text, self.draw_bytes(32))
         blob = await self.blobs.put_blob(active.context.tenant, stored)
         return AnswerRefused(violation.reason, violation.rule, blob)
@@ -374,7 +376,8 @@ class OutcomeRecorder:
     ) -> AttemptUsage:
         """Return tokens, cost and time of the attempt; unknown if the provider sent nothing."""
         end, request = active.progress.finished, active.request
-        if not active.text and (end is None or _is_unaccounted(end)):
+        is_silent = not active.text and not active.progress.reasoning
+        if is_silent and (end is None or _is_unaccounted(end)):
             return UNKNOWN_USAGE.model_copy(update={"timings": timings})
         reported = end.usage if end else None
         if reported and active.manifest:
@@ -399,6 +402,19 @@ class OutcomeRecorder:
             ratings=end.ratings,
             finish_sent=end.finish_sent,
         )
+
+
+async def _check_reasoning(active: ActiveAttempt) -> None:
+    """Withhold reasoning whose text breaks a rule, or cannot be checked by it."""
+    progress = active.progress
+    if not progress.guard.rules or not progress.reasoning:
+        return
+    try:
+        violation = await progress.guard.check_json(active.encode_reasoning())
+    except SafetyCheckFailure as failure:
+        progress.withheld_by = failure.rule
+    else:
+        progress.withheld_by = violation.rule if violation else None
 
 
 def _is_unaccounted(end: FinishedAnswer) -> bool:

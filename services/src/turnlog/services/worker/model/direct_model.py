@@ -42,8 +42,10 @@ from turnlog.services.worker.model.bounded_responses import (
 from turnlog.services.worker.model.call_timeouts import CallTimeouts, CallTimer, open_call_timer
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
+    ModelDelta,
     ModelFailure,
     ModelRequest,
+    ReasoningDelta,
     TextDelta,
     check_parameters,
     convert_to_plain,
@@ -159,9 +161,7 @@ class DirectModel:
             await self._session.close()
             self._session = None
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         check_parameters(request.parameters)
         address = find_chat_endpoint(request.model, self._environ)
         body = _encode_body(request) if request.body is None else request.body
@@ -174,6 +174,8 @@ class DirectModel:
                     timer.mark_accepted()
                     while not answer.is_over:
                         for text, token in await _read_tokens(response, answer, timer):
+                            if reasoning := answer.pop_reasoning():
+                                yield reasoning
                             if text:
                                 yield TextDelta(text)
                             # Only now: time that the consumer took is not silence of the provider.
@@ -324,6 +326,10 @@ class ProtocolAnswer:
         yield from self._read_frame(self._bounds.check_rest())
         if rest := self._reading.read_rest():
             yield rest, False
+
+    def pop_reasoning(self) -> ReasoningDelta | None:
+        """Return what the latest event had of the model's reasoning, once."""
+        return self._reading.pop_reasoning()
 
     def build_finished(self, requested_model: str, content_type: str) -> FinishedAnswer:
         """Return the end of the answer, or fail if it is none."""

@@ -34,7 +34,7 @@ from turnlog.services.worker.model.litellm_library import (
     stop_accounting,
 )
 from turnlog.services.worker.model.model_types import (
-    FinishedAnswer,
+    ModelDelta,
     ModelRequest,
     TextDelta,
     check_parameters,
@@ -67,9 +67,7 @@ class LitellmModel:
         if self._loaded is None:
             raise Unavailable("model", "litellm is being loaded; replies wait for it")
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         timeouts = self._timeouts.apply_spec(request.timeouts)
         arguments = _build_arguments(request, timeouts)
         library = await self._load_library()
@@ -85,6 +83,8 @@ class LitellmModel:
                 patience.mark_accepted()
                 while (chunk := await patience.wait_for(anext(stream, None))) is not None:
                     text, token = reading.read_chunk(chunk)
+                    if reasoning := reading.pop_reasoning():
+                        yield reasoning
                     if text:
                         yield TextDelta(text)
                     # Only now: time that the consumer took is not silence of the provider.

@@ -20,10 +20,9 @@ from turnlog.services.worker.model.call_timeouts import CallTimeouts
 from turnlog.services.worker.model.direct_model import DirectModel, is_protocol_model
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import (
-    FinishedAnswer,
     LanguageModel,
+    ModelDelta,
     ModelRequest,
-    TextDelta,
 )
 from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptedModel
 
@@ -46,7 +45,7 @@ class ModelRouter:
         self._direct = DirectModel(environ, timeouts)
         self._litellm = LitellmModel(timeouts)
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         own = find_model_timeouts(self._timeouts_by_model, request.model)
         timed = replace(request, timeouts=request.timeouts.merge_over(own))
         return self._choose_adapter(request.model).stream(timed)

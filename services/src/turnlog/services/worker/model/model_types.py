@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, cast
 
+from pydantic import JsonValue
+
 from turnlog.events.errors import TurnlogError
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.turn_events import FinishReason
@@ -136,6 +138,18 @@ class ModelToolCall:
     id: str
     name: str
     arguments: str
+    signature: str = ""
+    """What the provider sent beside it and wants back, as a JSON object; empty if nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """The next piece of what the model reasons, which is no part of the reply."""
+
+    fields: Mapping[str, JsonValue]
+    """The piece as it was sent, by the provider's field."""
+    text: str
+    """The part of it that can be read; empty for a signature or what is encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +177,13 @@ class FinishedAnswer:
     """The provider's ratings of an answer that its filter cut."""
 
 
+ModelDelta = TextDelta | ReasoningDelta | FinishedAnswer
+
+
 class LanguageModel(Protocol):
     """Answers requests."""
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """Stream the answer to a request; closing the generator closes the provider's connection.
 
         The stream ends with exactly one `FinishedAnswer` or raises `ModelFailure`.

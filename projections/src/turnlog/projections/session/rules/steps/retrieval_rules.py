@@ -46,7 +46,13 @@ def request_queries(state: SessionState, command: RequestQueries) -> NewEvents:
 def fail_queries(state: SessionState, command: GiveUpQueries) -> NewEvents:
     """Record why no queries were written, and start the next call."""
     attempt, fault = command.attempt, command.fault
-    ended = build_attempt_ended(attempt, "failed", command.spent, fault)
+    ended = build_attempt_ended(
+        attempt=attempt,
+        outcome="failed",
+        spent=command.spent,
+        fault=fault,
+        reasoning=command.reasoning,
+    )
     opened = find_claimed_turn(state, attempt)
     if opened is None or opened.querying is None:
         return (ended,)

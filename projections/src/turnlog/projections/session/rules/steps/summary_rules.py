@@ -124,9 +124,16 @@ def record_summary(state: SessionState, command: RecordSummary) -> NewEvents:
     attempt, text = command.attempt, PlainText(text=command.text)
     opened = find_claimed_turn(state, attempt)
     if opened is None or opened.summing is None:
-        return record_superseded_attempt(attempt, command.spent, command.text)
+        return record_superseded_attempt(attempt, command.spent, command.text, command.reasoning)
     return (
-        record_answer(attempt, command.spent, text, command.finish, store_text=True),
+        record_answer(
+            attempt=attempt,
+            spent=command.spent,
+            text=text,
+            finish=command.finish,
+            store_text=True,
+            reasoning=command.reasoning,
+        ),
         _build_summary_outcome(state, opened, opened.summing, command),
         start_next_call(opened),
     )
@@ -135,7 +142,13 @@ def record_summary(state: SessionState, command: RecordSummary) -> NewEvents:
 def fail_summary(state: SessionState, command: GiveUpSummary) -> NewEvents:
     """Record why there is no summary, and start the next call without it."""
     attempt, fault = command.attempt, command.fault
-    ended = build_attempt_ended(attempt, "failed", command.spent, fault)
+    ended = build_attempt_ended(
+        attempt=attempt,
+        outcome="failed",
+        spent=command.spent,
+        fault=fault,
+        reasoning=command.reasoning,
+    )
     opened = find_claimed_turn(state, attempt)
     if opened is None or opened.summing is None:
         return (ended,)

@@ -2,6 +2,7 @@
 // with their lengths in code points, so each text range can be attributed to a part.
 
 import { formatCount } from "../app/formatting.js";
+import { readReasoning } from "../app/reasoning.js";
 
 const isIncluded = (part) => (part.role ?? null) !== null;
 const hasMessage = (part) => (part.message ?? null) !== null;
@@ -22,6 +23,13 @@ export function splitMessages(messages, manifest) {
       const called = messages[part.message].tool_calls[calls].function;
       passages[part.message].push({ part, text: `${called.name} ${called.arguments}` });
       [offset, calls] = next === part.message ? [offset, calls + 1] : [0, 0];
+      return;
+    }
+    if (part.role === "reasoning") {
+      const message = messages[part.message];
+      const fields = part.item ? message.tool_calls[calls - 1].signature : message.reasoning;
+      passages[part.message].push({ part, text: readReasoning(fields) });
+      [offset, calls] = next === part.message ? [offset, calls] : [0, 0];
       return;
     }
     const points = Array.from(messages[part.message].content);

@@ -1,4 +1,4 @@
-"""Read a streamed answer chunk by chunk: its text, its tool calls, and that the model reasons.
+"""Read a streamed answer chunk by chunk: its text, its tool calls, and what the model reasons.
 
 A chunk is an object of litellm, loosely typed and different for each provider, or a JSON object of
 OpenAI's protocol as its server sent it. Where in it text and calls can stand is listed in
@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring
 from typing import Final, cast
 
+from pydantic import JsonValue
+
+from turnlog.events.recorded_reasoning import read_reasoning_text
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.services.worker.model.answers.chunk_fields import (
     encode_unread,
@@ -19,23 +22,16 @@ from turnlog.services.worker.model.answers.chunk_fields import (
     read_sequence,
     read_text,
 )
-from turnlog.services.worker.model.answers.tool_call_joiner import ToolCallJoiner
-from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall
-
-MAX_ANSWER_BYTES: Final = 900_000
-"""Maximum size of an answer with its tool calls, as JSON: an event must hold it."""
-
-_REASONING_FIELDS: Final = (
-    "reasoning_content",
-    "reasoning",
-    "reasoning_details",
-    "thinking",
-    "thinking_blocks",
+from turnlog.services.worker.model.answers.reasoning_joiner import (
+    MAX_RECORD_BYTES,
+    is_reasoning_part,
+    read_reasoning,
 )
-"""What providers call a model's reasoning in a delta."""
+from turnlog.services.worker.model.answers.tool_call_joiner import ToolCallJoiner
+from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall, ReasoningDelta
 
-_REASONING_PARTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
-"""Types of the parts of a text that are reasoning."""
+MAX_ANSWER_BYTES: Final = MAX_RECORD_BYTES
+"""Maximum size of an answer with its tool calls, as JSON: an event must hold it."""
 
 _TEXTLESS_PARTS: Final = frozenset({"reference"})
 """Types of parts that add no text: Mistral's marks of what the text before is from."""
@@ -59,6 +55,7 @@ class ChunkReader:
         self._half = ""
         """The first half of a surrogate pair, whose second half may come with the next chunk."""
         self._calls = ToolCallJoiner()
+        self._reasoning: dict[str, JsonValue] = {}
 
     @property
     def model(self) -> str | None:
@@ -84,14 +81,22 @@ class ChunkReader:
             received = read_text(_get_hidden_parameters(chunk).get("received_model_id"))
             self.received_id = replace_unstorable(received) or None
         delta = self._find_delta(get_choice(chunk))
-        text, reasons = self._read_content(delta)
+        self._reasoning = read_reasoning(delta)
+        text = self._read_content(delta)
         pieces = [*read_sequence(get_field(delta, "tool_calls"))]
         # The protocol's word before there were several calls.
         if function := get_field(delta, "function_call"):
             pieces.append({"function": function})
         for said in self._calls.add_pieces(pieces):
             self._count_bytes(said)
-        return self._join_halves(text), bool(text or pieces or reasons)
+        return self._join_halves(text), bool(text or pieces or self._reasoning)
+
+    def pop_reasoning(self) -> ReasoningDelta | None:
+        """Return what the latest chunk had of the model's reasoning, once."""
+        fields, self._reasoning = self._reasoning, {}
+        if not fields:
+            return None
+        return ReasoningDelta(fields, replace_unstorable(read_reasoning_text(fields)))
 
     def read_rest(self) -> str:
         """Return the text that waited for the second half of a surrogate pair."""
@@ -106,25 +111,23 @@ class ChunkReader:
         message = get_field(choice, "message") if self.is_silent else None
         return message or {"content": get_field(choice, "text")}
 
-    def _read_content(self, delta: object) -> tuple[str, bool]:
-        """Return the text of a delta, and whether it has reasoning."""
+    def _read_content(self, delta: object) -> str:
         for name in _UNREAD_FIELDS:
             if found := get_field(delta, name):
                 detail = f"the answer has `{name}`, which is not read"
                 raise ModelFailure("malformed", detail, unread=encode_unread(found))
         content = get_field(delta, "content")
-        reasons = any(get_field(delta, name) for name in _REASONING_FIELDS)
         texts = [content] if isinstance(content, str) else []
         for part in read_sequence(content):
             kind = get_field(part, "type")
-            if kind in _REASONING_PARTS:
-                reasons = True
-            elif kind == "refusal":
+            if is_reasoning_part(part):
+                continue
+            if kind == "refusal":
                 texts.append(self._read_refusal(part))
             elif kind not in _TEXTLESS_PARTS:
                 texts.append(_read_text_part(part))
         texts.append(self._read_refusal(delta))
-        return "".join(texts), reasons
+        return "".join(texts)
 
     def _read_refusal(self, holder: object) -> str:
         refusal = read_text(get_field(holder, "refusal"))

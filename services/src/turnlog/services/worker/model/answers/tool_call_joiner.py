@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, cast
 
-from turnlog.events.storable_text import replace_unstorable
+from pydantic import JsonValue
+
+from turnlog.events.content import encode_canonical
+from turnlog.events.storable_text import replace_unstorable, replace_unstorable_members
 from turnlog.services.worker.model.answers.chunk_fields import (
     cut_unread,
     encode_unread,
     get_field,
     read_text,
+)
+from turnlog.services.worker.model.answers.reasoning_joiner import (
+    join_fields,
+    read_call_signature,
 )
 from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall
 
@@ -81,9 +88,12 @@ class _StreamedCall:
 
     id: str
     name: str
+    _: KW_ONLY
     is_object: bool = False
     """The arguments came as an object, so that no piece can follow."""
     arguments: _ArgumentPieces = field(default_factory=_ArgumentPieces)
+    signature: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """What stands beside the call."""
 
     def is_whole(self) -> bool:
         return self.is_object or self.arguments.is_whole()
@@ -105,6 +115,7 @@ class ToolCallJoiner:
                 replace_unstorable(call.id),
                 replace_unstorable(call.name),
                 replace_unstorable(call.arguments.join()),
+                _encode_signature(call.signature),
             )
             for call in self._calls
         )
@@ -134,13 +145,15 @@ class ToolCallJoiner:
                 place = len(self._calls)
                 if place == MAX_CALLS:
                     raise ModelFailure("too_long", f"it has more than {MAX_CALLS} tool calls")
-                self._calls.append(_StreamedCall(named.id, named.name, is_object))
+                self._calls.append(_StreamedCall(named.id, named.name, is_object=is_object))
             else:
                 self._continue_call(self._calls[place], named, is_object=is_object)
-            self._calls[place].arguments.add_piece(arguments)
+            call, signature = self._calls[place], read_call_signature(piece)
+            call.arguments.add_piece(arguments)
+            call.signature = join_fields(call.signature, signature)
             self._record_place(place, named)
             continued.add(place)
-            yield named.id + named.name + arguments
+            yield named.id + named.name + arguments + _encode_signature(signature)
 
     def _continue_call(self, call: _StreamedCall, named: _CallName, *, is_object: bool) -> None:
         if call.is_object or (is_object and call.arguments):
@@ -183,6 +196,10 @@ class _CallName:
     index: int | None
     id: str
     name: str
+
+
+def _encode_signature(signature: Mapping[str, JsonValue]) -> str:
+    return encode_canonical(replace_unstorable_members(signature)) if signature else ""
 
 
 def _read_index(value: object) -> int | None:
