@@ -8,11 +8,17 @@ from dataclasses import dataclass
 
 import pytest
 
+from turnlog.services.worker.model.answers.reasoning_joiner import (
+    MAX_RECORD_BYTES,
+    ReasoningJoiner,
+)
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     LanguageModel,
+    ModelDelta,
     ModelFailure,
     ModelRequest,
+    ReasoningDelta,
     TextDelta,
 )
 
@@ -23,6 +29,8 @@ QUESTION = "What did the heron say to the ferryman?"
 class CollectedAnswer:
     deltas: tuple[str, ...]
     finished: FinishedAnswer
+    reasoning: str = ""
+    """What the model reasoned, as it is recorded."""
 
     @property
     def text(self) -> str:
@@ -41,13 +49,17 @@ def build_request(
 
 async def collect_answer(model: LanguageModel, request: ModelRequest) -> CollectedAnswer:
     deltas: list[str] = []
+    reasoning = ReasoningJoiner()
     async with aclosing(model.stream(request)) as stream:
         async for item in stream:
             match item:
                 case TextDelta(text):
                     deltas.append(text)
+                case ReasoningDelta(fields):
+                    reasoning.add_piece(fields)
                 case FinishedAnswer():
-                    return CollectedAnswer(tuple(deltas), item)
+                    record = reasoning.encode_record(MAX_RECORD_BYTES)
+                    return CollectedAnswer(tuple(deltas), item, record)
     raise AssertionError("it ended without an end")
 
 
@@ -57,7 +69,7 @@ async def expect_failure(model: LanguageModel, request: ModelRequest) -> ModelFa
     return caught.value
 
 
-async def read_first_text(stream: AsyncIterator[TextDelta | FinishedAnswer]) -> str:
+async def read_first_text(stream: AsyncIterator[ModelDelta]) -> str:
     item = await anext(stream)
     assert isinstance(item, TextDelta)
     return item.text

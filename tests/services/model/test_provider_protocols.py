@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -32,7 +33,7 @@ async def ollama(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenA
     return server
 
 
-def encode_sse(*each: dict[str, object]) -> RawFrames:
+def encode_sse(*each: Mapping[str, object]) -> RawFrames:
     return RawFrames(tuple(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in each))
 
 
@@ -141,3 +142,69 @@ async def test_ollama_stream_is_parsed(ollama: OpenAIServer, model: LanguageMode
     assert answered.finished.usage == ModelUsage(11, 3)
     assert answered.finished.response_id is None, "Ollama sends no id, litellm makes one up"
     assert len(ollama.exchanges) == 1, "litellm asked about the model, blocking the event loop"
+
+
+async def test_openrouter_items_come_even_in_chunks_that_litellm_drops(
+    server: OpenAIServer, model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENROUTER_API_BASE", server.url)
+    monkeypatch.setenv("OPENROUTER_API_KEY", "or")
+    text = {"type": "reasoning.text", "index": 0, "text": "Hm."}
+    item = {"type": "reasoning.encrypted", "index": 1, "data": "abc"}
+    deltas: list[dict[str, object]] = [
+        {"role": "assistant", "reasoning": "Hm.", "reasoning_details": [text]},
+        {"reasoning": None, "reasoning_details": [item]},
+        {"content": "The reeds."},
+    ]
+    choices: list[dict[str, object]] = [
+        {"index": 0, "delta": each, "finish_reason": None} for each in deltas
+    ]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+    named = {"id": "gen-1", "object": "chat.completion.chunk", "created": 1, "model": "heron"}
+    lines = [json.dumps({**named, "choices": [each]}) for each in choices]
+    server.queue_behaviours(
+        RawFrames(tuple(f"data: {each}\n\n".encode() for each in [*lines, "[DONE]"]))
+    )
+    answered = await collect_answer(model, build_request("openrouter/heron"))
+    assert answered.text == "The reeds."
+    assert json.loads(answered.reasoning) == {"reasoning_details": [text, item]}
+
+
+async def test_anthropic_blocks_come_with_their_signatures(
+    anthropic: OpenAIServer, model: LanguageModel
+) -> None:
+    deltas: list[tuple[int, dict[str, object]]] = [
+        (0, {"type": "thinking_delta", "thinking": "I "}),
+        (0, {"type": "thinking_delta", "thinking": "look."}),
+        (0, {"type": "signature_delta", "signature": "sig"}),
+    ]
+    anthropic.queue_behaviours(
+        encode_sse(
+            START[0],
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "thinking", "thinking": "", "signature": ""},
+            },
+            *({"type": "content_block_delta", "index": at, "delta": delta} for at, delta in deltas),
+            {
+                "type": "content_block_start",
+                "index": 1,
+                "content_block": {"type": "redacted_thinking", "data": "xyz"},
+            },
+            {"type": "content_block_stop", "index": 1},
+            {
+                "type": "content_block_start",
+                "index": 2,
+                "content_block": {"type": "text", "text": ""},
+            },
+            build_text_delta("The reeds."),
+            build_stop("end_turn"),
+            {"type": "message_stop"},
+        )
+    )
+    answered = await collect_answer(model, build_request("anthropic/claude-heron"))
+    assert answered.text == "The reeds."
+    signed = {"type": "thinking", "thinking": "I look.", "signature": "sig"}
+    redacted = {"type": "redacted_thinking", "data": "xyz"}
+    assert json.loads(answered.reasoning) == {"thinking_blocks": [signed, redacted]}

@@ -97,7 +97,8 @@ def _add_reasoning(plain: dict[str, JsonValue], fields: Mapping[str, JsonValue])
     text, parts = plain["content"], fields.get("content")
     plain |= {name: value for name, value in fields.items() if name not in plain}
     if isinstance(parts, list):
-        plain["content"] = [*parts, *([{"type": "text", "text": text}] if text else [])]
+        own: list[JsonValue] = [{"type": "text", "text": text}] if text else []
+        plain["content"] = [*parts, *own]
 
 
 @dataclass(frozen=True)

@@ -100,12 +100,12 @@ def measure_layers(
         for block in slot.blocks:
             if block.included_pieces and of.has_layer(block.layer, block.component):
                 yield LayerSize(block.layer, counting.count_tokens(block.content), block.keep)
+        if slot.reasoning_texts and of.has_layer(REASONING_LAYER, REASONING_COMPONENT):
+            reasoned = sum(map(counting.count_tokens, slot.reasoning_texts))
+            yield LayerSize(REASONING_LAYER, reasoned, always=True)
     media_tokens = sum(each.tokens for each in iterate_media(plan))
     if media_tokens and of.has_layer(MEDIA_LAYER, MEDIA_COMPONENT):
         yield LayerSize(MEDIA_LAYER, media_tokens)
-        if slot.reasoning_texts and of.has_layer(REASONING_LAYER, REASONING_COMPONENT):
-            tokens = sum(map(counting.count_tokens, slot.reasoning_texts))
-            yield LayerSize(REASONING_LAYER, tokens, always=True)
     for component, tokens in beside.items():
         layer = "tools" if component == TOOLS_COMPONENT else component
         if tokens and of.has_layer(layer, component):

@@ -23,11 +23,17 @@ from itertools import islice
 from typing import Final, Protocol, Self, cast, runtime_checkable
 
 import httpx
+from pydantic import JsonValue
 
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
-from turnlog.services.worker.model.answers.chunk_fields import read_finish_reason
+from turnlog.services.worker.model.answers.chunk_fields import (
+    get_choice,
+    get_field,
+    read_finish_reason,
+    read_sequence,
+)
 from turnlog.services.worker.model.answers.reported_usage import has_usage
 from turnlog.services.worker.model.bounded_responses import BoundedTransportFactory
 from turnlog.services.worker.model.model_types import ModelFailure
@@ -45,6 +51,9 @@ _ENVIRONMENT: Mapping[str, str] = {
 _OLLAMA_PREFIXES = ("ollama/", "ollama_chat/")
 
 _DEFERRED_FLAG = "_on_deferred_stream_complete"
+
+DETAILS_FIELD: Final = "reasoning_details"
+"""The field of OpenRouter's reasoning, whose chunks litellm drops where they have nothing else."""
 
 _LITELLM_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
@@ -225,6 +234,7 @@ class RawStreamCheck:
         """The last safety ratings, of the answer so far or of a prompt that was refused."""
         self.openai = False
         """The provider speaks the OpenAI protocol, so a finish reason would have been seen."""
+        self._details: list[JsonValue] = []
 
     def __aiter__(self) -> Self:
         return self
@@ -246,6 +256,16 @@ class RawStreamCheck:
             self._record_finish(cast("Mapping[str, object]", parsed))
             self._record_response_id(cast("Mapping[str, object]", parsed))
             self._record_ratings(cast("Mapping[str, object]", parsed))
+            self._record_details(cast("Mapping[str, object]", parsed))
+
+    def pop_details(self) -> list[JsonValue]:
+        """Return the new items of `DETAILS_FIELD`, once."""
+        details, self._details = self._details, []
+        return details
+
+    def _record_details(self, frame: Mapping[str, object]) -> None:
+        delta = get_field(get_choice(frame), "delta")
+        self._details += cast("Sequence[JsonValue]", read_sequence(get_field(delta, DETAILS_FIELD)))
 
     def _record_finish(self, frame: Mapping[str, object]) -> None:
         self.openai = self.openai or "choices" in frame

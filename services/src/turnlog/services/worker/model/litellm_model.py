@@ -17,7 +17,7 @@ from turnlog.events.errors import Unavailable
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import freeze_live_objects, pause_collection
 from turnlog.services.worker.model.answers.answer_end import build_finished
-from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
+from turnlog.services.worker.model.answers.chunk_reader import ChunkReader, build_reasoning_delta
 from turnlog.services.worker.model.answers.reported_usage import read_reported_usage
 from turnlog.services.worker.model.call_timeouts import (
     CallTimeouts,
@@ -25,7 +25,9 @@ from turnlog.services.worker.model.call_timeouts import (
     open_call_timer,
 )
 from turnlog.services.worker.model.litellm_library import (
+    DETAILS_FIELD,
     LitellmLibrary,
+    RawStreamCheck,
     attach_stream_check,
     find_finish_reason,
     is_read_by_openai_client,
@@ -36,6 +38,7 @@ from turnlog.services.worker.model.litellm_library import (
 from turnlog.services.worker.model.model_types import (
     ModelDelta,
     ModelRequest,
+    ReasoningDelta,
     TextDelta,
     check_parameters,
     convert_to_plain,
@@ -83,7 +86,7 @@ class LitellmModel:
                 patience.mark_accepted()
                 while (chunk := await patience.wait_for(anext(stream, None))) is not None:
                     text, token = reading.read_chunk(chunk)
-                    if reasoning := reading.pop_reasoning():
+                    if reasoning := _pop_reasoning(reading, witness):
                         yield reasoning
                     if text:
                         yield TextDelta(text)
@@ -92,6 +95,8 @@ class LitellmModel:
                         patience.mark_token()
             finally:
                 await stream.aclose()
+        if reasoning := _pop_reasoning(reading, witness):
+            yield reasoning
         if rest := reading.read_rest():
             yield TextDelta(rest)
         received_id = reading.received_id if has_provider_ids else None
@@ -108,6 +113,15 @@ class LitellmModel:
         if self._loaded is None:
             self._loaded = await run_in_thread(_load_and_freeze)
         return self._loaded
+
+
+def _pop_reasoning(reading: ChunkReader, witness: RawStreamCheck | None) -> ReasoningDelta | None:
+    """Return what was reasoned since the last time, with what litellm does not pass on."""
+    found = reading.pop_reasoning()
+    details = witness.pop_details() if witness else []
+    if not details:
+        return found
+    return build_reasoning_delta({**(found.fields if found else {}), DETAILS_FIELD: details})
 
 
 def _build_arguments(request: ModelRequest, timeouts: CallTimeouts) -> dict[str, object]:

@@ -94,9 +94,7 @@ class ChunkReader:
     def pop_reasoning(self) -> ReasoningDelta | None:
         """Return what the latest chunk had of the model's reasoning, once."""
         fields, self._reasoning = self._reasoning, {}
-        if not fields:
-            return None
-        return ReasoningDelta(fields, replace_unstorable(read_reasoning_text(fields)))
+        return build_reasoning_delta(fields) if fields else None
 
     def read_rest(self) -> str:
         """Return the text that waited for the second half of a surrogate pair."""
@@ -146,6 +144,11 @@ class ChunkReader:
         if self._bytes > MAX_ANSWER_BYTES:
             raise ModelFailure("too_long", f"it is more than {MAX_ANSWER_BYTES} bytes")
         return text
+
+
+def build_reasoning_delta(fields: Mapping[str, JsonValue]) -> ReasoningDelta:
+    """Return a piece of reasoning with the part of it that can be read."""
+    return ReasoningDelta(fields, replace_unstorable(read_reasoning_text(fields)))
 
 
 def _read_text_part(part: object) -> str:
