@@ -51,7 +51,7 @@ async def harbour(
     worker.servers = servers = McpToolServers()
     if request.param == "direct":
         worker.model = DirectModel({**os.environ, "OPENAI_API_BASE": platform.provider.url})
-        worker.contexts = replace(contexts, sends_body=lambda _: True)
+        worker.contexts = replace(contexts, sends_body=bool)
     yield platform
     if isinstance(worker.model, DirectModel):
         await worker.model.close()

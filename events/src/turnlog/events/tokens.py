@@ -31,7 +31,7 @@ class Token(EventModel):
     """The piece of text."""
 
 
-class Reasoning(EventModel):
+class ReasoningPiece(EventModel):
     """A piece of what the model reasons, which is no part of the reply."""
 
     kind: Literal["reasoning"] = "reasoning"
@@ -139,7 +139,7 @@ class AttemptClosed(EventModel):
 
 
 TokenEvent = Annotated[
-    Token | Reasoning | AttemptAlive | AttemptReset | AttemptAbandoned | AttemptClosed,
+    Token | ReasoningPiece | AttemptAlive | AttemptReset | AttemptAbandoned | AttemptClosed,
     Field(discriminator="kind"),
 ]
 TOKEN_EVENT: TypeAdapter[TokenEvent] = TypeAdapter(TokenEvent)

@@ -192,9 +192,21 @@ def find_attempt_end(event: object) -> AttemptEnded | None:
         case AttemptEnded():
             return event
         case CallCompleted(spent=AttemptUsage() as spent):
-            return _build_answered_end(event, event.call, event.attempt, spent, event.reasoning)
+            return _build_answered_end(
+                event=event,
+                call=event.call,
+                attempt=event.attempt,
+                spent=spent,
+                reasoning=event.reasoning,
+            )
         case TurnCompleted(answer=ReplyAnswer() as answer, call=str(call)):
-            return _build_answered_end(event, call, answer.attempt, answer.spent, answer.reasoning)
+            return _build_answered_end(
+                event=event,
+                call=call,
+                attempt=answer.attempt,
+                spent=answer.spent,
+                reasoning=answer.reasoning,
+            )
         case _:
             return None
 

@@ -40,7 +40,6 @@ class ChatMessage:
     """The role of the message."""
     content: str
     """The text of the message."""
-    _: KW_ONLY
     tool_calls: tuple[ToolRequest, ...] = ()
     """The tool calls of an assistant's message; their arguments are JSON objects."""
     tool_call_id: str | None = None

@@ -50,7 +50,7 @@ from turnlog.events.tokens import (
     AttemptAlive,
     AttemptClosed,
     AttemptReset,
-    Reasoning,
+    ReasoningPiece,
     Token,
     TokenEvent,
 )
@@ -264,7 +264,7 @@ def _build_item_events(item: ReplyItem) -> Iterator[TurnStreamEvent]:
             yield TurnStreamEvent(AttemptResetPayload(attempt=attempt), at)
         case AttemptAlive(call=call, doing=doing, tool=tool) if doing is not None:
             yield TurnStreamEvent(ProgressPayload(call=call, doing=doing, tool=tool), at)
-        case AttemptAlive() | AttemptAbandoned() | AttemptClosed() | Reasoning():
+        case AttemptAlive() | AttemptAbandoned() | AttemptClosed() | ReasoningPiece():
             pass
         case _ as never:
             assert_never(never)

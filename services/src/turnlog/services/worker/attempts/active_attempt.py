@@ -23,7 +23,7 @@ from turnlog.events.tokens import (
     AttemptAlive,
     AttemptClosed,
     AttemptReset,
-    Reasoning,
+    ReasoningPiece,
     Token,
     TokenEvent,
     ToolRequest,
@@ -149,7 +149,7 @@ class TokenPublisher:
     async def publish_reasoning(self, attempt: AttemptRef, offset: int, text: str) -> None:
         """Publish the next piece of what a model reasons."""
         await self._publish(
-            Reasoning(call=attempt.call, attempt=attempt.attempt, offset=offset, text=text)
+            ReasoningPiece(call=attempt.call, attempt=attempt.attempt, offset=offset, text=text)
         )
 
     async def confirm_closing(self, closed: AttemptClosed) -> None:
