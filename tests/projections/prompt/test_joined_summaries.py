@@ -52,6 +52,7 @@ def test_summary_of_a_call_on_record_stands_where_its_version_put_it(
     messages, parts = render_plan(
         build_plan(),
         build_call_counter(None, {}, ""),
+        roles="anywhere",
         joins_summaries=has_joined_summary(assembler),
     )
     assert [(each.role, each.content) for each in messages] == [

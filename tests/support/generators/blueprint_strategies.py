@@ -34,6 +34,7 @@ MESSAGE_ORDERS: list[tuple[str, ...]] = [
     ("system", "history", "user"),
     ("history", "system", "user"),
     ("system", "user", "history"),
+    ("user", "history", "system"),
     ("system", "user"),
 ]
 

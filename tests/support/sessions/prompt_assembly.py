@@ -53,10 +53,19 @@ def build_blobs(files: Mapping[str, str]) -> dict[Digest, str]:
 
 
 def assemble_next_prompt(
-    session: SessionScenario, blueprint: Blueprint, files: Mapping[str, str]
+    session: SessionScenario,
+    blueprint: Blueprint,
+    files: Mapping[str, str],
+    call: PromptCall = REPLY_CALL,
 ) -> AssembledPrompt:
     """Assemble the next call of a session as a worker does."""
-    return assemble_prompt_from(session.opened_state, session.events, blueprint, files)
+    return assemble_prompt_from(
+        state=session.opened_state,
+        events=session.events,
+        blueprint=blueprint,
+        files=files,
+        call=call,
+    )
 
 
 def assemble_prompt_from(
@@ -64,15 +73,16 @@ def assemble_prompt_from(
     events: Sequence[RecordedEvent],
     blueprint: Blueprint,
     files: Mapping[str, str],
+    call: PromptCall = REPLY_CALL,
 ) -> AssembledPrompt:
     """Assemble a call from a state; when that reaches too little far back, from all events."""
     material = SessionMaterial(blueprint=blueprint)
-    if find_missing_turns(material, state, REPLY_CALL):
+    if find_missing_turns(material, state, call):
         full_state = fold_unbounded(events)
         assert full_state is not None
         state = full_state
-    assert not find_missing_turns(material, state, REPLY_CALL)
-    plan = plan_prompt(material, state, REPLY_CALL)
+    assert not find_missing_turns(material, state, call)
+    plan = plan_prompt(material, state, call)
     return assemble(plan, fetch_prompt_texts(plan.needs, events, files))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -29,13 +29,18 @@ from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.nats_search import NatsKnowledgeSearch
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.connection_watch import ConnectionWatch
 from turnlog.services.platform.durability import Durability, check_durability
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthCheck
-from turnlog.services.platform.process_settings import ProcessSettings
+from turnlog.services.platform.process_settings import (
+    GatewaySettings,
+    ProcessSettings,
+    WorkerSettings,
+)
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
@@ -118,14 +123,16 @@ class ProcessComponents:
         return NatsKnowledgeSearch(self.connection)
 
     def create_prompt_input_loader(
-        self, command_handler: CommandHandler, response_formats: Mapping[str, bool]
+        self, command_handler: CommandHandler, settings: GatewaySettings | WorkerSettings
     ) -> PromptInputLoader:
         """Create the loader of what prompts are assembled from."""
         segment_service = self.create_segment_service()
+        dialects = ModelDialects(settings.model_dialects)
         return PromptInputLoader(
             command_handler,
             SegmentFetcher(segment_service, command_handler.texts),
-            ResponseFormats(response_formats),
+            ResponseFormats(settings.response_format, dialects),
+            dialects,
         )
 
 

@@ -100,6 +100,10 @@ class HistorySource(EventModel):
     """With `duplicates`: indexes (from 0) of the turn's paragraphs that a later turn repeats."""
     later: int | None = None
     """With `duplicates`: the latest turn that repeats one of them."""
+    system_as_user: bool = False
+    """Whether texts of the system are messages of the user, since the server takes none among the
+    turns. The digest is that of the texts with the roles of their turns.
+    """
 
 
 class ResolutionSource(EventModel):
@@ -188,7 +192,8 @@ class TextTruncation(EventModel):
 class PromptPart(EventModel):
     """A layer, one segment of it, or a run of history, as one call includes it.
 
-    A message is the concatenation of `before`, the text and `after` of its parts.
+    A message is the concatenation of `before`, the text and `after` of its parts. A run of history
+    whose `message` has begun before joins its first text to that message.
     """
 
     layer: str
@@ -288,6 +293,32 @@ class AppliedTrimStep(EventModel):
     """Tokens after the step."""
 
 
+RoleOrder = Literal["anywhere", "system_first", "alternating"]
+"""The roles of messages that a server takes.
+
+`anywhere`: any role at any place. `system_first`: one system message, at the beginning.
+`alternating`: after it, the user and the assistant in turns, the user first.
+"""
+
+ToolReferences = Literal["keep", "inline"]
+"""Whether a server takes `$ref` in the schemas of tools; with `inline` they are written out."""
+
+
+class RequestDialect(EventModel):
+    """How a request was written for its server."""
+
+    rendering: int
+    """Version of the rules by which it was written."""
+    roles: RoleOrder = "anywhere"
+    """Which roles the server takes at which places."""
+    tool_refs: ToolReferences = "keep"
+    """Whether it takes references in the schemas of tools."""
+    parallel_tool_calls: bool | None = None
+    """The parameter of that name in a request with tools; None for a request without it."""
+    refused_parameters: tuple[str, ...] = ()
+    """Parameters of the call that were left out of the request, since the server refuses them."""
+
+
 class SegmentOmission(EventModel):
     """A requested library segment that was not available."""
 
@@ -328,5 +359,7 @@ class Manifest(EventModel):
     """Whether the library was unreachable and its last known state was used."""
     prefix: CachePrefix | None = None
     """What the prompt has in common with the previous call of its kind; None for the first one."""
+    dialect: RequestDialect | None = None
+    """How the request was written for its server; None if it is as the blueprint has it."""
     digest: Digest
     """Digest of the canonical request; `body_digest` of the event has that of the bytes sent."""

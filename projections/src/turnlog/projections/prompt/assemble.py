@@ -63,6 +63,7 @@ from turnlog.projections.prompt.planned_output import (
 )
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot, PromptPlan
 from turnlog.projections.prompt.render import render_plan
+from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT, select_parameters
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
 from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer
 from turnlog.projections.prompt.sources.offered_tools import OfferedTool
@@ -194,6 +195,8 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
     output = plan_output(call.kind, material.blueprint.calls[call.kind], call.output_request)
     plan = output.add_to(plan) if output else plan
     tools = unfilled.tools.fill(texts, "tools")
+    if call.dialect and call.dialect.tool_refs == "inline":
+        tools = tuple(tool.inline_references() for tool in tools)
     offers = tuple(tool.build_part(counting) for tool in tools)
     beside = (*offers, *(output.list_parts(counting) if output else ()))
     fitting = (
@@ -240,13 +243,16 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     unfilled, call = planned.unfilled, planned.unfilled.call
     counting, fitting, output = planned.counting, planned.fitting, planned.output
     plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
+    dialect = call.dialect or PLAIN_DIALECT
     messages, message_parts = render_plan(
-        plan, counting, joins_summaries=has_joined_summary(call.assembler)
+        plan, counting, roles=dialect.roles, joins_summaries=has_joined_summary(call.assembler)
     )
     parts = (*message_parts, *planned.beside)
     offered = tuple(each.tool for each in planned.tools)
     spec = unfilled.material.blueprint.calls[call.kind]
-    parameters = {**spec.parameters, **(output.parameters if output else {})}
+    parameters = select_parameters(
+        dialect, {**spec.parameters, **(output.parameters if output else {})}, offered
+    )
     request = ChatRequest(call.model, messages, offered, parameters)
     tokens = _sum_tokens(parts)
     manifest = Manifest(
@@ -262,6 +268,7 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         omitted=call.gathered.omitted,
         stale=call.gathered.stale,
         prefix=_compare_prefix(planned, parts),
+        dialect=call.dialect,
         digest=request.digest,
     )
     return AssembledPrompt(request, manifest)

@@ -80,12 +80,15 @@ class PromptLayout:
                 case HistorySource(condensed=None, first=first, last=last, work=work):
                     begins = max(first, since.turn) if place == since.place else first
                     index = since.messages if begins > first else self.parts[place].message
+                    joint = self.parts[place].before if begins == first else ""
                     for turn in range(begins, last + 1):
                         for mark in _iterate_turn_marks(
                             self.turns.get(turn), self.since, work=work
                         ):
-                            yield place, self._add_media(mark, index or 0)
+                            placed = self._add_media(mark, index or 0)
+                            yield place, _join_mark(placed, joint) if joint else placed
                             index = (index or 0) + mark.starts_message
+                            joint = ""
                 case HistorySource(condensed="repeats-1" | "repeats-2"):
                     yield from ((place, self.build_mark(place)) for _ in _PAIR_MESSAGES)
                 case HistorySource(first=turn):
@@ -199,9 +202,10 @@ def _compare_parts(before: PromptLayout, now: PromptLayout) -> ComparedPrefix:
             if mark.digest is None or mark != now.build_mark(place):
                 return ComparedPrefix(place, 0, messages)
             messages += mark.starts_message
-        elif then and run and (then.first, then.work) == (run.first, run.work):
+        elif then and run and _has_same_start(previous, current, then, run):
             turns = range(run.first, min(then.last, run.last) + 1)
             turn, message_count = _find_changed_turn(turns, before.turns, before.since or 0)
+            message_count -= bool(message_count and current.before)
             if changed is not None and messages + message_count > changed:
                 return ComparedPrefix(place, 0, messages)
             messages += message_count
@@ -210,6 +214,14 @@ def _compare_parts(before: PromptLayout, now: PromptLayout) -> ComparedPrefix:
         else:
             return ComparedPrefix(place, 0, messages)
     return ComparedPrefix(min(len(before.parts), len(now.parts)), 0, messages)
+
+
+def _has_same_start(
+    previous: PromptPart, current: PromptPart, then: HistorySource, run: HistorySource
+) -> bool:
+    """Return whether two runs begin with the same turn, joined to the same kind of text."""
+    was, now = (previous.before, previous.role), (current.before, current.role)
+    return was == now and (then.first, then.work) == (run.first, run.work)
 
 
 def _get_run(part: PromptPart) -> HistorySource | None:
@@ -226,6 +238,11 @@ def _find_changed_turn(run: range, turns: SettledTurns, since: int) -> tuple[int
             return turn, messages
         messages += len(refs)
     return run.stop, messages
+
+
+def _join_mark(mark: TextMark, joint: str) -> TextMark:
+    """Return the mark of the first text of a run that joins the message before it."""
+    return mark._replace(starts_message=False, shape=(*mark.shape, joint))
 
 
 def _find_digest(part: PromptPart) -> Digest | None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, groupby
 from typing import Final
 
 from turnlog.events.content import compute_digest
 from turnlog.events.model.manifest import (
+    BlueprintTextSource,
     EventTextSource,
     HistorySource,
+    MessageRole,
     PartTreatment,
     PromptPart,
     ResolutionSource,
+    RoleOrder,
 )
 from turnlog.projections.blueprint.schema.call_specs import LAYER_SEPARATOR
 from turnlog.projections.blueprint.schema.layer_specs import (
@@ -32,6 +35,12 @@ from turnlog.projections.prompt.history.excluded_turns import (
 from turnlog.projections.prompt.history.history_condenser import DUPLICATES_RULE
 from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
 from turnlog.projections.prompt.history.turn_messages import TurnExchange, compute_run_digest
+from turnlog.projections.prompt.message_order import (
+    OPENING_TEXT,
+    MessageOrder,
+    can_join,
+    send_as_user,
+)
 from turnlog.projections.prompt.planned_media import insert_media_parts
 from turnlog.projections.prompt.prompt_plan import (
     PlacedPiece,
@@ -57,56 +66,153 @@ _TREATMENTS: Final[dict[str, PartTreatment]] = {
 
 
 def render_plan(
-    plan: PromptPlan, counting: TokenCounter, *, joins_summaries: bool
+    plan: PromptPlan, counting: TokenCounter, *, roles: RoleOrder, joins_summaries: bool
 ) -> tuple[tuple[ChatMessage, ...], tuple[PromptPart, ...]]:
     """Return the messages of a plan and its parts in order, excluded parts as well.
 
     With `joins_summaries`, a summary right after the first system message is part of it.
     """
-    messages: list[ChatMessage] = []
+    order = MessageOrder(roles)
     parts: list[PromptPart] = []
     for slot in plan:
         if isinstance(slot, PlannedHistory):
-            joint = _add_summary(slot, messages, joins=joins_summaries)
-            parts += _build_history_parts(slot, len(messages), joint)
-            messages += [each for exchange in slot.exchanges for each in exchange.messages]
+            parts += _render_summary(slot, order, joins=joins_summaries)
+            parts += _render_turns(slot, order)
         else:
-            if slot.reasoning:
-                parts.append(_build_reasoning_part(slot.reasoning, len(messages), counting))
-            placed_texts = [(placed, placed.text) for placed in place_pieces(slot)]
-            parts += _build_layer_parts(slot, placed_texts, len(messages), counting)
-            parts += _build_tool_call_parts(slot, len(messages), counting)
-            text = "".join([text for _, text in placed_texts])
-            if text or slot.tool_calls or slot.tool_call_id is not None or slot.media:
-                calls = tuple(each.request for each in slot.tool_calls)
-                media = place_media(slot, placed_texts) if slot.media else ()
-                messages.append(
-                    ChatMessage(
-                        role=slot.role,
-                        content=text,
-                        tool_calls=calls,
-                        tool_call_id=slot.tool_call_id,
-                        media=media,
-                        reasoning=slot.reasoning.text if slot.reasoning else "",
-                    )
-                )
-    return tuple(messages), insert_media_parts(parts, messages, iterate_media(plan))
+            parts += _render_message(slot, order, counting)
+    messages = tuple(order.messages)
+    return messages, insert_media_parts(parts, messages, iterate_media(plan))
 
 
-def _add_summary(slot: PlannedHistory, messages: list[ChatMessage], *, joins: bool) -> str:
-    """Add the summary of a history, if it has one, as a message or to the system message before it.
+def _render_message(
+    slot: PlannedMessage, order: MessageOrder, counting: TokenCounter
+) -> Iterator[PromptPart]:
+    """Add a message of layers, if it has a text, and yield its parts."""
+    placed_texts = [(placed, placed.text) for placed in place_pieces(slot)]
+    text = "".join([text for _, text in placed_texts])
+    has_message = bool(text or slot.tool_calls or slot.tool_call_id is not None or slot.media)
+    role = order.resolve_role(slot.role)
+    if has_message and order.needs_opening(role):
+        yield _add_opening(order)
+    joint = "" if slot.tool_calls or slot.reasoning else order.find_joint(role)
+    place = order.find_place(joint)
+    if slot.reasoning:
+        yield _build_reasoning_part(slot.reasoning, place, counting)
+    layer_parts = _build_layer_parts(slot, placed_texts, place, counting)
+    yield from _join_parts(layer_parts, role, joint) if joint or role != slot.role else layer_parts
+    yield from _build_tool_call_parts(slot, place, counting)
+    if has_message:
+        calls = tuple(each.request for each in slot.tool_calls)
+        media = place_media(slot, placed_texts) if slot.media else ()
+        message = ChatMessage(
+            role=role,
+            content=text,
+            tool_calls=calls,
+            tool_call_id=slot.tool_call_id,
+            media=media,
+            reasoning=slot.reasoning.text if slot.reasoning else "",
+        )
+        order.add_message(message, joint)
 
-    Returns what separates it from the text before it. A budget is fitted before, so the separator
-    counts as no token.
+
+def _join_parts(parts: Iterable[PromptPart], role: MessageRole, joint: str) -> Iterator[PromptPart]:
+    """Yield the parts of a message in the role it is sent in, the first after what joins it.
+
+    A budget is fitted before, so what joins texts counts as no token.
     """
-    if slot.included_summary is None:
-        return ""
-    text = slot.included_summary.text
-    if not joins or [each.role for each in messages] != ["system"]:
-        messages.append(ChatMessage("system", text))
-        return ""
-    messages[0] = ChatMessage("system", messages[0].content + LAYER_SEPARATOR + text)
-    return LAYER_SEPARATOR
+    for part in parts:
+        if not part.is_included:
+            yield part
+            continue
+        before, characters = joint + part.before, len(joint) + part.characters
+        yield part.model_copy(update={"role": role, "before": before, "characters": characters})
+        joint = ""
+
+
+def _add_opening(order: MessageOrder) -> PromptPart:
+    """Add the message of the user before the first one of the assistant; it counts as no token."""
+    place = len(order.messages)
+    order.add_message(ChatMessage("user", OPENING_TEXT))
+    return PromptPart(
+        layer=HISTORY_COMPONENT,
+        component=HISTORY_COMPONENT,
+        source=BlueprintTextSource(text=OPENING_TEXT),
+        message=place,
+        role="user",
+        characters=len(OPENING_TEXT),
+        rule="the server takes a message of the user first",
+    )
+
+
+def _render_summary(
+    slot: PlannedHistory, order: MessageOrder, *, joins: bool
+) -> Iterator[PromptPart]:
+    """Add the summary of a history, if it has one, as a message or to the one before it.
+
+    A budget is fitted before, so the separator counts as no token.
+    """
+    summary = slot.summary
+    if summary is None:
+        return
+    role = order.resolve_role("system")
+    joint = order.find_joint(role)
+    if joins and [each.role for each in order.messages] == ["system"]:
+        joint = LAYER_SEPARATOR
+    yield _build_summary_part(summary, order.find_place(joint), role, joint)
+    if summary.included:
+        order.add_message(ChatMessage(role, summary.text), joint)
+
+
+def _render_turns(slot: PlannedHistory, order: MessageOrder) -> Iterator[PromptPart]:
+    """Add the turns of a history, and yield its runs and gaps in the order of their turns.
+
+    A run ends where the next turn joins its last message.
+    """
+    exchanges = slot.exchanges
+    if exchanges and order.needs_opening(exchanges[0].content.messages[0].role):
+        yield _add_opening(order)
+    parts: list[tuple[int, PromptPart]] = [
+        (out.first, _build_gap_part(slot.view, out)) for out in slot.left_out
+    ]
+    sections = _number_sections(exchanges, order)
+    numbered = enumerate(exchanges)
+    for _, run in groupby(
+        numbered,
+        key=lambda item: (item[1].turn - item[0], item[1].condensed_run, sections[item[0]]),
+    ):
+        run_exchanges = [exchange for _, exchange in run]
+        parts.append((run_exchanges[0].turn, _add_run(slot, run_exchanges, order)))
+    yield from (part for _, part in sorted(parts, key=lambda item: item[0]))
+
+
+def _number_sections(exchanges: Sequence[TurnExchange], order: MessageOrder) -> Sequence[int]:
+    """Return how many turns have joined the message before them, up to each turn."""
+    if order.roles != "alternating":
+        return [0] * len(exchanges)
+    runs = [send_as_user(each.content.messages) for each in exchanges]
+    pairs = zip([*order.messages[-1:], *(run[-1] for run in runs)], runs, strict=False)
+    joins = [can_join(order.roles, before, run[0].role) for before, run in pairs]
+    return [*accumulate(joins)] if order.messages else [0, *accumulate(joins)]
+
+
+def _add_run(
+    slot: PlannedHistory, exchanges: Sequence[TurnExchange], order: MessageOrder
+) -> PromptPart:
+    """Add consecutive turns, and return their part."""
+    messages = [each for exchange in exchanges for each in exchange.messages]
+    as_user = order.roles != "anywhere" and any(each.role == "system" for each in messages)
+    sent = send_as_user(messages) if as_user else messages
+    joint = order.find_joint(sent[0].role)
+    part = _build_run_part(
+        slot=slot,
+        exchanges=exchanges,
+        place=order.find_place(joint),
+        role=sent[0].role,
+        joint=joint if sent[0].content else "",
+        system_as_user=as_user,
+    )
+    order.add_run(sent, joint)
+    return part
 
 
 def _build_tool_call_parts(
@@ -234,26 +340,9 @@ def _build_excluded_part(block: LayerBlock, piece: LayerPiece) -> PromptPart:
     )
 
 
-def _build_history_parts(slot: PlannedHistory, place: int, joint: str) -> list[PromptPart]:
-    """Return the summary, runs and gaps in the order of their turns.
-
-    `place` is that of the first message of a turn, and `joint` is the text before the summary.
-    """
-    summary_parts = [_build_summary_part(slot.summary, place - 1, joint)] if slot.summary else []
-    parts: list[tuple[int, PromptPart]] = [
-        (out.first, _build_gap_part(slot.view, out)) for out in slot.left_out
-    ]
-    numbered = enumerate(slot.exchanges)
-    for _, run in groupby(
-        numbered, key=lambda item: (item[1].turn - item[0], item[1].condensed_run)
-    ):
-        exchanges = [exchange for _, exchange in run]
-        parts.append((exchanges[0].turn, _build_run_part(slot, exchanges, place)))
-        place += sum([len(exchange.content.messages) for exchange in exchanges])
-    return [*summary_parts, *(part for _, part in sorted(parts, key=lambda item: item[0]))]
-
-
-def _build_summary_part(summary: SummaryMessage, place: int, joint: str) -> PromptPart:
+def _build_summary_part(
+    summary: SummaryMessage, place: int, role: MessageRole, joint: str
+) -> PromptPart:
     source = EventTextSource(sequence=summary.text_ref.sequence, field=summary.text_ref.field)
     if not summary.included:
         rule = "drop_oldest_pairs"
@@ -270,7 +359,7 @@ def _build_summary_part(summary: SummaryMessage, place: int, joint: str) -> Prom
         source=source,
         before=joint,
         message=place,
-        role="system",
+        role=role,
         digest=summary.text_ref.digest,
         characters=len(joint) + len(summary.text),
         tokens=summary.tokens,
@@ -280,7 +369,15 @@ def _build_summary_part(summary: SummaryMessage, place: int, joint: str) -> Prom
     )
 
 
-def _build_run_part(slot: PlannedHistory, exchanges: list[TurnExchange], place: int) -> PromptPart:
+def _build_run_part(
+    slot: PlannedHistory,
+    exchanges: Sequence[TurnExchange],
+    place: int,
+    role: MessageRole,
+    joint: str,
+    *,
+    system_as_user: bool,
+) -> PromptPart:
     run = [exchange.content for exchange in exchanges]
     condensed_run = exchanges[0].condensed_run
     return PromptPart(
@@ -294,11 +391,13 @@ def _build_run_part(slot: PlannedHistory, exchanges: list[TurnExchange], place: 
             condensed=condensed_run.condensed if condensed_run else None,
             again=condensed_run.again if condensed_run else (),
             later=condensed_run.later if condensed_run else None,
+            system_as_user=system_as_user,
         ),
+        before=joint,
         message=place,
-        role=run[0].messages[0].role,
+        role=role,
         digest=compute_run_digest(run),
-        characters=sum([content.characters for content in run]),
+        characters=len(joint) + sum([content.characters for content in run]),
         tokens=sum([exchange.tokens for exchange in exchanges]),
         saved=sum([exchange.saved for exchange in exchanges]),
         treatment="condensed" if condensed_run else "kept",

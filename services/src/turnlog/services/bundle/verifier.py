@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, TypeGuard
 
 from turnlog.services.bundle.condensed_history import condense_run, drop_results
 from turnlog.services.bundle.ed25519_signatures import is_signed
+from turnlog.services.bundle.inlined_tools import inline_tool
 from turnlog.services.bundle.part_values import format_resolution, format_value, get_text
 from turnlog.services.bundle.prompt_media import add_media, place_media, write_sent_messages
 from turnlog.services.bundle.round_messages import ROUND_ROLES, add_round_part, place_reasoned_parts
@@ -198,7 +199,7 @@ def rebuild_messages(
         if source is None or place is None:
             continue
         if "view" in source:
-            messages += rebuild_run(part, session.replay_turns(manifest["sequence"]))
+            join_run(messages, part, rebuild_run(part, session.replay_turns(manifest["sequence"])))
             continue
         if part.get("at") is not None:
             add_media(messages, part, known[int(source["sequence"]) - 1]["data"])
@@ -214,12 +215,23 @@ def rebuild_messages(
     return [place_media(each) for each in messages]
 
 
+def join_run(messages: Messages, part: JsonDict, run: Messages) -> None:
+    """Add a run of history, of which the first text may join the message before it."""
+    for each in run if part["source"].get("system_as_user") else ():
+        each["role"] = each["role"].replace("system", "user")
+    if run and part["message"] == len(messages) - 1:
+        messages[-1]["content"] += part.get("before", "") + run.pop(0)["content"]
+    messages += run
+
+
 def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes]) -> Messages:
     """Rebuild the messages of a call; compare request and body with the recorded digests."""
     manifest = call["manifest"]
     messages = rebuild_messages(manifest, session, blobs)
     offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
     tools = [json.loads(find_text(source, (), blobs)) for source in offered]
+    if (manifest.get("dialect") or {}).get("tool_refs") == "inline":
+        tools = [inline_tool(tool) for tool in tools]
     request_settings = {"model": call["model"], "parameters": call["parameters"]}
     request = {**request_settings, "messages": messages, "tools": tools}
     if compute_digest(encode_canonical(request)) != manifest["digest"]:

@@ -139,7 +139,7 @@ def _create_use_case_parts(
         segment_service=components.create_segment_service(),
         knowledge_service=components.create_knowledge_service(),
         knowledge_search=components.create_knowledge_search(),
-        prompt_inputs=components.create_prompt_input_loader(sessions, settings.response_format),
+        prompt_inputs=components.create_prompt_input_loader(sessions, settings),
         blueprints=components.blueprints,
         blueprint_folders=create_blueprint_folders(settings),
         store=store,

@@ -179,16 +179,21 @@ def _find_rates(model: str, input_tokens: int, table: PriceTable) -> tuple[Token
 
 
 def _find_entry(name: str, input_tokens: int, table: PriceTable) -> TokenRates | None:
-    """Return the entry of a name; `openai/gpt-4o` also finds OpenAI's own entry `gpt-4o`."""
     if name in table.own:
         return table.own[name]
+    entry = find_model_entry(name, table)
+    return _parse_rates(entry, input_tokens) if entry else None
+
+
+def find_model_entry(name: str, table: PriceTable) -> Mapping[str, object] | None:
+    """Return litellm's entry of a model; `openai/gpt-4o` also finds OpenAI's own `gpt-4o`."""
     if name in table.entries:
-        return _parse_rates(table.entries[name], input_tokens)
+        return table.entries[name]
     provider, _, rest = name.partition("/")
     entry = table.entries.get(rest, {})
     # `bedrock_converse` and `vertex_ai-language-models` are names of `bedrock` and `vertex_ai`.
     is_same = re.match(rf"{re.escape(provider)}(?![^_-])", str(entry.get("litellm_provider", "")))
-    return _parse_rates(entry, input_tokens) if provider and is_same else None
+    return entry if provider and is_same else None
 
 
 def _parse_rates(entry: Mapping[str, object], input_tokens: int) -> TokenRates | None:

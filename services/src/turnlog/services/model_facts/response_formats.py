@@ -3,8 +3,8 @@
 litellm's own table says so. It is read from the file that litellm ships, without importing litellm:
 the gateway needs it for previews, and litellm's own question (`supports_response_schema`) asks the
 network about models of some providers. A model in no table counts as one that does not take it.
-The setting `TURNLOG_RESPONSE_FORMAT` comes first, for models that litellm does not know and for
-those whose provider refuses what litellm expects of it.
+The setting `TURNLOG_RESPONSE_FORMAT` comes first, then the dialect of the model, for models that
+litellm does not know and for those whose provider refuses what litellm expects of it.
 
 Not everything in the table is believed. litellm imitates the parameter for some providers, by a
 tool that the model is forced to call or by an answer that is not streamed.
@@ -24,6 +24,7 @@ from turnlog.projections.structured_output.output_requests import (
     find_obstacle,
     has_output_to_request,
 )
+from turnlog.services.model_facts.model_dialects import DialectTable, ModelDialects
 from turnlog.services.model_facts.model_prices import PriceTable, read_shipped_table
 from turnlog.services.platform.concurrency import run_in_thread
 
@@ -43,6 +44,7 @@ class ResponseFormatTable:
     """Models that take the parameter, with their provider: `openai/gpt-5-mini`."""
     own: Mapping[str, bool]
     """The values of the setting `response_format`."""
+    dialects: DialectTable
 
     def choose_request(self, spec: CallSpec, model: str) -> OutputRequest | None:
         """Return how a new call asks for the form of its answer; None if it asks for none."""
@@ -50,22 +52,29 @@ class ResponseFormatTable:
             return None
         if obstacle := find_obstacle(spec):
             return OutputRequest("prompt", obstacle)
-        stated = self.own.get(model)
-        if stated is not None:
-            says = "takes" if stated else "does not take"
-            because = f"{RESPONSE_FORMAT_VARIABLE} says that the model {says} it"
-            return OutputRequest(RESPONSE_FORMAT if stated else "prompt", because)
+        if (stated := self.own.get(model)) is not None:
+            return _follow_statement(RESPONSE_FORMAT_VARIABLE, takes=stated)
+        if (stated := self.dialects.find_dialect(model).response_format) is not None:
+            return _follow_statement("its dialect", takes=stated)
         named = model if "/" in model else f"{parse_provider(model)}/{model}"
         if named in self.takers:
             return OutputRequest(RESPONSE_FORMAT, f"{self.version} says that the model takes it")
         return OutputRequest("prompt", f"{self.version} does not say that the model takes it")
 
 
+def _follow_statement(source: str, *, takes: bool) -> OutputRequest:
+    because = f"{source} says that the model {'takes' if takes else 'does not take'} it"
+    return OutputRequest(RESPONSE_FORMAT if takes else "prompt", because)
+
+
 class ResponseFormats:
     """The table, read when a call first has a schema to ask for."""
 
-    def __init__(self, own: Mapping[str, bool] | None = None) -> None:
+    def __init__(
+        self, own: Mapping[str, bool] | None = None, dialects: ModelDialects | None = None
+    ) -> None:
         self._own = dict(own or {})
+        self._dialects = dialects or ModelDialects()
         self._table: ResponseFormatTable | None = None
 
     async def load_table(self) -> ResponseFormatTable:
@@ -73,7 +82,12 @@ class ResponseFormats:
             shipped = await run_in_thread(read_shipped_table)
             takers = frozenset(_iterate_takers(shipped))
             version = shipped.version.replace("-", " ", 1)
-            self._table = ResponseFormatTable(version, takers, self._own)
+            self._table = ResponseFormatTable(
+                version=version,
+                takers=takers,
+                own=self._own,
+                dialects=await self._dialects.load_table(),
+            )
         return self._table
 
     async def choose_request(self, spec: CallSpec, model: str) -> OutputRequest | None:

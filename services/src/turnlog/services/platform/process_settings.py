@@ -203,6 +203,9 @@ class GatewaySettings(ProcessSettings):
     """Which models take the schema of an answer as `response_format`, such as `openai/ours=yes`;
     before what litellm's table says.
     """
+    model_dialects: Path | None = None
+    """File of what the servers of models take, by patterns of model names; before what is shipped.
+    """
     ask: str = "araquem"
     """The blueprint that serves `/v1/ask`."""
     actor_header: Annotated[str, Field(pattern=f"^{HEADER_PATTERN}$")] = "X-Forwarded-User"
@@ -230,6 +233,9 @@ class WorkerSettings(ProcessSettings):
     response_format: ModelAnswers = {}
     """Which models take the schema of an answer as `response_format`, such as `openai/ours=yes`;
     before what litellm's table says.
+    """
+    model_dialects: Path | None = None
+    """File of what the servers of models take, by patterns of model names; before what is shipped.
     """
     model_timeouts: ModelTimeouts = {}
     """How long calls of a model may wait, such as `ollama/*.first_token=900`; the names are those

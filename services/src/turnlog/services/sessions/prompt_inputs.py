@@ -69,6 +69,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.structured_output.output_requests import find_output_request
 from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -250,6 +251,7 @@ class PromptInputLoader:
     command_handler: CommandHandler
     segment_fetcher: SegmentFetcher
     response_formats: ResponseFormats = field(default_factory=ResponseFormats)
+    dialects: ModelDialects = field(default_factory=ModelDialects)
 
     async def load_new_call(
         self,
@@ -267,10 +269,12 @@ class PromptInputLoader:
         """
         turn = unrecorded.turn
         spec = material.blueprint.calls[call.kind]
+        dialect = await self.dialects.find_dialect(call.model)
         call = replace(
             call,
             inputs=turn.inputs if turn else await load_turn_inputs(self.command_handler, state),
             output_request=await self.response_formats.choose_request(spec, call.model),
+            dialect=dialect.request_dialect,
         )
         if requests := list_segment_requests(material, state, call):
             segments = await self.segment_fetcher.fetch_segments(
@@ -288,7 +292,8 @@ class PromptInputLoader:
     ) -> PromptInputs:
         """Load the inputs of a recorded call.
 
-        The clock, the segments and the way to ask for the form of the answer are its manifest's.
+        The clock, the segments, the dialect and the way to ask for the form of the answer are its
+        manifest's.
         """
         inputs, assembler = (
             await load_turn_inputs(self.command_handler, state),
@@ -301,6 +306,7 @@ class PromptInputLoader:
             inputs=inputs,
             assembler=assembler,
             output_request=output_request,
+            dialect=manifest.dialect,
         )
         digests = (segment.digest for segment in list_segments(manifest))
         blobs = await self.command_handler.texts.read_blobs(state.tenant, digests)

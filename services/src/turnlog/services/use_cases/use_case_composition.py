@@ -249,6 +249,7 @@ class _UseCaseBuilder:
             store=self.parts.store,
             row_waits=self.row_waits,
             response_formats=self.parts.prompt_inputs.response_formats,
+            dialects=self.parts.prompt_inputs.dialects,
             prices=self.parts.prices,
             log_scan_slots=self.log_scan_slots,
             default_model=self.parts.default_model,

@@ -167,7 +167,7 @@ def _build_turn_runner(
             blueprints=parts.blueprints,
             blobs=parts.blobs,
             library=library,
-            prompt_inputs=parts.create_prompt_input_loader(sessions, settings.response_format),
+            prompt_inputs=parts.create_prompt_input_loader(sessions, settings),
             default_model=settings.model,
             sends_body=model.is_sent_as_recorded,
         ),

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -42,11 +42,13 @@ from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.history.history_condenser import condense_run
 from turnlog.projections.prompt.history.turn_messages import TurnMessages, compute_run_digest
 from turnlog.projections.prompt.message_media import MessageMedia, format_media_note
+from turnlog.projections.prompt.message_order import send_as_user
 from turnlog.projections.prompt.sources.resolved_references import (
     format_resolved_text,
     read_results,
 )
 from turnlog.projections.session_views.session_history import HistoryTurn, build_history
+from turnlog.projections.tools.inlined_references import inline_references
 
 _ROUND_ROLES: Final = frozenset({"tool", "tool_call", "reasoning"})
 """Roles of the parts of tool rounds, which are more than the text of a message."""
@@ -76,7 +78,7 @@ def read_parts(
         if part.message is None or part.source is None:
             continue
         if isinstance(part.source, HistorySource):
-            messages += _read_run(part, part.source, turns)
+            _join_run(messages, part, _read_run(part, part.source, turns))
         elif part.at is not None:
             _add_media(messages, part, part.at, known)
         elif isinstance(part.source, EventTextSource) and part.role in _ROUND_ROLES:
@@ -127,7 +129,10 @@ def read_tools(manifest: Manifest, blobs: Mapping[Digest, str]) -> tuple[dict[st
     """Rebuild the tools that were offered with the messages."""
     offered = (part for part in manifest.parts if part.role == "tools")
     read: list[JsonValue] = [json.loads(_read_tool(part, blobs)) for part in offered]
-    return tuple(tool for tool in read if isinstance(tool, dict))
+    tools = tuple(tool for tool in read if isinstance(tool, dict))
+    if manifest.dialect and manifest.dialect.tool_refs == "inline":
+        return tuple(map(inline_references, tools))
+    return tools
 
 
 def _read_tool(part: PromptPart, blobs: Mapping[Digest, str]) -> str:
@@ -158,6 +163,14 @@ def _join_message(messages: list[ChatMessage], part: PromptPart, text: str) -> N
     else:
         before = messages[message]
         messages[message] = replace(before, role=role, content=before.content + text)
+
+
+def _join_run(messages: list[ChatMessage], part: PromptPart, run: Sequence[ChatMessage]) -> None:
+    """Add the messages of a run, of which the first may join the message before it."""
+    if part.message == len(messages) - 1 and run:
+        _join_message(messages, part, part.before + run[0].content)
+        run = run[1:]
+    messages += run
 
 
 def _join_tool_message(
@@ -256,7 +269,7 @@ def _read_event_field(events: Sequence[RecordedEvent], sequence: int, field: str
 
 def _read_run(
     part: PromptPart, source: HistorySource, turns: Mapping[int, HistoryTurn]
-) -> Iterator[ChatMessage]:
+) -> Sequence[ChatMessage]:
     numbers = range(source.first, source.last + 1)
     try:
         included_turns = [turns[number] for number in numbers]
@@ -268,7 +281,8 @@ def _read_run(
     if compute_run_digest(run) != part.digest:
         what = f"turns {source.first} to {source.last}"
         raise Corrupt(what, "their texts do not match the recorded digest")
-    return chain.from_iterable(turn_messages.messages for turn_messages in run)
+    messages = [each for turn_messages in run for each in turn_messages.messages]
+    return send_as_user(messages) if source.system_as_user else messages
 
 
 def _get_turn_messages(turn: HistoryTurn, source: HistorySource) -> TurnMessages:

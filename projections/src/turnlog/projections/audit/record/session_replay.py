@@ -178,6 +178,7 @@ def rebuild_call_request(
         inputs=inputs,
         assembler=assembler,
         output_request=output_request,
+        dialect=call.manifest.dialect,
     )
     requests = list_segment_requests(material, state, bare)
     segments = restore_segments(requests, call.manifest, blobs)

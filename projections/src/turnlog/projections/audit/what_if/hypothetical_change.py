@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Refused
+from turnlog.events.model.manifest import RequestDialect
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
@@ -96,6 +97,8 @@ class WhatIfChange:
     """Returns how a call would ask a model for the form of its answer; without it a changed call
     asks as the recorded one did.
     """
+    find_dialect: Callable[[str], RequestDialect | None] | None = None
+    """Returns how a request is written for a model; without it all are written as recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,7 @@ class ChangeApplier:
             inputs=inputs,
             assembler=recorded.assembler,
             output_request=self._choose_output_request(recorded_call, material, kind, model),
+            dialect=self._find_dialect(recorded, model),
         )
         _require_recorded_retrievals(recorded_call, material, state, call)
         call = self._recall_segments(recorded_call, material, state, call)
@@ -196,6 +200,11 @@ class ChangeApplier:
         if is_same or self.change.choose_output_request is None:
             return recorded.output_request
         return self.change.choose_output_request(spec, model)
+
+    def _find_dialect(self, recorded: PromptCall, model: str) -> RequestDialect | None:
+        """Return how the request is written for its server: as recorded, unless that changes."""
+        find = self.change.find_dialect
+        return find(model) if find and model != recorded.model else recorded.dialect
 
     def _convert_inputs(self, recorded_call: RecordedCallInputs) -> ValuesByName:
         """Return the inputs in the form that the changed blueprint accepts."""

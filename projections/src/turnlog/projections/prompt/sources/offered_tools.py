@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
+from turnlog.events.content import encode_canonical
 from turnlog.events.model.manifest import BlobSource, BlueprintTextSource, PromptPart
 from turnlog.projections.blueprint.token_counters import TokenCounter
+from turnlog.projections.tools.inlined_references import inline_references
 
 ToolSchema = dict[str, JsonValue]
 """A tool in OpenAI's format, which litellm translates for other providers."""
@@ -34,6 +36,13 @@ class OfferedTool:
             characters=len(self.text),
             tokens=counting.count_tokens(self.text),
         )
+
+    def inline_references(self) -> OfferedTool:
+        """Return the tool as it is sent to servers that refuse references in schemas."""
+        tool = inline_references(self.tool)
+        if tool == self.tool:
+            return self
+        return replace(self, tool=tool, text=encode_canonical(tool))
 
 
 def get_tool_name(tool: ToolSchema) -> str:

@@ -91,6 +91,14 @@ def check_blueprint(
             metavar="FILE", envvar="TURNLOG_TOOLS", help="The tools file, which is checked as well."
         ),
     ] = None,
+    dialects: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="TURNLOG_MODEL_DIALECTS",
+            help="The file of dialects, which is checked as well.",
+        ),
+    ] = None,
     output: OutputOption = "table",
 ) -> None:
     """List every error of a blueprint on disk, including its cartridges.
@@ -101,7 +109,7 @@ def check_blueprint(
     from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.blueprints.local_blueprints import check_blueprint_folders
 
-    if not check_blueprint_folders(folders, tools, output):
+    if not check_blueprint_folders(folders, tools, dialects, output):
         raise typer.Exit(ExitCode.ERROR)
 
 

@@ -62,6 +62,7 @@ from turnlog.services.extensions.mcp_servers_file import (
     load_tools_file,
 )
 from turnlog.services.extensions.plugins import collect_installed
+from turnlog.services.model_facts.dialects_file import FaultyDialectsFile, load_dialects_file
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.worker.tools.mcp_server_settings import find_endpoint_faults
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
@@ -141,13 +142,18 @@ def _open_local_folders(folders: Sequence[Path], environ: Mapping[str, str]) -> 
 
 
 def check_blueprint_folders(
-    folders: Sequence[Path], tools_file: Path | None, output: OutputFormat
+    folders: Sequence[Path],
+    tools_file: Path | None,
+    dialects_file: Path | None,
+    output: OutputFormat,
 ) -> bool:
-    """Print the faults of the tools file and of each folder; return whether none is an error."""
+    """Print the faults of these files and of each folder; return whether none is an error."""
     found: dict[str, tuple[BlueprintFault, ...]] = {}
     configured: ConfiguredServers | None = None
     if tools_file is not None:
         configured, found[str(tools_file)] = _check_tools_file(tools_file)
+    if dialects_file is not None:
+        found[str(dialects_file)] = _check_dialects_file(dialects_file)
     for folder in folders:
         found[str(folder)] = check_blueprint_folder(folder.absolute(), configured)
     _print_faults(found, output)
@@ -193,6 +199,14 @@ def _find_folder(blueprint: str) -> Path:
     """Return a folder on disk, or that of the shipped blueprint of this name."""
     folder = Path(blueprint)
     return folder.absolute() if folder.is_dir() else BlueprintFolders().find_folder(blueprint)
+
+
+def _check_dialects_file(file: Path) -> tuple[BlueprintFault, ...]:
+    try:
+        load_dialects_file(file)
+    except FaultyDialectsFile as faulty:
+        return faulty.faults
+    return ()
 
 
 def _check_tools_file(file: Path) -> tuple[ConfiguredServers, tuple[BlueprintFault, ...]]:

@@ -58,6 +58,12 @@ def start_all(
             metavar="FILE", help="Tool servers in the form `mcpServers`, as JSON or YAML."
         ),
     ] = None,
+    dialects: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What the servers of models take, by patterns of model names."
+        ),
+    ] = None,
     model: ModelOption = None,
 ) -> None:
     """Start everything in one process: NATS, gateway, worker and projector."""
@@ -69,6 +75,7 @@ def start_all(
         "ready_file": ready_file,
         "blueprints": tuple(blueprints) if blueprints else None,
         "tools": tools,
+        "model_dialects": dialects,
         "model": model,
     }
     import_structlog()

@@ -125,6 +125,7 @@ def _list_content_checks(
         ("blueprints", lambda: setup_checks.check_blueprints(gateway)),
         ("tools", lambda: setup_checks.check_tools(gateway.tools, environ)),
         ("prices", lambda: setup_checks.check_prices(gateway.prices)),
+        ("dialects", lambda: setup_checks.check_dialects(worker.model_dialects)),
         ("model", lambda: setup_checks.check_model(worker, environ)),
         ("litellm", machine_checks.check_model_library),
     )

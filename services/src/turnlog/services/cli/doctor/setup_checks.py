@@ -32,6 +32,7 @@ from turnlog.services.cli.doctor.check_findings import (
 from turnlog.services.cli.views.text_format import format_count
 from turnlog.services.extensions.mcp_servers_file import load_tools_file
 from turnlog.services.integrity.stopped_rows import require_no_stopped_sessions
+from turnlog.services.model_facts.dialects_file import load_dialects_file
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.platform.nats_server import LOG_DIRECTORY
 from turnlog.services.platform.process_settings import (
@@ -176,6 +177,17 @@ def check_prices(file: Path | None) -> CheckFinding:
     except Refused as refused:
         return report_failure("prices", refused.detail, refused.fix)
     return report_good("prices", "those that litellm ships" if file is None else str(file))
+
+
+def check_dialects(file: Path | None) -> CheckFinding:
+    """Check that the file of the installation's own dialects can be used."""
+    if file is None:
+        return report_good("dialects", "those that are shipped")
+    try:
+        dialects = load_dialects_file(file)
+    except Refused as refused:
+        return report_failure("dialects", refused.detail, refused.fix)
+    return report_good("dialects", f"{file}, {format_count(len(dialects), 'pattern')}")
 
 
 KEYLESS_PROVIDERS: Final = frozenset({"ollama", "ollama_chat", "bedrock", "vertex_ai", "sagemaker"})

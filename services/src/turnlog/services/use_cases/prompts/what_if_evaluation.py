@@ -50,6 +50,7 @@ from turnlog.services.blueprints.folder_files import UploadedFolder
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
 from turnlog.services.extensions.tokenizers import load_vocabularies
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable, compute_cost
 from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.platform.concurrency import run_in_thread
@@ -66,6 +67,7 @@ class WhatIfEvaluation:
     store: ReadModelStore
     row_waits: RowWaits
     response_formats: ResponseFormats
+    dialects: ModelDialects
     prices: ModelPrices
     log_scan_slots: LogScanSlots
     default_model: str
@@ -115,6 +117,7 @@ class WhatIfEvaluation:
         self, request: WhatIfRequest, folder: WhatIfFolder, blueprint: Blueprint | None
     ) -> WhatIfChange:
         formats = await self.response_formats.load_table()
+        dialects = await self.dialects.load_table()
         return WhatIfChange(
             folder=folder,
             blueprint=blueprint,
@@ -122,6 +125,7 @@ class WhatIfEvaluation:
             model=request.model,
             default_model=self.default_model,
             choose_output_request=formats.choose_request,
+            find_dialect=dialects.find_request_dialect,
         )
 
     async def _list_session_ids(

@@ -1,0 +1,107 @@
+"""What the server of a model takes, looked up by the name of the model.
+
+There are three tables: the file of an installation, the one that is shipped, and what litellm's
+table knows. The first that has a field decides it. Within a table, of the patterns that match a
+name, the longest decides, field by field. A model in no table has a dialect that changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from turnlog.events.model.manifest import RequestDialect
+from turnlog.services.model_facts.dialects_file import (
+    DialectsByPattern,
+    ModelDialect,
+    load_dialects_file,
+)
+from turnlog.services.model_facts.model_prices import (
+    PriceTable,
+    find_model_entry,
+    read_shipped_table,
+)
+from turnlog.services.platform.concurrency import run_in_thread
+
+_SHIPPED_FILE: Final = Path(__file__).with_name("shipped_dialects.yaml")
+
+_MEDIA_WORDS: Final = {
+    "images": "supports_vision",
+    "files": "supports_pdf_input",
+    "audio": "supports_audio_input",
+}
+"""Fields of a dialect, with litellm's words for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DialectTable:
+    """The dialects of models by their names."""
+
+    own: DialectsByPattern
+    shipped: DialectsByPattern
+    litellm: PriceTable
+
+    def find_dialect(self, model: str) -> ModelDialect:
+        """Return the dialect of a model."""
+        return ModelDialect.model_validate(
+            {
+                **_read_litellm_fields(model, self.litellm),
+                **_match_fields(model, self.shipped),
+                **_match_fields(model, self.own),
+            }
+        )
+
+    def find_request_dialect(self, model: str) -> RequestDialect | None:
+        """Return what of a model's dialect changes a request; None if nothing does."""
+        return self.find_dialect(model).request_dialect
+
+
+class ModelDialects:
+    """The table, read when it is first needed.
+
+    Raises `FaultyDialectsFile` when the installation's own file cannot be used.
+    """
+
+    def __init__(self, own_file: Path | None = None) -> None:
+        self._own = load_dialects_file(own_file) if own_file else {}
+        self._table: DialectTable | None = None
+
+    async def load_table(self) -> DialectTable:
+        if self._table is None:
+            shipped, litellm = await run_in_thread(_read_shipped_tables)
+            self._table = DialectTable(self._own, shipped, litellm)
+        return self._table
+
+    async def find_dialect(self, model: str) -> ModelDialect:
+        """Return the dialect of a model."""
+        return (await self.load_table()).find_dialect(model)
+
+
+@cache
+def _read_shipped_tables() -> tuple[DialectsByPattern, PriceTable]:
+    return load_dialects_file(_SHIPPED_FILE), read_shipped_table()
+
+
+def _match_fields(model: str, dialects: DialectsByPattern) -> dict[str, Any]:
+    name, fields = model.lower(), dict[str, Any]()
+    for pattern in sorted(dialects, key=len):
+        if fnmatchcase(name, pattern.lower()):
+            fields |= dialects[pattern].model_dump(exclude_unset=True)
+    return fields
+
+
+def _read_litellm_fields(model: str, table: PriceTable) -> Mapping[str, Any]:
+    return dict(_iterate_litellm_fields(find_model_entry(model, table) or {}))
+
+
+def _iterate_litellm_fields(entry: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    size = entry.get("max_input_tokens")
+    if isinstance(size, int) and size > 0:
+        yield "context_tokens", size
+    for name, word in _MEDIA_WORDS.items():
+        if isinstance(entry.get(word), bool):
+            yield name, entry[word]

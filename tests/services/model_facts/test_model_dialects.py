@@ -1,0 +1,113 @@
+"""What the server of a model takes: the shipped table, litellm's, and a file of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema.call_specs import CallSpec
+from turnlog.services.model_facts.dialects_file import (
+    DIALECTS_VARIABLE,
+    FaultyDialectsFile,
+    ModelDialect,
+    load_dialects_file,
+)
+from turnlog.services.model_facts.model_dialects import ModelDialects
+from turnlog.services.model_facts.response_formats import ResponseFormats
+
+ASKING_CALL = CallSpec.model_validate(
+    {"messages": [{"user": ["input"]}], "output": {"schema": {"type": "object"}}}
+)
+
+
+def write_dialects(folder: Path, text: str) -> Path:
+    file = folder / "dialects.yaml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("model", "roles"),
+    [
+        ("openai/heron", "anywhere"),
+        ("openai/gpt-5-mini", "anywhere"),
+        ("anthropic/claude-sonnet-4-5", "anywhere"),
+        ("hosted_vllm/Qwen/Qwen3-8B", "system_first"),
+        ("ollama/gemma3:27b", "alternating"),
+        ("hosted_vllm/mistralai/Mistral-7B-Instruct-v0.3", "alternating"),
+        ("mistral/mistral-large-latest", "system_first"),
+        ("deepseek/deepseek-reasoner", "alternating"),
+        ("deepseek/deepseek-chat", "anywhere"),
+    ],
+)
+async def test_order_of_roles_follows_from_the_name_of_the_model(model: str, roles: str) -> None:
+    dialect = await ModelDialects().find_dialect(model)
+    assert dialect.roles == roles
+    assert (dialect.request_dialect is None) == (roles == "anywhere")
+
+
+async def test_size_and_media_of_a_model_are_those_that_litellm_knows() -> None:
+    known = await ModelDialects().find_dialect("openai/gpt-5-mini")
+    assert known.context_tokens == 272_000
+    assert (known.images, known.files) == (True, True)
+    unknown = await ModelDialects().find_dialect("openai/heron")
+    assert unknown == ModelDialect()
+
+
+async def test_file_of_ones_own_decides_each_field_that_it_has(tmp_path: Path) -> None:
+    file = write_dialects(
+        tmp_path,
+        '"openai/*": {context_tokens: 8192, refused_parameters: [top_p, seed]}\n'
+        '"*qwen*": {roles: anywhere}\n'
+        '"openai/qwen3": {images: false, context_tokens: 4096}\n',
+    )
+    dialects = ModelDialects(file)
+    plain = await dialects.find_dialect("openai/gpt-5-mini")
+    assert (plain.context_tokens, plain.images) == (8_192, True)
+    longest = await dialects.find_dialect("openai/qwen3")
+    assert (longest.context_tokens, longest.images, longest.roles) == (4_096, False, "anywhere")
+    recorded = longest.request_dialect
+    assert recorded is not None
+    assert recorded.refused_parameters == ("seed", "top_p")
+
+
+async def test_dialect_says_whether_a_model_takes_response_format(tmp_path: Path) -> None:
+    file = write_dialects(tmp_path, "openai/heron: {response_format: true}\n")
+    formats = ResponseFormats(None, ModelDialects(file))
+    chosen = await formats.choose_request(ASKING_CALL, "openai/heron")
+    assert chosen is not None
+    assert chosen.by == "response_format"
+    assert chosen.because == "its dialect says that the model takes it"
+    setting_first = ResponseFormats({"openai/heron": False}, ModelDialects(file))
+    refused = await setting_first.choose_request(ASKING_CALL, "openai/heron")
+    assert refused is not None
+    assert refused.by == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a:\n  roles: first\n", "dialects.yaml:2: a.roles: `first` means nothing here"),
+        ("a: {rols: anywhere}\n", "a.rols: `rols` means nothing here; write `roles`"),
+        ("a: {context_tokens: '8'}\n", "write a whole number, without quotes"),
+        ("a: {refused_parameters: [tempo]}\n", "be one of frequency_penalty, max_completion"),
+        ("a: {images: 'yes'}\n", "a.images: it must be a valid boolean"),
+        ("- a\n", "it must be an object"),
+        ("a: {roles: [\n", "dialects.yaml:2"),
+    ],
+)
+def test_faulty_file_is_refused_with_line_field_and_fix(
+    tmp_path: Path, text: str, fault: str
+) -> None:
+    file = write_dialects(tmp_path, text)
+    with pytest.raises(FaultyDialectsFile) as refused:
+        ModelDialects(file)
+    assert fault in refused.value.detail
+    assert (refused.value.field, refused.value.code) == (DIALECTS_VARIABLE, "bad-setting")
+
+
+def test_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="No such file"):
+        load_dialects_file(tmp_path / "none.yaml")
