@@ -65,16 +65,11 @@ def test_picture_stands_before_its_own_text_in_a_joined_message(text: str) -> No
     assert roles == ["system", "user", "assistant", "user"]
 
 
-def test_tool_call_joins_the_text_before_it_and_its_result_is_a_message_of_its_own() -> None:
-    order = MessageOrder("alternating", [ChatMessage("user", "The fare?")])
-    call = ToolRequest(id="c1", tool="look", arguments="{}")
-    for message in (
-        ChatMessage("assistant", "I shall look."),
-        ChatMessage("assistant", "", (call,)),
-        ChatMessage("tool", "3", tool_call_id="c1"),
-        ChatMessage("assistant", "Three."),
-    ):
-        order.add_message(message, order.find_joint(message.role))
-    called = ChatMessage("assistant", "I shall look.", (call,))
-    assert order.messages[1:3] == [called, ChatMessage("tool", "3", tool_call_id="c1")]
-    assert order.messages[3] == ChatMessage("assistant", "Three.")
+def test_tool_calls_and_their_results_are_messages_of_their_own() -> None:
+    called = ChatMessage("assistant", "", (ToolRequest(id="c1", tool="look", arguments="{}"),))
+    returned = ChatMessage("tool", "3", tool_call_id="c1")
+    for before in (called, returned):
+        order = MessageOrder("alternating", [ChatMessage("user", "The fare?"), before])
+        assert order.find_joint("assistant") == ""
+        assert order.find_joint("tool") == ""
+    assert MessageOrder("alternating", [ChatMessage("user", "Hm.")]).find_joint("user")

@@ -9,17 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-Json = Any
 
-
-def get_text(content: Json) -> str | None:
+def get_text(content: object) -> str | None:
     """Return a text that is recorded as it is, or in the field `text`; None without one."""
     if isinstance(content, str):
         return content
-    return cast("Json", content.get("text")) if isinstance(content, dict) else None
+    return cast("dict[str, Any]", content).get("text") if isinstance(content, dict) else None
 
 
-def format_value(value: Json) -> str:
+def format_value(value: object) -> str:
     """Format a value as prompts have it: a text as it is, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
@@ -35,7 +33,7 @@ def format_resolution(resolution: Mapping[str, Any], lines: Mapping[str, str], h
     return "\n".join(filter(None, (heading, *rows))) if rows else ""
 
 
-def format_list(value: Json) -> str:
+def format_list(value: object) -> str:
     """Format a list by its values that are not empty, and anything else as one value."""
     if isinstance(value, list):
         return ", ".join(filter(None, map(format_list, cast("Sequence[Any]", value))))
