@@ -48,6 +48,32 @@ async def test_session_list_shows_every_session_and_search_finds_one(
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
+async def test_session_is_renamed_on_the_page_and_by_others(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    session = await stand.open_session("assistant", title=MARKUP, labels=["old"])
+    path = f"/v1/sessions/{session}"
+    await stand.submit_and_answer(session, "How are apples stored?", "Cool and dark.")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}")
+    heading = "document.querySelector('.head h1')?.textContent"
+    await browser.wait_for(f"{heading} === {json.dumps(MARKUP)}")
+    await browser.trigger_click(".head [data-key$=description]")
+    assert await browser.run_script("document.activeElement.value") == MARKUP
+    await browser.run_script(build_input_script("dialog [name=title]", "About apples", "input"))
+    await browser.run_script(build_input_script("dialog [name=labels]", "fruit\n cold \n", "input"))
+    await browser.trigger_click("dialog [type=submit]")
+    await browser.wait_for("document.querySelector('dialog') === null")
+    await browser.wait_for(f"{heading} === 'About apples'")
+    assert await browser.run_script("document.title") == "About apples · Turnlog"
+    assert (await stand.fetch_json(path))["labels"] == ["fruit", "cold"]
+    labels = build_texts_script(".head .badge.label")
+    assert await browser.run_script(labels) == ["fruit", "cold"]
+    await stand.http.patch(path, json={"title": None, "labels": []})
+    await browser.wait_for(f"{heading} === 'How are apples stored?'")
+    assert await browser.run_script(labels) == []
+
+
+@pytest.mark.slow("it drives a browser on a service of its own")
 async def test_reply_and_event_list_grow_while_the_turn_streams(
     stand: RunningGateway, browser: Browser
 ) -> None:

@@ -216,6 +216,26 @@ async def test_session_commands_of_the_client_take_effect(
         await session.cancel_turn()
 
 
+async def test_session_is_described_and_found_by_its_label(turnlog: AsyncTurnlogClient) -> None:
+    session = await turnlog.open_session(
+        "assistant", title="Holm", labels=("python-client",), metadata={"a": 1, "b": {"c": 2}}
+    )
+    await session.describe_session(metadata={"a": None, "b": {"d": 3}})
+    described = await session.describe_session(title="Holm by boat")
+    state = await session.fetch_state()
+    assert (state.sequence, state.title) == (described.sequence, "Holm by boat")
+    assert (state.labels, state.metadata) == (("python-client",), {"b": {"c": 2, "d": 3}})
+    await session.run_turn("Hello", meta={"id": "m1"})
+    assert (await session.fetch_history()).turns[0].meta == {"id": "m1"}
+    seen = {"min_sequence": f"{session.session}:{described.sequence}"}
+    await turnlog.request(ClientOperation("GET", "/v1/sessions", object, query=seen))
+    found = await turnlog.list_sessions(label="python-client", text="BY BOAT")
+    assert [each.session for each in found.sessions] == [session.session]
+    await session.describe_session(title="", labels=())
+    state = await session.fetch_state()
+    assert (state.title, state.labels) == (None, ())
+
+
 async def test_knowledge_is_added_found_and_removed(turnlog: AsyncTurnlogClient) -> None:
     collection = "client-cases"
     form = PutEntryRequest(text="Count the sailings.", kind="case", title="How many sail?")

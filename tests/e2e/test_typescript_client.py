@@ -87,7 +87,9 @@ async def test_client_runs_a_conversation_from_first_to_last_turn(
         ModelAnswer(tokens=("Paris.",)), ModelAnswer(tokens=("About two ", "million."))
     )
     async with run_consumer(program, "converse", str(up.service.http.base_url)) as process:
-        first, *streamed, replies, preview, excluded, names, refused = await read_lines(process)
+        described, *answers = await read_lines(process)
+    assert described == ["Capitals", ["ts"], {"thread": "t-17"}]
+    first, *streamed, replies, preview, excluded, names, refused = answers
     assert first == ["completed", "Paris."]
     assert "".join(streamed) == "About two million.done"
     assert (replies, excluded) == (["Paris.", "About two million."], 1)

@@ -10,7 +10,10 @@ const [mode = "", url = "", session = ""] = process.argv.slice(2);
 const turnlog = new TurnlogClient(url);
 
 async function converse(): Promise<void> {
-  const opened = await turnlog.openSession("assistant", { attributes: { name: "Ada" } });
+  const opened = await turnlog.openSession("assistant", { attributes: { name: "Ada" }, title: "Cities", labels: ["ts"] });
+  await opened.describeSession({ title: "Capitals", metadata: { thread: "t-17" } });
+  const { title, labels, metadata } = await opened.fetchState();
+  print([title, labels, metadata]);
   const answer: TurnAnswer = await opened.runTurn("What is the capital of France?");
   print([answer.status, answer.reply]);
   let end = "";

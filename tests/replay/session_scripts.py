@@ -131,6 +131,8 @@ async def play_assistant(stand: RunningGateway) -> str:
         )
     await post_json(stand, f"{session_path}/redactions", turn=3, reason="it was wrong")
     assert await submit_turn(stand, session, "Naïve — 你好 🙂?", "Oui.") == "completed"
+    described = {"title": "What was first", "labels": ["replayed"], "metadata": {"round": 1}}
+    assert (await stand.http.patch(session_path, json=described)).is_success
     await post_json(stand, f"{session_path}/close")
     return session
 

@@ -104,6 +104,55 @@ async def test_refused_opening_names_the_attribute_and_opens_no_session(
     assert (await platform.http.get("/v1/sessions/never-opened")).status_code == 404
 
 
+async def test_title_labels_and_metadata_are_masked_before_they_are_stored(
+    platform: AgentService,
+) -> None:
+    copy_guarded(platform, "assistant", GUARDED)
+    described = {"title": TEXT, "labels": [TEXT, OTHER_CARD], "metadata": {"note": [TEXT]}}
+    with capture_logs() as lines:
+        opened = await platform.http.post("/v1/sessions", json={"blueprint": GUARDED} | described)
+        session = opened.json()["session"]
+        path = f"/v1/sessions/{session}"
+        headers = {"Idempotency-Key": "described"}
+        again = {"labels": [CARD, OTHER_CARD], "title": f"{TEXT} Again."}
+        patched = await platform.http.patch(path, json=again, headers=headers)
+    assert (opened.status_code, patched.status_code) == (201, 200), patched.text
+    view = (await platform.http.get(path)).json()
+    assert view["title"] == f"{MASKED_TEXT} Again."
+    assert len(view["labels"]) == 1, "labels that are masked alike are one"
+    assert view["metadata"] == {"note": [MASKED_TEXT]}
+    repeated = {"labels": [CARD, OTHER_CARD], "title": f"{TEXT.replace(CARD, OTHER_CARD)} Again."}
+    same = await platform.http.patch(path, json=repeated, headers=headers)
+    assert same.json() == patched.json(), "what is masked is no part of the request"
+    assert CARD not in str(lines)
+    await require_stored_nowhere(platform, session, TEXT)
+
+
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [
+        ({"title": REFUSED_TEXT}, "title"),
+        ({"labels": ["fine", REFUSED_TEXT]}, "labels.1"),
+        ({"metadata": {"note": {"key": REFUSED_TEXT}}}, "metadata.note.key"),
+        ({"metadata": {CARD: 1}}, "metadata.(19 characters)"),
+    ],
+)
+async def test_refused_description_repeats_nothing_of_it(
+    platform: AgentService, form: dict[str, Any], field: str
+) -> None:
+    session = (await post_opening(platform, {})).json()["session"]
+    answers = [
+        await platform.http.patch(f"/v1/sessions/{session}", json=form),
+        await platform.http.post("/v1/sessions", json={"blueprint": GUARDED} | form),
+    ]
+    for answer in answers:
+        assert (answer.status_code, answer.json()["code"]) == (422, "unsafe-input")
+        assert answer.json()["field"] == field
+        assert CARD not in answer.text
+        assert "sk-abcdefgh" not in answer.text
+    assert (await platform.http.get(f"/v1/sessions/{session}")).json()["sequence"] == 1
+
+
 async def test_noted_attribute_is_stored_as_it_is(platform: AgentService) -> None:
     opened = await post_opening(platform, {}, instructions=f"Write to {EMAIL}.")
     assert opened.status_code == 201, opened.text

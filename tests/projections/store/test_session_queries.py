@@ -17,7 +17,7 @@ from tests.projections.store.session_histories import (
 from turnlog.events.content import PlainText
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.session_events import ProfileSwitched, SessionDescribed
 from turnlog.events.model.turn_events import TurnFailed, TurnSubmitted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
@@ -81,6 +81,45 @@ async def test_search_matches_title_and_id_case_insensitively(
     assert await list_sessions(store, log, SessionQuery(q="chocolat")) == ["b-chocolate", "a"]
     assert await list_sessions(store, log, SessionQuery(q="éCLAIR")) == ["a"]
     assert await list_sessions(store, log, SessionQuery(q="STRASSE")) == ["a"]
+
+
+async def test_search_matches_the_given_title_beside_the_first_turn(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    opened = build_opened().model_copy(update={"title": PlainText(text="Reise nach ÄLVSBORG")})
+    story = StoredSession(log=log, session="a")
+    await story.append_events(opened, build_submitted(1, "Where is the harbour?"))
+    assert await list_sessions(store, log, SessionQuery(q="älvsborg")) == ["a"]
+    assert await list_sessions(store, log, SessionQuery(q="HARBOUR")) == ["a"]
+    await story.append_events(SessionDescribed(title=PlainText(text="Holm")))
+    assert await list_sessions(store, log, SessionQuery(q="älvsborg")) == []
+    assert await list_sessions(store, log, SessionQuery(q="holm")) == ["a"]
+    await story.append_events(SessionDescribed(title=PlainText(text="")))
+    assert await list_sessions(store, log, SessionQuery(q="holm")) == []
+    assert await list_sessions(store, log, SessionQuery(q="harbour")) == ["a"]
+
+
+async def test_sessions_are_found_by_the_labels_that_they_have_now(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    labelled = build_opened().model_copy(update={"labels": ("one", "Büro, Nord")})
+    for session in ("a", "b"):
+        await StoredSession(log=log, session=session).append_events(labelled)
+    other = StoredSession(log=log, session="c")
+    await other.append_events(build_opened())
+    assert await list_sessions(store, log, SessionQuery(label="Büro, Nord")) == ["b", "a"]
+    relabelled = SessionDescribed(labels=("two", "one"))
+    await other.append_events(relabelled, SessionDescribed(labels=()))
+    story = StoredSession(log=log, session="d")
+    await story.append_events(labelled, relabelled, SessionDescribed(title=PlainText(text="t")))
+    assert await list_sessions(store, log, SessionQuery(label="two")) == ["d"]
+    assert await list_sessions(store, log, SessionQuery(label="one")) == ["d", "b", "a"]
+    assert await list_sessions(store, log, SessionQuery(label="ONE")) == []
+    assert await list_sessions(store, log, SessionQuery(label="\0")) == []
+    async with store.open_reader() as connection:
+        page = await session_queries.list_sessions(connection, "t", SessionQuery())
+    labels = [row.labels for row in page.sessions]
+    assert labels == [("two", "one"), (), ("one", "Büro, Nord"), ("one", "Büro, Nord")]
 
 
 @pytest.mark.parametrize("q", ["100%", "a_b", "\\", "'"])

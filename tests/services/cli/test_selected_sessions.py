@@ -115,6 +115,36 @@ def test_sessions_are_selected_by_user_time_and_attribute(
     assert turnlog("sessions", "-a", "language", *office.here).code == 2
 
 
+def test_described_session_is_listed_by_its_title_and_selected_by_its_label(
+    turnlog: RunCommand, office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def describe(*options: str) -> None:
+        done = turnlog("describe", office.uderia, *options, "-o", "json", *office.here)
+        assert done.code == 0, done.err
+        wait_for_rows(office, office.uderia, done.json["sequence"])
+
+    labels = ("--label", "travel", "--label", "Büro Nord")
+    describe("--title", "Trip to Holm", *labels, "--metadata", '{"thread": "t-17", "old": 1}')
+    describe("--metadata", '{"old": null}')
+    assert list_selected(turnlog, office, "--label", "Büro Nord") == [office.uderia]
+    assert list_selected(turnlog, office, "-q", "to holm") == [office.uderia]
+    assert list_selected(turnlog, office, "--label", "travel", "--user", "ann") == []
+    monkeypatch.setenv("COLUMNS", "160")
+    assert "Trip to Holm  #travel  #Büro Nord" in turnlog("sessions", *office.here).out
+    shown = turnlog("show", office.uderia, *office.here).out
+    assert ("travel, Büro Nord" in shown, '{"thread":"t-17"}' in shown) == (True, True)
+    bundle = tmp_path / "labelled"
+    assert turnlog("export", "--label", "travel", "--bundle", bundle, *office.here).code == 0
+    assert [file.stem for file in (bundle / "sessions").iterdir()] == [office.uderia]
+    words = ("what-if", "--budget", "9000", "--label", "travel", "-o", "json", *office.here)
+    assert [each["session"] for each in turnlog(*words).json["sessions"]] == [office.uderia]
+    describe("--no-labels", "--title", "")
+    assert list_selected(turnlog, office, "--label", "travel") == []
+    assert find_row(turnlog, office, office.uderia)["title"] is None
+    for wrong in (("--metadata", "[1]"), ("--label", "a", "--no-labels"), ()):
+        assert turnlog("describe", office.uderia, *wrong, *office.here).code == 2
+
+
 def test_what_if_is_evaluated_over_selected_sessions(turnlog: RunCommand, office: Office) -> None:
     def evaluate(*options: str) -> list[str]:
         ran = turnlog("what-if", "--budget", "9000", *options, "-o", "json", *office.here)

@@ -81,6 +81,7 @@ from turnlog.events.model.session_events import (
     BlueprintRef,
     ProfileSwitched,
     SessionClosed,
+    SessionDescribed,
     SessionOpened,
     SessionOrigin,
 )
@@ -214,6 +215,21 @@ def _build_session_samples() -> dict[str, KnownEvent]:
             memory=compute_digest("memory"),
             warnings=("policies/context.yaml:2: ...; the defaults stand in",),
         ),
+        "session-opened-described": SessionOpened(
+            blueprint=BlueprintRef(name="assistant", version=3, digest=compute_digest("blueprint")),
+            profile="default",
+            attributes={},
+            reach=24_000,
+            title=PlainText(text="Trip to Holm"),
+            labels=("travel", "Büro Nord"),
+            metadata={"thread": "t-17", "seen": None, "weights": [1, 2.5]},
+        ),
+        "session-described": SessionDescribed(
+            title=PlainText(text="Trip to Holm, by boat"),
+            labels=("travel",),
+            metadata={"thread": "t-17", "pinned": True},
+        ),
+        "session-described-empty": SessionDescribed(title=PlainText(text=""), labels=()),
         "blueprint-moved": BlueprintMoved(
             before=BlueprintRef(name="assistant", version=3, digest=compute_digest("blueprint")),
             blueprint=BlueprintRef(

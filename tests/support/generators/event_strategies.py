@@ -40,6 +40,7 @@ from turnlog.events.model.session_events import (
     BlueprintRef,
     ProfileSwitched,
     SessionClosed,
+    SessionDescribed,
     SessionOpened,
 )
 from turnlog.events.model.tool_events import (
@@ -148,6 +149,12 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         before=st.just("chat"),
         reason=st.sampled_from(["asked", "phase"]),
         model=st.none() | st.just("puppet/two"),
+    ),
+    SessionDescribed: st.builds(
+        SessionDescribed,
+        title=st.none() | CONTENTS,
+        labels=st.none() | st.sampled_from([(), ("one",), ("two", "one")]),
+        metadata=st.none() | st.sampled_from([{}, {"key": 1}, {"key": [None]}]),
     ),
     SessionClosed: st.builds(SessionClosed, reason=st.just("done")),
     PromptsSnapshotted: st.builds(

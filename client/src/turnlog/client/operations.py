@@ -154,6 +154,10 @@ def open_session(
     attributes: Mapping[str, Any] | None = None,
     session: str | None = None,
     profile: str | None = None,
+    *,
+    title: str | None = None,
+    labels: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> ClientOperation[OpenedSession]:
     """Open a session."""
     body = {
@@ -161,6 +165,9 @@ def open_session(
         "attributes": attributes,
         "session": session,
         "profile": profile,
+        "title": title,
+        "labels": labels,
+        "metadata": metadata,
     }
     return build_command(api_paths.SESSIONS, body, OpenedSession)
 
@@ -269,6 +276,23 @@ def close_session(session: str, reason: str | None = None) -> ClientOperation[Cl
     return build_command(
         format_path(api_paths.CLOSE, session=session), {"reason": reason}, CloseResult
     )
+
+
+def describe_session(
+    session: str,
+    *,
+    title: str | None = None,
+    labels: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> ClientOperation[CommandResult]:
+    """Change the title, the labels or the metadata; what is left out stays as it is.
+
+    An empty title or list removes what was there. Of the metadata only the keys given change;
+    one whose value is None is removed.
+    """
+    path = format_path(api_paths.SESSION, session=session)
+    body = {"title": title, "labels": labels, "metadata": metadata}
+    return build_command(path, body, CommandResult, "PATCH")
 
 
 def enter_phase(

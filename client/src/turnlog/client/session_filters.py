@@ -11,7 +11,7 @@ class SessionFilters(TypedDict, total=False):
     """Conditions that the listed sessions meet; those that are None or left out are not applied."""
 
     text: str | None
-    """Words in the id or in the first turn."""
+    """Words in the id, the title or the first turn."""
     blueprint: str | None
     """The name of the blueprint."""
     attributes: Mapping[str, str] | None
@@ -26,6 +26,8 @@ class SessionFilters(TypedDict, total=False):
     """There is an event at or after this time, which needs a zone."""
     until: datetime | None
     """It was opened before this time, which needs a zone."""
+    label: str | None
+    """A label that it has."""
     failed: bool | None
     """Whether a turn failed."""
     redacted: bool | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,23 @@ class SessionRequests:
     def close_session(self, reason: str | None = None) -> CloseResult:
         """Close the session and its children: they accept no more turns."""
         operation = operations.close_session(self.session, reason)
+        return self.turnlog.send(operation)
+
+    def describe_session(
+        self,
+        *,
+        title: str | None = None,
+        labels: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> CommandResult:
+        """Change the title, the labels or the metadata; what is left out stays as it is.
+
+        An empty title or list removes what was there. Of the metadata only the keys given change;
+        one whose value is None is removed.
+        """
+        operation = operations.describe_session(
+            self.session, title=title, labels=labels, metadata=metadata
+        )
         return self.turnlog.send(operation)
 
     def enter_phase(self, to: str, *, carry: str | None = None) -> CommandResult:

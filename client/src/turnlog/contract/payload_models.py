@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 JsonObject = dict[str, JsonValue]
 
@@ -30,6 +37,18 @@ class RequestModel(BaseModel):
     """A request body; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PatchModel(RequestModel):
+    """A change of some fields: one that is absent stays as it is, and null removes its value.
+
+    Absent fields are left out wherever the request is written, its idempotency digest included.
+    """
+
+    @model_serializer(mode="wrap")
+    def _leave_absent_out(self, serialize: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        values: dict[str, JsonValue] = serialize(self)
+        return {name: value for name, value in values.items() if name in self.model_fields_set}
 
 
 class ResponseModel(BaseModel):

@@ -17,6 +17,12 @@ ShortName = Annotated[str, Field(min_length=1, max_length=64)]
 
 CommandReason = Annotated[str, Field(min_length=1, max_length=1_000)]
 
+SessionTitle = Annotated[str, Field(max_length=200)]
+
+SessionLabel = Annotated[str, Field(min_length=1, max_length=64)]
+
+SessionLabels = Annotated[list[SessionLabel], Field(max_length=20)]
+
 TurnNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
 
 MODEL_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]*(/[A-Za-z0-9_.:@-]+)*$"

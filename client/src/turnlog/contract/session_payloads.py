@@ -140,6 +140,12 @@ class SessionView(ResponseModel):
     """The faults of the files at opening, and the defaults used instead."""
     origin: OriginRow | None = None
     """The session it came from."""
+    title: str | None = None
+    """The title that was given; null if none was, or if it is sealed or erased."""
+    labels: tuple[str, ...] = ()
+    """The labels, in the order in which they were given."""
+    metadata: JsonObject = {}
+    """The application's own values."""
     unreadable: UnreadableMessage | None = None
     """What is stored behind the last event and is none, so that nothing can follow."""
 
@@ -152,7 +158,9 @@ class SessionRow(ResponseModel):
     sequence: int
     """The last sequence that the read models contain."""
     title: str | None
-    """The first turn's text, shortened to one line; None if there is none that may be shown."""
+    """The title that was given, otherwise the first turn's text, shortened to one line; None if
+    there is none that may be shown.
+    """
     blueprint: str
     """The blueprint's name."""
     version: int
@@ -181,6 +189,8 @@ class SessionRow(ResponseModel):
     """The same of the children that its turns asked, and of theirs; None if none was asked."""
     total_usage: SessionUsage | None = None
     """Both together; None if no child was asked."""
+    labels: tuple[str, ...] = ()
+    """The labels, in the order in which they were given."""
     stopped: str | None = None
     """Why its rows end before its log: an event of it cannot be read or folded."""
 

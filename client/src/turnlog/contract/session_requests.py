@@ -9,11 +9,19 @@ from typing import Annotated
 
 from pydantic import Field
 
-from turnlog.contract.payload_models import ADDED_FIELD, MAX_INT, JsonObject, RequestModel
+from turnlog.contract.payload_models import (
+    ADDED_FIELD,
+    MAX_INT,
+    JsonObject,
+    PatchModel,
+    RequestModel,
+)
 from turnlog.contract.request_values import (
     USER_NAME_PATTERN,
     CommandReason,
     ModelName,
+    SessionLabels,
+    SessionTitle,
     ShortName,
     TurnNumber,
 )
@@ -35,6 +43,23 @@ class OpenSessionRequest(RequestModel):
     """
     key: dict[str, str] | None = None
     """The key to find or open the session by, if the blueprint declares one; any characters."""
+    title: Annotated[SessionTitle | None, ADDED_FIELD] = None
+    """A title, one line; lists show it in place of the first turn's text."""
+    labels: Annotated[SessionLabels | None, ADDED_FIELD] = None
+    """Labels, each one line; one that is repeated counts once."""
+    metadata: Annotated[JsonObject | None, ADDED_FIELD] = None
+    """Values of the application's own, at most 16,000 characters of JSON; never interpreted."""
+
+
+class DescribeSessionRequest(PatchModel):
+    """Changes how a session is described; no prompt includes any of it."""
+
+    title: SessionTitle | None = None
+    """The new title; null or an empty text removes it."""
+    labels: SessionLabels | None = None
+    """All labels from now on; null or an empty list removes them."""
+    metadata: JsonObject | None = None
+    """A JSON merge patch of the metadata (RFC 7396): null removes a key, or all of them."""
 
 
 class ForkSessionRequest(RequestModel):
@@ -57,6 +82,8 @@ class SubmitTurnRequest(RequestModel):
     """Identifiers that the turn mentions."""
     meta: JsonObject = {}
     """Recorded with the turn and never interpreted."""
+    metadata: Annotated[JsonObject | None, ADDED_FIELD] = None
+    """Another name for `meta`, under which it is recorded; send one of them."""
     role: Annotated[TurnRole | None, ADDED_FIELD] = None
     """`system` records a text of the application that has no reply; by default it is a user's."""
     user: Annotated[str | None, ADDED_FIELD, Field(pattern=USER_NAME_PATTERN)] = None

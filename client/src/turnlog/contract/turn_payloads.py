@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from turnlog.contract.payload_models import ResponseModel
+from turnlog.contract.payload_models import JsonObject, ResponseModel
 from turnlog.contract.session_payloads import UnreadableMessage
 from turnlog.contract.value_names import (
     ApprovalDecision,
@@ -309,6 +309,8 @@ class TurnView(ResponseModel):
     """Whose text it is; a turn of the system has no reply."""
     findings: tuple[InputFindingView, ...] = ()
     """What the blueprint's rules for inputs masked or noted before it was recorded."""
+    meta: JsonObject = {}
+    """What the application recorded with the turn, as `meta` or as `metadata`."""
     reply: str | None
     """The reply, or the replacement of a redacted one."""
     partial: str | None = None

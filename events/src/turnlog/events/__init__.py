@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         BlueprintMoved,
         ProfileSwitched,
         SessionClosed,
+        SessionDescribed,
         SessionOpened,
     )
     from turnlog.events.model.tool_events import (
@@ -152,6 +153,7 @@ __all__ = [
     "SchemasRequested",
     "SealedText",
     "SessionClosed",
+    "SessionDescribed",
     "SessionOpened",
     "StepPlanned",
     "SummaryBegun",

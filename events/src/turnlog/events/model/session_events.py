@@ -1,4 +1,4 @@
-"""Events of the session family: opened, moved to another version, profile switched, closed."""
+"""Events of the session family: opened, described, moved to another version, closed and so on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Content, Digest
 from turnlog.events.event_model import EventModel
 
 
@@ -39,6 +39,7 @@ class SessionOpened(EventModel):
     leaf: ClassVar[str] = "session"
     sentence: ClassVar[str] = (
         "{blueprint.name} v{blueprint.version} · profile {profile}[ · {attributes|assignments}]"
+        "[ · {title|content}][ · labels {labels|list}]"
     )
 
     blueprint: BlueprintRef
@@ -61,6 +62,34 @@ class SessionOpened(EventModel):
     """Problems found in the blueprint's files, and the defaults used for them."""
     drawn: str | None = None
     """Session id used to choose segment variants instead of this one; a fork keeps its origin's."""
+    title: Content | None = None
+    """The title given at opening; no prompt includes it."""
+    labels: tuple[str, ...] = ()
+    """The labels given at opening, each once."""
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    """The application's own values; they are stored and returned, and never interpreted."""
+
+
+class SessionDescribed(EventModel):
+    """The title, the labels or the metadata of the session changed.
+
+    A field that is absent is unchanged, and one that is present replaces the value before it; an
+    empty value means that there is none any more.
+    """
+
+    type: ClassVar[str] = "turnlog.session-described.v1"
+    leaf: ClassVar[str] = "session"
+    sentence: ClassVar[str] = (
+        "now[ titled {title|content}][ · {labels|count:label}][: {labels|list}]"
+        "[ · metadata {metadata|keys}]"
+    )
+
+    title: Content | None = None
+    """The new title; empty if the session has none from now on."""
+    labels: tuple[str, ...] | None = None
+    """All labels from now on."""
+    metadata: dict[str, JsonValue] | None = None
+    """All metadata from now on."""
 
 
 class BlueprintMoved(EventModel):
@@ -123,5 +152,7 @@ class SessionClosed(EventModel):
     """Reason given by the caller that closed it."""
 
 
-KnownSessionEvent = SessionOpened | BlueprintMoved | ProfileSwitched | SessionClosed
+KnownSessionEvent = (
+    SessionOpened | SessionDescribed | BlueprintMoved | ProfileSwitched | SessionClosed
+)
 """The events of sessions that this release writes and reads."""

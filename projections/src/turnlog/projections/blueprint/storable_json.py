@@ -45,14 +45,16 @@ def check_text(text: str, field: str) -> str:
     return text
 
 
-def check_json(values: Mapping[str, JsonValue], field: str) -> None:
+def check_json(
+    values: Mapping[str, JsonValue], field: str, max_characters: int = MAX_JSON_CHARACTERS
+) -> None:
     """Raise if the values are too large, too deep, or contain something that cannot be stored.
 
     Raises `TooLarge` for the size and `Refused` for everything else, naming the path below `field`.
     """
     _check_json_value(dict(values), field, 0)
-    if (size := len(json.dumps(values))) > MAX_JSON_CHARACTERS:
-        raise TooLarge(field, size, MAX_JSON_CHARACTERS)
+    if (size := len(json.dumps(dict(values)))) > max_characters:
+        raise TooLarge(field, size, max_characters)
 
 
 def _check_json_value(value: JsonValue, field: str, depth: int) -> None:

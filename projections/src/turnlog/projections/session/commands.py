@@ -36,6 +36,7 @@ from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.session.child_commands import ChildCommand
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
+from turnlog.projections.session.session_description import NO_DESCRIPTION, SessionDescription
 from turnlog.projections.session.tool_uses import ToolUse
 from turnlog.projections.tools.parsed_plan import ParsedPlan
 
@@ -298,6 +299,7 @@ class OpenSession:
     warnings: tuple[str, ...] = ()
     requested_profile: str | None = None
     """The profile the caller requests instead of the start phase's or the default one."""
+    description: SessionDescription = NO_DESCRIPTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +373,13 @@ class CloseSession:
     """Accept no more turns; cancel the open and the waiting ones."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeSession:
+    """Change the title, the labels or the metadata; what is not stated stays as it is."""
+
+    description: SessionDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -563,6 +572,7 @@ TurnCommand = (
     SubmitTurn
     | CancelTurn
     | CloseSession
+    | DescribeSession
     | ExcludeTurn
     | RestoreTurn
     | DisplayTurn

@@ -37,6 +37,7 @@ from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
     SessionClosed,
+    SessionDescribed,
     SessionOpened,
 )
 from turnlog.events.model.tool_events import (
@@ -99,7 +100,7 @@ from turnlog.projections.session.state import (
     SessionState,
     TurnReference,
 )
-from turnlog.projections.session.text_refs import build_optional_text_ref
+from turnlog.projections.session.text_refs import build_optional_text_ref, build_text_ref
 from turnlog.projections.session.tool_disclosure import renew_disclosure
 
 
@@ -185,8 +186,22 @@ def _build_opened_state(recorded: RecordedEvent, event: SessionOpened) -> Sessio
         warnings=event.warnings,
         origin=event.origin,
         drawn=event.drawn,
+        title=build_optional_text_ref(recorded, "title", event.title),
+        labels=event.labels,
+        metadata=event.metadata,
     )
     return _record_command(state, recorded)
+
+
+def _apply_description(
+    state: SessionState, recorded: RecordedEvent, event: SessionDescribed
+) -> SessionState:
+    if event.title is not None:
+        title = build_text_ref(recorded, "title", event.title)
+        state = replace(state, title=title if title.characters else None)
+    if event.labels is not None:
+        state = replace(state, labels=event.labels)
+    return state if event.metadata is None else replace(state, metadata=event.metadata)
 
 
 def _apply_blueprint_moved(
@@ -242,6 +257,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return state
         case SessionClosed():
             return replace(state, closed=True)
+        case SessionDescribed() as event:
+            return _apply_description(state, recorded, event)
         case PlanMade() | StepPlanned() | ToolCalled() | ToolStarted() | ToolReturned() as event:
             return apply_turn_progress(state, recorded, event)
         case ApprovalRequested() | ApprovalDecided() | ChildSettled() as event:

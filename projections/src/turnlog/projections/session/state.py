@@ -273,6 +273,12 @@ class SessionState:
     """Session id that prompt variants are drawn by, where it is not the session's own."""
     children: dict[str, int] = field(default_factory=dict[str, int])
     """Child session to the number of turns that this session asked it for."""
+    title: TextRef | None = None
+    """The title that was given, if there is one."""
+    labels: tuple[str, ...] = ()
+    """The labels, each once."""
+    metadata: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """The application's own values."""
 
     @property
     def unsettled_turns(self) -> tuple[TurnSubmission, ...]:

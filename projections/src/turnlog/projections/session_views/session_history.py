@@ -7,9 +7,11 @@ only withheld replies are replaced. A prompt window may hide more.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
+
+from pydantic import JsonValue
 
 from turnlog.events.content import Content, PlainText
 from turnlog.events.envelope import RecordedEvent
@@ -119,6 +121,8 @@ class HistoryTurn:
     """Whose text it is; a turn of the system has no reply."""
     findings: tuple[InputFinding, ...] = ()
     """What the rules of `input_safety` masked or noted."""
+    meta: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """What the application recorded with the turn."""
     display: TurnDisplay | None = None
     """The display form, where a client supplied one."""
     structured: bool = False
@@ -269,6 +273,7 @@ def _start_turn(
         submitted_at=recorded.envelope.time,
         sequence=recorded.sequence,
         findings=event.findings,
+        meta=event.meta,
     )
     turn = replace(turn, parts=event.parts) if event.parts else turn
     turn = turn if event.remembered else replace(turn, remembered=False)

@@ -14,7 +14,9 @@ class SessionConditionOptions:
 
     q: Annotated[
         str | None,
-        typer.Option("-q", "--query", metavar="TEXT", help="Words in the id or in the first turn."),
+        typer.Option(
+            "-q", "--query", metavar="TEXT", help="Words in the id, the title or the first turn."
+        ),
     ] = None
     attribute: Annotated[
         list[str] | None,
@@ -41,6 +43,10 @@ class SessionConditionOptions:
     ] = None
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only sessions opened before this time.")
+    ] = None
+    label: Annotated[
+        str | None,
+        typer.Option("--label", metavar="LABEL", help="Only sessions with this label."),
     ] = None
     failed: Annotated[
         bool | None, typer.Option("--failed", help="Only sessions with a turn that failed.")

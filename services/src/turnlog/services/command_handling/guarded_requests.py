@@ -16,6 +16,7 @@ from turnlog.contract.override_payloads import SetOverrideRequest
 from turnlog.contract.payload_models import RequestModel
 from turnlog.contract.session_requests import (
     DecideApprovalRequest,
+    DescribeSessionRequest,
     DisplayTurnRequest,
     FeedbackRequest,
     OpenSessionRequest,
@@ -33,13 +34,14 @@ from turnlog.services.platform.concurrency import run_text_work
 
 GUARDED_FIELDS: Final[Mapping[type[RequestModel], frozenset[str]]] = {
     DecideApprovalRequest: frozenset({"reason", "arguments"}),
+    DescribeSessionRequest: frozenset({"title", "labels", "metadata"}),
     DisplayTurnRequest: frozenset({"text"}),
     FeedbackRequest: frozenset({"comment"}),
-    OpenSessionRequest: frozenset({"attributes"}),
+    OpenSessionRequest: frozenset({"attributes", "title", "labels", "metadata"}),
     PhaseSignalRequest: frozenset({"carry"}),
     RedactReplyRequest: frozenset({"reason", "replacement"}),
     SetOverrideRequest: frozenset({"text"}),
-    SubmitTurnRequest: frozenset({"text", "inputs", "references", "meta"}),
+    SubmitTurnRequest: frozenset({"text", "inputs", "references", "meta", "metadata"}),
 }
 """The fields in which people write, by request."""
 

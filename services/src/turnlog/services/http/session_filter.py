@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from turnlog.contract.request_values import USER_NAME_PATTERN
+from turnlog.contract.request_values import USER_NAME_PATTERN, SessionLabel
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.sent_names import format_sent_name
@@ -57,7 +57,7 @@ class SessionFilter(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     q: Annotated[str, Field(max_length=200)] | None = None
-    """Text that the id or the title contains."""
+    """Text that the id, the title or the first turn's text contains."""
     blueprint: str | None = None
     """The name of the session's blueprint."""
     since: QueryTime | None = None
@@ -82,13 +82,15 @@ class SessionFilter(BaseModel):
     """The current phase."""
     failed: bool | None = None
     """Whether a turn of the session failed."""
+    label: SessionLabel | None = None
+    """A label that the session has."""
 
     def create_query(self) -> SessionQuery:
         """Return the query for the read models.
 
         Raises `Refused` for text that cannot be stored and for unknown parameters.
         """
-        for name in ("q", "blueprint", "origin", "profile", "phase"):
+        for name in ("q", "blueprint", "origin", "profile", "phase", "label"):
             check_text(getattr(self, name) or "", name)
         extra: dict[str, str] = self.model_extra or {}
         if len(extra) > MAX_ATTRIBUTE_FILTERS:

@@ -1,4 +1,4 @@
-"""Rules for callers: open, submit, cancel and close; exclude, restore, redact, rate and display.
+"""Rules for callers: open, describe, submit, cancel and close; exclude, redact, rate and display.
 
 One turn is open at a time. The blueprint's `second_submit` policy decides what a second submit
 does.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
-from turnlog.events.content import PlainText
+from turnlog.events.content import PlainText, encode_canonical
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import EntryFeedbackGiven, FeedbackGiven
-from turnlog.events.model.session_events import SessionClosed, SessionOpened
+from turnlog.events.model.session_events import SessionClosed, SessionDescribed, SessionOpened
 from turnlog.events.model.turn_events import (
     TurnCancelled,
     TurnCompleted,
@@ -23,10 +23,11 @@ from turnlog.events.model.turn_events import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.blueprint.storable_json import check_text
+from turnlog.projections.blueprint.storable_json import JsonObject, check_text
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
+    DescribeSession,
     DisplayTurn,
     ExcludeTurn,
     GiveEntryFeedback,
@@ -44,6 +45,11 @@ from turnlog.projections.session.rules.phase_rules import enter_start_phase, req
 from turnlog.projections.session.rules.steps.child_rules import report_child_ends
 from turnlog.projections.session.rules.steps.outcome_rules import cancel_open_turn
 from turnlog.projections.session.rules.steps.summary_rules import undo_summaries_of_turn
+from turnlog.projections.session.session_description import (
+    check_description,
+    check_metadata,
+    merge_metadata,
+)
 from turnlog.projections.session.state import SessionState, SettledTurnRef, SettledTurnRun
 
 
@@ -55,7 +61,7 @@ def open_session(state: SessionState | None, command: OpenSession) -> NewEvents:
             field="session",
             fix="leave the id out, or choose another",
         )
-    graph = command.phases
+    graph, described = command.phases, check_description(command.description)
     opened = SessionOpened(
         blueprint=command.blueprint,
         profile=_choose_profile(command),
@@ -66,6 +72,9 @@ def open_session(state: SessionState | None, command: OpenSession) -> NewEvents:
         key=command.key,
         memory=command.memory,
         warnings=command.warnings,
+        title=PlainText(text=described.title) if described.title else None,
+        labels=described.labels or (),
+        metadata=described.metadata or {},
     )
     return (opened, *enter_start_phase(graph))
 
@@ -88,6 +97,8 @@ def decide_turn(state: SessionState, command: TurnCommand) -> NewEvents:
             return cancel_turn(state, command)
         case CloseSession():
             return close_session(state, command)
+        case DescribeSession():
+            return describe_session(state, command)
         case ExcludeTurn() | RestoreTurn():
             return set_turn_exclusion(state, command)
         case DisplayTurn():
@@ -182,6 +193,33 @@ def close_session(state: SessionState, command: CloseSession) -> NewEvents:
     left = [*([state.open.turn] if state.open else []), *waiting]
     reports = report_child_ends(state, left)
     return (*ended, *cancelled, *reports, SessionClosed(reason=command.reason))
+
+
+def describe_session(state: SessionState, command: DescribeSession) -> NewEvents:
+    """Record what a description changes, if anything; people rename closed sessions too."""
+    stated = check_description(command.description)
+    title, labels = stated.title, stated.labels
+    described = SessionDescribed(
+        title=None if title is None or _has_title(state, title) else PlainText(text=title),
+        labels=None if labels == state.labels else labels,
+        metadata=None if stated.metadata is None else _patch_metadata(state, stated.metadata),
+    )
+    return () if described == SessionDescribed() else (described,)
+
+
+def _has_title(state: SessionState, title: str) -> bool:
+    if state.title is None:
+        return title == ""
+    return state.title.digest == PlainText(text=title).digest
+
+
+def _patch_metadata(state: SessionState, patch: JsonObject) -> JsonObject | None:
+    """Return the metadata after a merge patch; None if it changes nothing."""
+    patched = merge_metadata(state.metadata, patch)
+    check_metadata(patched)
+    # As JSON, since 1 and true are equal in Python.
+    is_same = encode_canonical(patched) == encode_canonical(state.metadata)
+    return None if is_same else patched
 
 
 def _require_completed_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun:

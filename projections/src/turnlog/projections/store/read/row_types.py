@@ -58,7 +58,9 @@ class ListedSession:
     sequence: int
     """The last sequence that the read models contain."""
     title: str | None
-    """The first turn's text, shortened to one line; None if there is none that may be shown."""
+    """The title that was given, otherwise the first turn's text, shortened to one line; None if
+    there is none that may be shown.
+    """
     blueprint: str
     """The blueprint's name."""
     version: int
@@ -87,6 +89,8 @@ class ListedSession:
     """The same of the children that its turns asked, and of theirs; None if none was asked."""
     total_usage: UsageTotal | None = None
     """Both together; None if no child was asked."""
+    labels: tuple[str, ...] = ()
+    """The labels, in the order in which they were given."""
     stopped: str | None = None
     """Why its rows end before its log: an event of it cannot be read or folded."""
 

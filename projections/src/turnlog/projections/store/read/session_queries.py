@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     exists,
     func,
+    or_,
     select,
 )
 
@@ -59,6 +60,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     ATTRIBUTES,
     CALLS,
     QUARANTINE,
+    SESSION_LABELS,
     SESSIONS,
     TURNS,
     compute_attribute_digest,
@@ -70,7 +72,8 @@ SESSION_PAGE_SIZE: Final = 50
 _SESSION_COLUMNS: Final = SESSIONS.c
 
 _LISTED_COLUMNS: Final = (
-    *select_columns(SESSIONS, ListedSession),
+    *(column for column in select_columns(SESSIONS, ListedSession) if column.name != "title"),
+    func.coalesce(_SESSION_COLUMNS.given_title, _SESSION_COLUMNS.title).label("title"),
     _SESSION_COLUMNS.last_sequence.label("sequence"),
     _SESSION_COLUMNS.blueprint_version.label("version"),
     _SESSION_COLUMNS.blueprint_digest.label("digest"),
@@ -93,7 +96,7 @@ class SessionQuery:
     """Which sessions to list; a condition that is None is not applied."""
 
     q: str | None = None
-    """Substring of the id or the title, ignoring case."""
+    """Substring of the id, the title or the first turn's text, ignoring case."""
     blueprint: str | None = None
     attributes: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """Attributes given at opening with exactly this value, or with one of this JSON form."""
@@ -117,6 +120,8 @@ class SessionQuery:
     """Its current phase."""
     failed: bool | None = None
     """Whether one of its turns failed."""
+    label: str | None = None
+    """A label that it has."""
 
 
 async def list_sessions(
@@ -189,9 +194,7 @@ async def _sum_usage(
 def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
     conditions = [_has_attribute(name, value) for name, value in query.attributes.items()]
     if query.q is not None:
-        conditions.append(
-            _SESSION_COLUMNS.sought.contains(replace_nul(query.q.casefold()), autoescape=True)
-        )
+        conditions.append(_contains_text(query.q))
     if query.blueprint is not None:
         conditions.append(_SESSION_COLUMNS.blueprint == replace_nul(query.blueprint))
     if query.since is not None:
@@ -215,7 +218,26 @@ def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
     if query.failed is not None:
         has_failed = _has_turn(TURNS.c.status == "failed")
         conditions.append(has_failed if query.failed else ~has_failed)
+    if query.label is not None:
+        conditions.append(_has_label(query.label))
     return conditions
+
+
+def _contains_text(text: str) -> ColumnElement[bool]:
+    sought = replace_nul(text.casefold())
+    columns = (_SESSION_COLUMNS.sought, _SESSION_COLUMNS.sought_title)
+    return or_(*(column.contains(sought, autoescape=True) for column in columns))
+
+
+def _has_label(label: str) -> ColumnElement[bool]:
+    rows = SESSION_LABELS.c
+    return exists().where(
+        rows.build == _SESSION_COLUMNS.build,
+        rows.tenant == _SESSION_COLUMNS.tenant,
+        rows.session == _SESSION_COLUMNS.session,
+        rows.label == replace_nul(label),
+        rows.set_in == _SESSION_COLUMNS.labels_in,
+    )
 
 
 def _has_turn(condition: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -242,6 +264,7 @@ def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
 def _build_session_row(row: RowMapping, usage: _UsageSums) -> ListedSession:
     columns = {field.name: row[field.name] for field in fields(ListedSession) if field.name in row}
     columns["attributes"] = json.loads(row["attributes"])
+    columns["labels"] = tuple(json.loads(row["labels"] or "[]"))
     own = usage.own.get(row["session"], UsageTotal())
     theirs = usage.children.get(row["session"])
     return ListedSession(

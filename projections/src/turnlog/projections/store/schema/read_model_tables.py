@@ -2,8 +2,8 @@
 
 Every row has the build it belongs to. A rebuild fills the same tables beside the active rows, and
 one flag switches readers to it. Every column has a reader (a test compares them with the queries).
-Texts are not copied: history and prompts are computed from the log. Only a session's title shows
-part of a text, if the event holds it unencrypted.
+Texts are not copied: history and prompts are computed from the log. Only a session's title is one,
+or shows part of one, if the event holds it unencrypted.
 """
 
 from __future__ import annotations
@@ -115,6 +115,10 @@ SESSIONS: Final = _build_row_table(
     _build_number_column("origin_sequence"),
     _build_text_column("title"),
     _build_text_column("sought", null=False),
+    _build_text_column("given_title"),
+    _build_text_column("sought_title"),
+    _build_text_column("labels"),
+    _build_number_column("labels_in"),
     _build_number_column("turns", null=False),
     _build_flag_column("redacted"),
     _build_text_column("closed_at"),
@@ -124,9 +128,11 @@ SESSIONS: Final = _build_row_table(
     large=True,
 )
 """One row per session. `blueprint_in` is the sequence of the event that pinned the blueprint
-version: the opening, or the latest move. `sought` is id and title case-folded for searching, so
-that both databases find the same rows. `last_hash` lets the next event prove that it follows the
-last one.
+version: the opening, or the latest move. `title` is the first turn's text on one line, and
+`given_title` what somebody gave the session instead. `sought` is the id and the former case-folded
+for searching, so that both databases find the same rows, and `sought_title` the latter. `labels_in`
+is the sequence of the event that set the labels last. `last_hash` lets the next event prove that it
+follows the last one.
 """
 
 ATTRIBUTES: Final = _build_row_table(
@@ -138,6 +144,11 @@ ATTRIBUTES: Final = _build_row_table(
 """Attributes for filters: the digest of each value, because an index entry must be short. An
 attribute is in force if `given_in` is the session's `blueprint_in`; a newer version may have fewer.
 """
+
+SESSION_LABELS: Final = _build_row_table(
+    "session_labels", {"label": Text}, _build_number_column("set_in", null=False)
+)
+"""Labels for filters. One is in force if `set_in` is the session's `labels_in`."""
 
 PROMPTS: Final = _build_row_table(
     "prompts",
@@ -319,6 +330,7 @@ QUARANTINE: Final = _build_row_table(
 
 ROW_TABLES: Final = (
     ATTRIBUTES,
+    SESSION_LABELS,
     PROMPTS,
     TURNS,
     CALLS,
@@ -357,6 +369,8 @@ Index(
     ATTRIBUTES.c.name,
     ATTRIBUTES.c.digest,
 )
+
+Index("sessions_by_label", SESSION_LABELS.c.build, SESSION_LABELS.c.tenant, SESSION_LABELS.c.label)
 
 Index(
     "approvals_newest_first",

@@ -43,6 +43,7 @@ from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
     SessionClosed,
+    SessionDescribed,
     SessionOpened,
 )
 from turnlog.events.model.tool_events import (
@@ -84,6 +85,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     COMMANDS,
     PROMPTS,
     RETRIEVED_ENTRIES,
+    SESSION_LABELS,
     SESSIONS,
     TURN_VOTES,
     TURNS,
@@ -237,6 +239,8 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield _patch_turn(recorded, event.turn, "completed")
         case SessionOpened() as event:
             yield from _build_opened_session(recorded, event)
+        case SessionDescribed() as event:
+            yield from _build_description(recorded, event)
         case SessionClosed():
             yield _patch_session(recorded, closed_at=recorded.envelope.time)
         case BlueprintMoved() as event:
@@ -372,6 +376,23 @@ def _build_opened_session(recorded: RecordedEvent, event: SessionOpened) -> Iter
     }
     yield PutRow(SESSIONS, (recorded.tenant, recorded.session), opened)
     yield from _build_attribute_rows(recorded, event)
+    yield from _build_description(recorded, event)
+
+
+def _build_description(
+    recorded: RecordedEvent, event: SessionOpened | SessionDescribed
+) -> Iterator[RowChange]:
+    """Yield the title and the labels that an event sets; metadata are read from the log only."""
+    if event.title is not None:
+        title = get_plain_text(event.title) or None
+        sought = title and title.casefold()
+        yield _patch_session(recorded, given_title=title, sought_title=sought)
+    labels, sequence = event.labels, recorded.sequence
+    if labels or (labels is not None and isinstance(event, SessionDescribed)):
+        yield _patch_session(recorded, labels=encode_json([*labels]), labels_in=sequence)
+        for label in labels:
+            key = (recorded.tenant, recorded.session, label)
+            yield PutRow(SESSION_LABELS, key, {"set_in": sequence})
 
 
 def _build_blueprint_values(

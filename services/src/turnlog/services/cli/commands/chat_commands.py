@@ -22,9 +22,17 @@ def start_chat(
         list[str] | None,
         typer.Option("-a", "--attribute", metavar="NAME=VALUE", help="Attribute of a new session."),
     ] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="Title of a new session.")
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="LABEL", help="Label of a new session; may be repeated."),
+    ] = None,
     target: ServiceTarget,
 ) -> None:
     """Talk to a session; Ctrl-C cancels the turn, Ctrl-D leaves."""
-    from turnlog.services.cli.conversation.chat_terminal import run_chat
+    from turnlog.services.cli.conversation.chat_terminal import SessionChoice, run_chat
 
-    run_chat(target, session, blueprint, attribute or [])
+    opening = SessionChoice(blueprint, attribute or [], title=title, labels=label)
+    run_chat(target, session, opening)

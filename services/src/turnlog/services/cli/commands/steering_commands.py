@@ -96,6 +96,50 @@ def close_session(
     run_command(target, operations.close_session(session, reason), render, output)
 
 
+def describe_session(
+    session: SessionArgument,
+    *,
+    title: Annotated[
+        str | None,
+        typer.Option("--title", metavar="TEXT", help="The new title; empty for none."),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label", metavar="LABEL", help="One of all labels from now on; may be repeated."
+        ),
+    ] = None,
+    no_labels: Annotated[bool, typer.Option("--no-labels", help="Remove all labels.")] = False,
+    metadata: Annotated[
+        str | None,
+        typer.Option("--metadata", metavar="JSON", help="Keys to change; null removes one."),
+    ] = None,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Give a session another title, other labels or metadata, also when it is closed."""
+    from turnlog.client import operations
+
+    if label and no_labels:
+        raise typer.BadParameter("it says both", param_hint="--label and --no-labels")
+    operation = operations.describe_session(
+        session,
+        title=title,
+        labels=[] if no_labels else label,
+        metadata=None if metadata is None else _parse_object(metadata, "--metadata"),
+    )
+    confirm_command(target, operation, f"{session} is described so", output)
+
+
+def _parse_object(text: str, option: str) -> dict[str, JsonValue]:
+    from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
+
+    found = parse_tool_arguments(text)
+    if found is None:
+        raise typer.BadParameter("it is no JSON object", param_hint=option)
+    return found
+
+
 def repeat_debrief(
     session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
@@ -129,14 +173,7 @@ class EditedArguments:
 
     def parse_arguments(self) -> dict[str, JsonValue] | None:
         """Return the arguments that are given; None if there are none."""
-        from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
-
-        if self.arguments is None:
-            return None
-        found = parse_tool_arguments(self.arguments)
-        if found is None:
-            raise typer.BadParameter("it is no JSON object", param_hint="--arguments")
-        return found
+        return None if self.arguments is None else _parse_object(self.arguments, "--arguments")
 
 
 def decide_approval(
@@ -348,6 +385,7 @@ def fork_session(
 STEERING_COMMANDS: Final = (
     CommandEntry("cancel", cancel_turn),
     CommandEntry("close", close_session),
+    CommandEntry("describe", describe_session),
     CommandEntry("switch", switch_profile),
     CommandEntry("debrief", repeat_debrief),
     CommandEntry("approve", decide_approval),

@@ -17,7 +17,7 @@ import sys
 import termios
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from rich.console import Console
@@ -63,9 +63,18 @@ def suppress_echo() -> Generator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def run_chat(
-    target: ServiceTarget, session: str | None, blueprint: str, attributes: Sequence[str]
-) -> None:
+@dataclass(frozen=True, slots=True)
+class SessionChoice:
+    """What a new session is opened with."""
+
+    blueprint: str
+    attributes: Sequence[str]
+    _: KW_ONLY
+    title: str | None = None
+    labels: Sequence[str] | None = None
+
+
+def run_chat(target: ServiceTarget, session: str | None, new: SessionChoice) -> None:
     """Chat at this terminal with an existing session or a new one."""
     url = require_service(target).url
     console = create_output_console()
@@ -73,7 +82,7 @@ def run_chat(
         service = create_client(url)
         try:
             if session is None:
-                opened = runner.run(_open_session(service, blueprint, attributes))
+                opened = runner.run(_open_session(service, new))
                 for warning in opened.warnings:
                     console.print(Text(f"! {escape_controls(warning)}", WARNING))
                 session = opened.session
@@ -86,11 +95,10 @@ def run_chat(
             runner.run(service.close())
 
 
-async def _open_session(
-    service: ServiceClient, blueprint: str, attributes: Sequence[str]
-) -> OpenedSession:
-    values = await parse_attributes(service, blueprint, attributes)
-    return await service.send(operations.open_session(blueprint, values))
+async def _open_session(service: ServiceClient, new: SessionChoice) -> OpenedSession:
+    values = await parse_attributes(service, new.blueprint, new.attributes)
+    operation = operations.open_session(new.blueprint, values, title=new.title, labels=new.labels)
+    return await service.send(operation)
 
 
 _ANSI_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")

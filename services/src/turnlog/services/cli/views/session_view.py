@@ -20,6 +20,7 @@ from turnlog.contract.session_payloads import (
 from turnlog.contract.turn_payloads import HistoryView, PhaseVisit, TurnToolUse, TurnView
 from turnlog.contract.usage_payloads import TurnUsage
 from turnlog.contract.value_names import InputFindingAction
+from turnlog.events.content import encode_canonical
 from turnlog.projections.session_views.turn_activity import (
     describe_unfinished_use,
     format_arguments,
@@ -222,7 +223,7 @@ def _render_session_table(page: SessionPage) -> Table:
     table.add_column("blueprint", no_wrap=True)
     table.add_column("turns", justify="right")
     table.add_column("cost", justify="right", style=MUTED)
-    table.add_column("first turn", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("title", no_wrap=True, overflow="ellipsis", ratio=1)
     for session in page.sessions:
         blueprint = f"{session.blueprint} v{session.version}"
         opened = format_date_time(session.opened_at)
@@ -245,7 +246,8 @@ def _render_session_title(session: SessionRow) -> Text:
         title.append("redacted ", BAD)
     if session.closed_at:
         title.append("closed ", WARNING)
-    return title.append(format_one_line(session.title or ""))
+    title.append(format_one_line(session.title or ""))
+    return title.append("".join(f"  #{format_one_line(each)}" for each in session.labels), MUTED)
 
 
 def render_session(
@@ -310,6 +312,12 @@ def _list_relations(session: SessionView, forks: Sequence[SessionRow]) -> Iterat
 
 def _list_facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:
     yield "session", Text(session.session, "bold")
+    if session.title:
+        yield "title", format_one_line(session.title)
+    if session.labels:
+        yield "labels", format_one_line(", ".join(session.labels))
+    if session.metadata:
+        yield "metadata", escape_controls(encode_canonical(session.metadata))
     blueprint = Text(f"{session.blueprint} v{session.version}")
     yield "blueprint", blueprint.append(f"  {format_digest(session.digest)}", MUTED)
     yield "profile", session.profile + (f" · {session.model}" if session.model else "")

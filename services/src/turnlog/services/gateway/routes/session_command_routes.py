@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from turnlog.contract import api_paths
 from turnlog.contract.session_requests import (
     CloseSessionRequest,
+    DescribeSessionRequest,
     DisplayTurnRequest,
     FeedbackRequest,
     PhaseSignalRequest,
@@ -40,6 +41,22 @@ async def get_steering(request: Request) -> SessionSteering:
 
 
 Steering = Annotated[SessionSteering, Depends(get_steering)]
+
+
+@router.patch(api_paths.SESSION, summary="Describe a session")
+async def describe_session(
+    session: str,
+    caller: CallerIdentity,
+    steering: Steering,
+    response: Response,
+    form: DescribeSessionRequest,
+) -> CommandResult:
+    """Change the title, the labels or the metadata of a session, closed or not.
+
+    What is absent stays as it is. A request that changes nothing records nothing.
+    """
+    done = await steering.describe_session(caller.create_caller(form), session, form)
+    return tag_body(response, done)
 
 
 @router.post(api_paths.CLOSE, summary="Close a session")

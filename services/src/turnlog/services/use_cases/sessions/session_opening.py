@@ -28,6 +28,7 @@ from turnlog.projections.prompt.assembly_inputs import parse_provider
 from turnlog.projections.prompt.budget.admission_limits import check_attribute_texts
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
+from turnlog.projections.session.session_description import SessionDescription
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
@@ -118,6 +119,11 @@ class OpeningCommandBuilder:
             memory=await store.store_memory_policy(tenant, read.policy) if read else None,
             warnings=(*faults, *missing),
             requested_profile=request.profile,
+            description=SessionDescription(
+                title=request.title,
+                labels=None if request.labels is None else tuple(request.labels),
+                metadata=request.metadata,
+            ),
         )
 
     def _find_provider(self, blueprint: Blueprint, profile: str | None) -> str | None:

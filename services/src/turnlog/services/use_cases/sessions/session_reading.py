@@ -15,7 +15,10 @@ from turnlog.contract.session_payloads import (
     SessionView,
     UnreadableMessage,
 )
-from turnlog.events.errors import Refused, UnreadableEnd
+from turnlog.events.content import get_plain_text
+from turnlog.events.errors import Corrupt, Refused, UnreadableEnd
+from turnlog.events.model.session_events import SessionDescribed, SessionOpened
+from turnlog.events.store.ports import EventLog
 from turnlog.projections.session.open_turn import OpenTurn, list_undecided_tools
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore
@@ -58,7 +61,8 @@ class SessionReading:
         else:
             state = await self.time_travel.load_state(tenant, session, at)
         log = self.time_travel.command_handler.log
-        return _create_session_view(state, await log.find_unreadable_end(tenant, session))
+        unreadable = await log.find_unreadable_end(tenant, session)
+        return _create_session_view(state, await _load_title(log, state), unreadable)
 
     async def list_sessions(
         self,
@@ -88,7 +92,19 @@ class SessionReading:
         await self.row_waits.wait_for_session(state, sequence)
 
 
-def _create_session_view(state: SessionState, unreadable: UnreadableEnd | None) -> SessionView:
+async def _load_title(log: EventLog, state: SessionState) -> str | None:
+    """Return the title that was given, if it can be read."""
+    if state.title is None:
+        return None
+    (recorded,) = await log.read_events_at(state.tenant, [state.title.place])
+    if not isinstance(recorded.event, SessionOpened | SessionDescribed):
+        raise Corrupt(f"event {recorded.sequence}", "it describes no session")
+    return get_plain_text(recorded.event.title)
+
+
+def _create_session_view(
+    state: SessionState, title: str | None, unreadable: UnreadableEnd | None
+) -> SessionView:
     opened, origin = state.open, state.origin
     return SessionView(
         session=state.session,
@@ -109,6 +125,9 @@ def _create_session_view(state: SessionState, unreadable: UnreadableEnd | None) 
         warnings=state.warnings,
         origin=OriginRow.model_validate(origin) if origin else None,
         choices=tuple(map(RecordedChoice.model_validate, state.choices)),
+        title=title,
+        labels=state.labels,
+        metadata=state.metadata,
         unreadable=unreadable and UnreadableMessage.model_validate(unreadable),
     )
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
 from turnlog.contract.session_requests import (
+    DescribeSessionRequest,
     DisplayTurnRequest,
     FeedbackRequest,
     PhaseSignalRequest,
@@ -23,6 +26,7 @@ from turnlog.projections.blueprint.storable_json import check_text
 from turnlog.projections.session.commands import (
     CloseSession,
     Command,
+    DescribeSession,
     DisplayTurn,
     EnterPhase,
     GiveEntryFeedback,
@@ -36,6 +40,7 @@ from turnlog.projections.session.commands import (
     TurnCommand,
     UndoSummary,
 )
+from turnlog.projections.session.session_description import SessionDescription
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.state_cache import refuse_unknown_session
@@ -98,6 +103,16 @@ class SessionSteering:
             return await self._handle(as_caller, session, choose, turn)
 
         return await guard.run_guarded(caller, session, form, handle)
+
+    async def describe_session(
+        self, caller: Caller, session: str, request: DescribeSessionRequest
+    ) -> CommandResult:
+        """Change the title, the labels or the metadata of a session, closed or not."""
+
+        async def build(state: SessionState, form: DescribeSessionRequest) -> DescribeSession:
+            return DescribeSession(_read_description(state, form))
+
+        return await self.handle_request(caller, session, request, build)
 
     async def display_turn(
         self, caller: Caller, session: str, turn: int, request: DisplayTurnRequest
@@ -224,6 +239,22 @@ class SessionSteering:
         turn: int | None = None,
     ) -> CommandResult:
         return await handle_client_command(self.command_handler, caller, session, choose, turn=turn)
+
+
+def _read_description(state: SessionState, form: DescribeSessionRequest) -> SessionDescription:
+    """Return what a request states; null stands for the empty value, by which a rule removes it."""
+    given = form.model_fields_set
+    if not given:
+        fix = "send `title`, `labels` or `metadata`"
+        raise Refused("invalid", "the request changes nothing", field="title", fix=fix)
+    patch = (
+        dict[str, JsonValue].fromkeys(state.metadata) if form.metadata is None else form.metadata
+    )
+    return SessionDescription(
+        title=(form.title or "") if "title" in given else None,
+        labels=tuple(form.labels or ()) if "labels" in given else None,
+        metadata=patch if "metadata" in given else None,
+    )
 
 
 def _require_state(state: SessionState | None) -> SessionState:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from turnlog.contract.session_requests import SubmitTurnRequest
+from turnlog.events.content import encode_canonical
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import check_json
@@ -62,6 +63,7 @@ class TurnSubmitter:
         """
         check_json(request.references, "references")
         check_json(request.meta, "meta")
+        check_json(request.metadata or {}, "metadata")
         user = caller.choose_user(request.user)
         guard = RequestGuard(self.command_handler, self.blueprints)
 
@@ -105,7 +107,7 @@ class TurnSubmitter:
             phases=material.phases,
             inputs=inputs,
             references=request.references,
-            meta=request.meta,
+            meta=_choose_meta(request),
             remembered=material.has_memory,
             role=request.role or "user",
             user=user,
@@ -127,6 +129,16 @@ class TurnSubmitter:
             material=material, state=state, text=request.text, inputs=inputs, model=model
         )
         return inputs
+
+
+def _choose_meta(request: SubmitTurnRequest) -> dict[str, JsonValue]:
+    """Return what was sent as `meta` or as `metadata`; refuse two values that differ."""
+    if request.metadata is None:
+        return request.meta
+    if request.meta and encode_canonical(request.meta) != encode_canonical(request.metadata):
+        detail = "`meta` and `metadata` are the same field, and their values differ"
+        raise Refused("invalid", detail, field="metadata", fix="send one of them")
+    return request.metadata
 
 
 def _has_fallback(material: SessionMaterial, state: SessionState, text: str | None) -> bool:

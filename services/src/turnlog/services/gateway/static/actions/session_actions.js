@@ -1,4 +1,5 @@
-// What can be done with a session between its turns: switch its phase, or its profile and model.
+// What can be done with a session: give it a title and labels, and between its turns switch its phase, or its
+// profile and model.
 
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { createActionButton, createField, openActionDialog } from "./action_dialog.js";
@@ -8,6 +9,20 @@ export const renderPhaseButton = (session, facts, listPhases) =>
 
 export const renderProfileButton = (session, facts) =>
   createActionButton(`${session} profile`, "switch", () => openProfileSwitch(session, facts), { "aria-label": `switch the profile, now ${facts.profile}` });
+
+export const renderDescribeButton = (session, facts) =>
+  createActionButton(`${session} description`, "rename", () => openDescription(session, facts), { "aria-label": "rename the session, or change its labels" });
+
+function openDescription(session, facts) {
+  openActionDialog({
+    title: "Title and labels", confirm: "Save", intro: "No prompt has them, and they may change at any time.",
+    fields: [
+      createField({ name: "title", label: "Title", value: facts.title ?? "", maxlength: 200, hint: "If empty, lists show the first turn." }),
+      createField({ name: "labels", label: "Labels", kind: "textarea", value: facts.labels.join("\n"), hint: "One a line." }),
+    ],
+    buildCommand: ({ title, labels }) => ["PATCH", buildSessionPath(session), { title, labels: labels.split("\n").map((each) => each.trim()).filter(Boolean) }],
+  });
+}
 
 // A blueprint lets clients move between its phases, or defines which phase follows on a signal.
 function openPhaseSwitch(session, facts, phases) {

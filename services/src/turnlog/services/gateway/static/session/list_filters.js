@@ -5,7 +5,7 @@ import { createElement, setChildren } from "../app/dom.js";
 import { formatDigest } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
 
-const CHOICES = ["blueprint", "profile", "phase", "open", "failed", "redacted"];
+const CHOICES = ["blueprint", "profile", "phase", "label", "open", "failed", "redacted"];
 // Set by links of other views; the bar shows them as words.
 const LINKED = ["origin", "digest"];
 const ATTRIBUTE = "attribute.";
@@ -18,10 +18,11 @@ export function readListFilters(query) {
 }
 
 export function createListFilters(goTo) {
-  const q = createElement("input", { type: "search", class: "search", placeholder: "Search sessions by id or first words", "aria-label": "Search", on: { input: () => applyBoxes(true) } });
+  const q = createElement("input", { type: "search", class: "search", placeholder: "Search sessions by id, title or first words", "aria-label": "Search", on: { input: () => applyBoxes(true) } });
   const blueprint = createElement("select", { on: { change: () => applyBoxes(false) } });
   const profile = createElement("input", { size: 10, on: { change: () => applyBoxes(false) } });
   const phase = createElement("input", { size: 10, on: { change: () => applyBoxes(false) } });
+  const label = createElement("input", { size: 10, on: { change: () => applyBoxes(false) } });
   const open = createElement("select", { on: { change: () => applyBoxes(false) } }, STATES.map(([value, name]) => createElement("option", { value }, name)));
   const attribute = createElement("input", { size: 16, placeholder: "name=value", on: { change: () => applyBoxes(false) } });
   const failed = createElement("input", { type: "checkbox", on: { change: () => applyBoxes(false) } });
@@ -32,11 +33,11 @@ export function createListFilters(goTo) {
   const summary = createElement("summary", {}, "filters");
   const renderLabel = (name, box) => createElement("label", {}, `${name} `, box);
   const more = createElement("details", { class: "more", open: !matchMedia("(max-width: 900px)").matches }, summary,
-    createElement("div", {}, renderLabel("blueprint", blueprint), renderLabel("profile", profile), renderLabel("phase", phase), renderLabel("state", open),
+    createElement("div", {}, renderLabel("blueprint", blueprint), renderLabel("profile", profile), renderLabel("phase", phase), renderLabel("label", label), renderLabel("state", open),
       renderLabel("attribute", attribute), createElement("label", {}, failed, "with a failed turn"), createElement("label", {}, redacted, "with a withheld reply"), clear));
   const element = createElement("form", { class: "filters", role: "search", "aria-label": "Filter the sessions",
     on: { submit: (event) => { event.preventDefault(); applyBoxes(false); } } }, createElement("div", { class: "tools" }, q, count), more, linked);
-  const boxes = { q, blueprint, profile, phase, open };
+  const boxes = { q, blueprint, profile, phase, label, open };
   let shown = {};
 
   drawBlueprints([]);

@@ -1,8 +1,9 @@
 // The header of a session: its blueprint, origin, cost, and verification result.
 
-import { renderPhaseButton, renderProfileButton } from "../actions/session_actions.js";
+import { renderDescribeButton, renderPhaseButton, renderProfileButton } from "../actions/session_actions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCostSum, formatCount, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
+import { linkTo } from "../app/links.js";
 import { renderExports } from "./session_exports.js";
 import { renderForkLinks } from "./session_forks.js";
 import { getListAddress } from "./session_list.js";
@@ -13,13 +14,15 @@ export function createSessionHeader(session, verify, listPhases) {
   const verdict = createElement("button", { type: "button", on: { click: verify } });
   const exportMenu = renderExports(session);
 
+  // `first` is the first turn's text; it stands for a title that nobody gave.
   function drawHeader(facts, usage, first, derived) {
+    const title = formatOneLine(facts.title || first || "");
     const cost = usage ? formatCostSum(usage.cost) : "";
-    document.title = first ? `${formatOneLine(first).slice(0, 60)} · Turnlog` : "Turnlog";
+    document.title = title ? `${title.slice(0, 60)} · Turnlog` : "Turnlog";
     setChildren(element,
       createElement("a", { class: "back", href: getListAddress(), title: "All sessions", "aria-label": "All sessions" }, "←"),
-      createElement("div", { class: "name" }, createElement("h1", {}, first ? formatOneLine(first) : session),
-        createElement("div", { class: "id" }, session, renderForkLinks(session, facts.origin, derived))),
+      createElement("div", { class: "name" }, createElement("h1", {}, title || session),
+        createElement("div", { class: "id" }, session, renderDescribeButton(session, facts), facts.labels.map(renderLabelLink), renderForkLinks(session, facts.origin, derived))),
       createElement("dl", {},
         renderFact("blueprint", `${facts.blueprint} v${facts.version}`),
         renderFact("profile", facts.model ? `${facts.profile} · ${facts.model}` : facts.profile, facts.closed ? null : renderProfileButton(session, facts)),
@@ -51,6 +54,8 @@ export function createSessionHeader(session, verify, listPhases) {
   showUnverified();
   return { element, draw: drawHeader, showUnverified, showVerified };
 }
+
+const renderLabelLink = (label) => createElement("a", { class: "badge label", href: linkTo([], { label }), title: "The sessions with this label" }, formatOneLine(label));
 
 function renderUnreadable({ unreadable, sequence }) {
   const advice = `Nothing can follow it. Fork the session at event ${sequence} to go on.`;

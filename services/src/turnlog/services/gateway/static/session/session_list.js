@@ -66,9 +66,10 @@ export function createSessionList() {
 
   function renderRow(session) {
     const marks = [session.stopped && "stopped", session.redacted && "redacted", session.closed_at && "closed"].filter(Boolean);
-    return createElement("tr", { on: { click: () => { location.hash = linkToSession(session.session); } } },
+    return createElement("tr", { on: { click: (event) => { if (!event.target.closest("a")) location.hash = linkToSession(session.session); } } },
       createElement("td", { class: "title" },
         createElement("a", { href: linkToSession(session.session) }, session.title ? formatOneLine(session.title) : "(nothing said yet)"),
+        session.labels.map((label) => createElement("a", { class: "badge label", href: linkTo([], { label }), title: "The sessions with this label" }, formatOneLine(label))),
         marks.map((mark) => createElement("span", { class: `badge ${mark}`, title: mark === "stopped" ? session.stopped : null }, mark)),
         createElement("div", { class: "id" }, session.session)),
       createElement("td", {}, session.blueprint, createElement("span", { class: "faint" }, ` v${session.version}`)),
@@ -94,7 +95,7 @@ export function createSessionList() {
 
 function renderEmptyList({ q, ...others }) {
   if (Object.keys(others).length) return createElement("p", { class: "empty" }, "There is no such session.");
-  if (q) return createElement("p", { class: "empty" }, `No session has “${q}” in its id or its first words.`);
+  if (q) return createElement("p", { class: "empty" }, `No session has “${q}” in its id, its title or its first words.`);
   const command =
     `curl ${location.origin}/v1/sessions -H 'Content-Type: application/json' \\\n  -d '{"blueprint": "assistant"}'`;
   return createElement("div", { class: "empty" }, createElement("p", {}, "No session is open yet. This opens one:"), createElement("pre", {}, command));

@@ -3,6 +3,7 @@
 
 import { createElement, setChildren } from "../app/dom.js";
 import { openEventSource } from "../app/event_source.js";
+import { readContent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { noteScroll, restoreScroll } from "../app/kept_place.js";
 import { linkTo, linkToVerification } from "../app/links.js";
@@ -26,6 +27,11 @@ import { createSessionTabs } from "./session_tabs.js";
 
 const RECENT_EVENTS = 200;
 const CALL_EVENTS = ["context-assembled", "attempt-ended", "call-completed", "turn-completed"];
+
+// An event has what changed; an empty title or list means that there is none any more.
+function applyDescription(facts, { title, labels }) {
+  return { ...facts, title: title ? readContent(title) : facts.title, labels: labels ?? facts.labels };
+}
 
 export function createSessionView(session) {
   const header = createSessionHeader(session, showVerification, () => conversation.listPhases());
@@ -84,6 +90,7 @@ export function createSessionView(session) {
     announcer.announce(name, envelope.data);
     if (name === "session-closed") facts.closed = true;
     if (name === "turn-submitted" || name === "turn-queued") facts.turns += 1;
+    if (name === "session-described") facts = applyDescription(facts, envelope.data);
     if (name === "blueprint-moved") applyMove(envelope.data.blueprint);
     if (name === "profile-switched") facts = { ...facts, profile: envelope.data.profile, model: envelope.data.model };
     if (name === "phase-entered") facts = { ...facts, phase: envelope.data.phase };
