@@ -18,6 +18,7 @@ from turnlog.services.cli.commands import (
     chat_commands,
     event_commands,
     memory_commands,
+    model_commands,
     session_commands,
     start_commands,
     steering_commands,
@@ -47,6 +48,7 @@ COMMAND_GROUPS: Final = {
     "quota": "Quotas: what users may use, and what is left.",
     "knowledge": "Knowledge: collections of cases and documents that turns retrieve.",
     "segments": "Segments: stored texts that prompts include.",
+    "model": "Models: ask the server of one what it takes.",
     "tools": "Tool servers: start those of a blueprint and see what they offer.",
 }
 """Help texts of the command groups, by the first word of the command name."""
@@ -114,6 +116,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("blueprint pinned", blueprint_commands.show_pins),
             CommandEntry("blueprint move", blueprint_commands.move_blueprint),
             CommandEntry("tools check", tool_commands.check_tools),
+            CommandEntry("model check", model_commands.check_model),
             CommandEntry("quarantine list", admin_commands.list_quarantine),
             CommandEntry("quarantine show", admin_commands.show_quarantine),
             CommandEntry("quarantine release", admin_commands.release_quarantine),

@@ -1,0 +1,272 @@
+"""Finds out what the server of a model takes, by one small question for each capability.
+
+A question is a request of a few words. The first one is plain; if it has no answer, no other is
+asked. A server that refuses a further one does not take its form. Some servers report the faults of
+a request as faults of their own, so a server's error counts as a refusal if it comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
+from turnlog.services.worker.model.model_types import (
+    FailureCode,
+    LanguageModel,
+    ModelFailure,
+    ModelRequest,
+)
+
+Capability = Literal["taken", "refused", "unknown"]
+
+_TIMEOUTS: Final = TimeoutSpec(first_token=120, total=180)
+
+_ANSWERED_CODES: Final[frozenset[FailureCode]] = frozenset({"empty", "tools_not_offered"})
+"""Failures that come after the server took the request."""
+
+_REFUSAL_CODES: Final[frozenset[FailureCode]] = frozenset(
+    {"bad_request", "response_format_refused", "content_filtered", "unknown_model"}
+)
+
+_USER: Final = {"role": "user", "content": "Say yes."}
+
+_SYSTEM: Final = {"role": "system", "content": "Be brief."}
+
+_ASSISTANT: Final = {"role": "assistant", "content": "Yes."}
+
+_PIXEL: Final = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6"
+    "kgAAAABJRU5ErkJggg=="
+)
+
+_ANSWER_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"answer": {"type": "string"}},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
+
+_PARAMETER_VALUES: Final[Mapping[str, object]] = {
+    "frequency_penalty": 0.1,
+    "max_completion_tokens": 16,
+    "max_tokens": 16,
+    "presence_penalty": 0.1,
+    "reasoning_effort": "low",
+    "seed": 1,
+    "stop": ["###"],
+    "temperature": 0.5,
+    "top_p": 0.9,
+}
+"""A small value of each parameter that needs no tools."""
+
+
+def _build_tool(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    function = {"name": name, "description": "Looks it up.", "parameters": dict(parameters)}
+    return {"type": "function", "function": function}
+
+
+_TOOL: Final = _build_tool("look", {"type": "object", "properties": {"what": {"type": "string"}}})
+
+_REFERRING_TOOL: Final = _build_tool(
+    "look",
+    {
+        "type": "object",
+        "properties": {"what": {"$ref": "#/$defs/Thing"}},
+        "$defs": {"Thing": {"type": "object", "properties": {"name": {"type": "string"}}}},
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelQuestion:
+    """A request that shows whether a server takes one form."""
+
+    name: str
+    """`two_systems`, or the name of a parameter."""
+    meaning: str
+    messages: Sequence[Mapping[str, Any]] = (_USER,)
+    tools: Sequence[Mapping[str, Any]] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+PLAIN_QUESTION: Final = ModelQuestion(
+    name="plain", meaning="a system message and one of the user", messages=(_SYSTEM, _USER)
+)
+
+TOOL_QUESTION: Final = ModelQuestion(name="tool", meaning="a tool", tools=(_TOOL,))
+
+_PARAMETER_QUESTIONS: Final = tuple(
+    ModelQuestion(name=name, meaning=f"the parameter `{name}`", parameters={name: value})
+    for name, value in _PARAMETER_VALUES.items()
+)
+
+_FORM_QUESTIONS: Final = (
+    ModelQuestion(
+        name="two_systems",
+        meaning="two system messages at the beginning",
+        messages=(_SYSTEM, _SYSTEM, _USER),
+    ),
+    ModelQuestion(
+        name="late_system",
+        meaning="a system message after others",
+        messages=(_SYSTEM, _USER, _ASSISTANT, _SYSTEM, _USER),
+    ),
+    ModelQuestion(
+        name="two_users", meaning="two messages of the user in a row", messages=(_USER, _USER)
+    ),
+    ModelQuestion(
+        name="assistant_first",
+        meaning="a message of the assistant first",
+        messages=(_ASSISTANT, _USER),
+    ),
+    ModelQuestion(
+        name="image",
+        meaning="a picture",
+        messages=(
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "Say yes."},
+                    {"type": "image_url", "image_url": {"url": _PIXEL}},
+                ],
+            },
+        ),
+    ),
+    ModelQuestion(
+        name="response_format",
+        meaning="the schema of the answer",
+        parameters={
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": _ANSWER_SCHEMA, "strict": True},
+            }
+        },
+    ),
+)
+
+_TOOL_QUESTIONS: Final = (
+    ModelQuestion(
+        name="tool_refs", meaning="`$ref` in the schema of a tool", tools=(_REFERRING_TOOL,)
+    ),
+    ModelQuestion(
+        name="bare_schema",
+        meaning="a schema without `properties`",
+        tools=(_build_tool("look", {"type": "object"}),),
+    ),
+    ModelQuestion(
+        name="dotted_name",
+        meaning="a dot in the name of a tool",
+        tools=(_build_tool("look.up", {"type": "object", "properties": {}}),),
+    ),
+    ModelQuestion(
+        name="parallel_tool_calls",
+        meaning="the parameter `parallel_tool_calls`",
+        tools=(_TOOL,),
+        parameters={"parallel_tool_calls": False},
+    ),
+    ModelQuestion(
+        name="tool_choice",
+        meaning="the parameter `tool_choice`",
+        tools=(_TOOL,),
+        parameters={"tool_choice": "auto"},
+    ),
+)
+
+QUESTION_COUNT: Final = 2 + len(_PARAMETER_QUESTIONS) + len(_FORM_QUESTIONS) + len(_TOOL_QUESTIONS)
+"""The most questions that one check asks; a server's error is asked about twice."""
+
+_PARAMETER_NAMES: Final = frozenset({*_PARAMETER_VALUES, "parallel_tool_calls", "tool_choice"})
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionResult:
+    """Whether a server takes one form."""
+
+    name: str
+    meaning: str
+    capability: Capability
+    code: FailureCode | None = None
+    """Why it is not taken, or not known."""
+
+
+async def check_model(model: str, asked: LanguageModel) -> AsyncIterator[QuestionResult]:
+    """Ask about each capability in turn; only the plain question if that has no answer."""
+    plain = await _send_question(model, asked, PLAIN_QUESTION, {})
+    yield plain
+    if plain.capability != "taken":
+        return
+    limit: dict[str, object] = {}
+    for question in sorted(_PARAMETER_QUESTIONS, key=lambda each: not each.name.startswith("max")):
+        result = await _send_question(model, asked, question, limit)
+        yield result
+        if not limit and question.name.startswith("max") and result.capability == "taken":
+            limit = dict(question.parameters)
+    for question in _FORM_QUESTIONS:
+        yield await _send_question(model, asked, question, limit)
+    tool = await _send_question(model, asked, TOOL_QUESTION, limit)
+    yield tool
+    for question in _TOOL_QUESTIONS if tool.capability == "taken" else ():
+        yield await _send_question(model, asked, question, limit)
+
+
+async def _send_question(
+    model: str, asked: LanguageModel, question: ModelQuestion, limit: Mapping[str, object]
+) -> QuestionResult:
+    """Ask a question; the length of the answer is limited unless that is the question."""
+    beside = dict[str, object]() if question.name.startswith("max") else limit
+    request = ModelRequest(
+        model=model,
+        messages=tuple(question.messages),
+        tools=tuple(question.tools),
+        parameters={**beside, **question.parameters},
+        timeouts=_TIMEOUTS,
+    )
+    code = await _find_failure(asked, request)
+    if code == "server_error" and question is not PLAIN_QUESTION:
+        code = await _find_failure(asked, request)
+        capability: Capability = "refused" if code == "server_error" else _classify_code(code)
+    else:
+        capability = _classify_code(code)
+    shown = None if capability == "taken" else code
+    return QuestionResult(question.name, question.meaning, capability, shown)
+
+
+async def _find_failure(asked: LanguageModel, request: ModelRequest) -> FailureCode | None:
+    try:
+        async with aclosing(asked.stream(request)) as stream:
+            async for _ in stream:
+                pass
+    except ModelFailure as failure:
+        return failure.code
+    return None
+
+
+def _classify_code(code: FailureCode | None) -> Capability:
+    if code is None or code in _ANSWERED_CODES:
+        return "taken"
+    return "refused" if code in _REFUSAL_CODES else "unknown"
+
+
+def describe_dialect(results: Sequence[QuestionResult]) -> dict[str, Any]:
+    """Return the fields of a dialect that follow from the answers, as a file of dialects has them.
+
+    What is taken as it is has no field, except for what a blueprint or a session decides by.
+    """
+    refused = {each.name for each in results if each.capability == "refused"}
+    taken = {each.name for each in results if each.capability == "taken"}
+    fields: dict[str, Any] = {}
+    if refused & {"two_users", "assistant_first"}:
+        fields["roles"] = "alternating"
+    elif refused & {"two_systems", "late_system"}:
+        fields["roles"] = "system_first"
+    if "tool_refs" in refused:
+        fields["tool_refs"] = "inline"
+    for name, word in (("response_format", "response_format"), ("image", "images")):
+        if name in refused | taken:
+            fields[word] = name in taken
+    if parameters := sorted(refused & _PARAMETER_NAMES):
+        fields["refused_parameters"] = parameters
+    return fields
