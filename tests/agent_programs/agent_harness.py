@@ -26,7 +26,7 @@ from turnlog.services.worker.model.model_types import (
     ModelUsage,
     TextDelta,
 )
-from turnlog.services.worker.tools.tool_server_types import ToolAnswer
+from turnlog.services.worker.tools.tool_server_types import AnswerMedia, ToolAnswer
 from turnlog.services.worker.turn_delivery import DeliverySettled
 
 USAGE = ModelUsage(10, 5)
@@ -115,6 +115,8 @@ class FakeToolServer:
     result_text: str = "3 in stock"
     results: list[str] = field(default_factory=list[str])
     """The next results, in order, before `result_text`."""
+    media: tuple[AnswerMedia, ...] = ()
+    """What it returns beside the text of each result."""
     failing_tools: list[str] = field(default_factory=list[str])
     """Tools that fail, each as often as it is named."""
     extra_offers: tuple[ToolOffer, ...] = ()
@@ -141,7 +143,8 @@ class FakeToolServer:
         self.tool_calls.append((tool, arguments))
         await self.during_call()
         if tool not in self.failing_tools:
-            return ToolAnswer(self.results.pop(0) if self.results else self.result_text)
+            text = self.results.pop(0) if self.results else self.result_text
+            return ToolAnswer(text, media=self.media)
         self.failing_tools.remove(tool)
         return ToolAnswer("the shelf is locked", failed=True)
 

@@ -849,6 +849,16 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             attempt=3,
             ran=compute_digest('{"what":"nail"}'),
         ),
+        "tool-returned-parts": ToolReturned(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look",
+            outcome="answered",
+            text=SAMPLE_TEXT,
+            result=compute_digest("all that it gave"),
+            parts=SAMPLE_PARTS,
+        ),
         "tool-returned-answered": ToolReturned(
             turn=4,
             call="4.2",

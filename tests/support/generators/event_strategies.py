@@ -305,6 +305,7 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         tool=st.just("transition_phase"),
         outcome=st.sampled_from(["accepted", "refused", "answered", "failed", "lost"]),
         text=st.none() | CONTENTS,
+        parts=PARTS,
     ),
     ChoiceRecorded: st.builds(
         ChoiceRecorded, phase=PHASES, choice=st.just("a"), label=st.none() | st.just("took a")

@@ -131,6 +131,23 @@ class CallList(ResponseModel):
     """What the turns took that asked children, and what these took for them."""
 
 
+class ResultPartView(ResponseModel):
+    """A picture, a recording or a file in the result of a tool."""
+
+    kind: Literal["image", "audio", "file"]
+    """What a model is sent it as."""
+    digest: str
+    """SHA-256 of its bytes, which `/v1/blobs` has under it."""
+    size: int
+    """Number of bytes."""
+    media_type: str
+    """Its type, such as `image/png`."""
+    name: str | None
+    """The name of the file."""
+    data: str | None
+    """The bytes in base64; null if they are more than a megabyte, or cannot be read."""
+
+
 class ToolResultView(ResponseModel):
     """The whole result of a tool use, and what prompts say of it."""
 
@@ -162,6 +179,8 @@ class ToolResultView(ResponseModel):
     """The length of the whole result."""
     result: str | None
     """The whole result, which has that digest."""
+    parts: tuple[ResultPartView, ...] = ()
+    """Its pictures, recordings and files, for each of which the result has a line."""
 
 
 class CallMetrics(ResponseModel):

@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 
 from turnlog.events.content import Content, Digest
 from turnlog.events.event_model import EventModel, ReplyTextEvent
+from turnlog.events.model.content_parts import MediaPart
 
 
 class ToolPin(EventModel):
@@ -231,6 +232,8 @@ class ToolReturned(EventModel):
     """Whether prompts include the complete result or a condensed one."""
     milliseconds: int | None = None
     """Duration of the server call; None if no server was called."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files of the result, whose texts have a line for each."""
 
 
 class PlanMade(EventModel):

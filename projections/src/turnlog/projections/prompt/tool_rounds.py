@@ -4,10 +4,15 @@ They follow the messages of a call whose program is `loop`, as pairs that no lad
 tool call is answered by one message. A ladder may shorten a result and nothing else. What the model
 reasoned before it called the tools goes with its answer, as long as the same model is asked again:
 many providers refuse the calls without it, and no other model can read it.
+
+The pictures of a result are in its message, or, where a server takes none there, in a message of
+the user after the results of the round, which names the call. Recordings and files of a result are
+on record, and a line of its text names each.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -22,12 +27,18 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     TOOL_RESULTS_LAYER,
 )
 from turnlog.projections.prompt.deferred_part import DeferredPart
+from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
 from turnlog.projections.prompt.prompt_plan import (
     PlannedMessage,
     PlannedReasoning,
     PlannedToolCall,
 )
-from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
+from turnlog.projections.prompt.sources.layer_content import (
+    LayerBlock,
+    LayerItem,
+    LayerPiece,
+    include_text,
+)
 from turnlog.projections.prompt.sources.layer_sources import DISTIL_RULE
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.next_call import ToolRound, list_tool_rounds
@@ -35,6 +46,12 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import ToolResultRef, ToolUse
 from turnlog.projections.tools.result_condensation import find_result_start
+
+_TEXT_MODELS: Final = re.compile(r"deepseek|gpt-3\.5|o1-mini|o1-preview|o3-mini|codestral|command-")
+"""Models that take texts only."""
+
+_USER_PICTURES: Final = re.compile(r"(^|/)(gpt-|chatgpt-|o\d)|^(azure|groq|xai)/")
+"""Models whose servers take pictures in messages of the user only."""
 
 OTHER_MODEL_RULE: Final = "of another model"
 """The rule of reasoning that the asked model did not write."""
@@ -58,9 +75,39 @@ def plan_tool_rounds(
 
 def _plan_round(tool_round: ToolRound, model: str) -> Iterator[DeferredPart[PlannedMessage]]:
     yield _plan_calls_message(tool_round, model)
+    separate: list[DeferredPart[PlannedMessage]] = []
     for use in tool_round.tools:
-        if use.result is not None:
-            yield _plan_result_message(use, use.result)
+        if use.result is None:
+            continue
+        pictures = _plan_pictures(use.result, model)
+        if pictures and _USER_PICTURES.search(model):
+            separate.append(_plan_pictures_message(use, use.result, pictures))
+            pictures = ()
+        yield _plan_result_message(use, use.result, pictures)
+    yield from separate
+
+
+def _plan_pictures(result: ToolResultRef, model: str) -> tuple[PlannedMedia, ...]:
+    if _TEXT_MODELS.search(model):
+        return ()
+    return plan_media((each for each in result.media if each.part.kind == "image"), model)
+
+
+def _plan_pictures_message(
+    use: ToolUse, result: ToolResultRef, pictures: tuple[PlannedMedia, ...]
+) -> DeferredPart[PlannedMessage]:
+    """Plan a message of the user with the pictures of a result; it names the tool and its call."""
+    heading = f"Pictures in the result of {use.alias or use.tool}, called as:"
+    piece = LayerPiece(
+        source=EventTextSource(sequence=result.said.sequence, field="id"),
+        full_text=use.id,
+        item=LayerItem(place=0, name=use.tool, heading=heading),
+    )
+    block = _build_block(TOOL_RESULTS_LAYER, (include_text(piece, use.id, DEFAULT_MESSAGE_FORMAT),))
+    message = PlannedMessage(
+        role="user", form=DEFAULT_MESSAGE_FORMAT, blocks=(block,), media=pictures
+    )
+    return DeferredPart((), lambda _: message)
 
 
 def _plan_calls_message(tool_round: ToolRound, model: str) -> DeferredPart[PlannedMessage]:
@@ -118,7 +165,9 @@ def _build_tool_call(
     )
 
 
-def _plan_result_message(use: ToolUse, result: ToolResultRef) -> DeferredPart[PlannedMessage]:
+def _plan_result_message(
+    use: ToolUse, result: ToolResultRef, pictures: tuple[PlannedMedia, ...]
+) -> DeferredPart[PlannedMessage]:
     said, shorter = result.said, result.shorter_refs
 
     def build(texts: Sequence[str]) -> PlannedMessage:
@@ -131,7 +180,11 @@ def _plan_result_message(use: ToolUse, result: ToolResultRef) -> DeferredPart[Pl
         shorter_pieces = (_build_result_piece(use, ref, other, arguments) for ref, other in pairs)
         block = _build_block(TOOL_RESULTS_LAYER, (replace(piece, shorter=tuple(shorter_pieces)),))
         return PlannedMessage(
-            role="tool", form=DEFAULT_MESSAGE_FORMAT, blocks=(block,), tool_call_id=use.id
+            role="tool",
+            form=DEFAULT_MESSAGE_FORMAT,
+            blocks=(block,),
+            tool_call_id=use.id,
+            media=pictures,
         )
 
     return DeferredPart((use.asked, said, *shorter), build)

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from turnlog.events.content import Digest
 from turnlog.events.model.tool_events import ApprovalDecision
-from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.text_refs import MediaRef, TextRef
 
 MAX_PRIOR_RESULTS: Final = 16
 """Most tool results of a turn that the next turn may include."""
@@ -32,6 +32,8 @@ class ToolResultRef:
     """Reference to the text that only names the result; None if it would be no shorter."""
     characters: int = 0
     """Length of the complete result."""
+    media: tuple[MediaRef, ...] = ()
+    """The pictures, recordings and files of the result."""
 
     @property
     def condensed_texts(self) -> tuple[TextRef, ...]:

@@ -116,7 +116,11 @@ def _add_media(
 def _read_media(part: PromptPart, known: Sequence[RecordedEvent]) -> MediaPart:
     if isinstance(part.source, EventTextSource):
         match _find_event(known, part.source.sequence).event:
-            case TurnSubmitted(parts=recorded) | TurnQueued(parts=recorded):
+            case (
+                TurnSubmitted(parts=recorded)
+                | TurnQueued(parts=recorded)
+                | ToolReturned(parts=recorded)
+            ):
                 for index, each in enumerate(recorded):
                     if part.source.field == f"parts.{index}":
                         return each

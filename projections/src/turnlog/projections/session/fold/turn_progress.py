@@ -516,6 +516,7 @@ def _build_result_ref(recorded: RecordedEvent, event: ToolReturned) -> ToolResul
         distilled=event.treatment == "condensed",
         brief=build_optional_text_ref(recorded, "brief", event.brief),
         characters=event.characters,
+        media=build_media_refs(recorded, event.parts),
     )
 
 

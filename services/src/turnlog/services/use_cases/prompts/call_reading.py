@@ -7,7 +7,9 @@ is stored, and is bounded by the byte limit of its blueprint.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -18,6 +20,7 @@ from turnlog.contract.call_payloads import (
     CallRow,
     GroupMetrics,
     GrowthView,
+    ResultPartView,
     ToolResultView,
 )
 from turnlog.contract.usage_payloads import CostSum, SessionUsage, TurnUsage
@@ -25,6 +28,7 @@ from turnlog.events.content import Digest, get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
@@ -47,6 +51,9 @@ from turnlog.services.use_cases.sessions.session_reading import SessionRowWaits
 
 EVENT_BATCH_SIZE: Final = 64
 """How many events of a turn are read at a time."""
+
+MAX_SHOWN_BYTES: Final = 1024 * 1024
+"""Bytes of the largest picture, recording or file of a result that an answer has in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +99,12 @@ class CallReading:
             raise Refused("unknown-tool-use", detail, field="id")
         turn = moment.call_context.turn
         await self._refuse_withheld_result(tenant, session, turn, used.sequence)
-        result = await self._load_result_text(
-            tenant, used.returned.result if used.returned else None
-        )
-        return _create_tool_result_view(session, used, result)
+        returned = used.returned
+        result = await self._load_result_text(tenant, returned.result if returned else None)
+        parts = [
+            await self._load_part(tenant, each) for each in (returned.parts if returned else ())
+        ]
+        return _create_tool_result_view(session, used, result, tuple(parts))
 
     async def _refuse_withheld_result(
         self, tenant: str, session: str, turn: int, sequence: int
@@ -119,6 +128,21 @@ class CallReading:
             detail = f"blob {digest} was erased, or is damaged"
             fix = "see `text` of the tool use in `/history`"
             raise Refused("result-gone", detail, fix=fix) from None
+
+    async def _load_part(self, tenant: str, part: MediaPart) -> ResultPartView:
+        data: str | None = None
+        if part.size <= MAX_SHOWN_BYTES:
+            media = self.time_travel.command_handler.texts.media.store
+            with suppress(Corrupt):
+                data = b64encode(await media.get_media(tenant, part.digest)).decode()
+        return ResultPartView(
+            kind=part.kind,
+            digest=part.digest,
+            size=part.size,
+            media_type=part.media_type,
+            name=part.name,
+            data=data,
+        )
 
     async def compute_growth(
         self,
@@ -184,7 +208,10 @@ async def iterate_turn_rest(
 
 
 def _create_tool_result_view(
-    session: str, tool_use: ToolUseOutcome, result_text: str | None
+    session: str,
+    tool_use: ToolUseOutcome,
+    result_text: str | None,
+    parts: tuple[ResultPartView, ...],
 ) -> ToolResultView:
     called, returned = tool_use.called, tool_use.returned
     return ToolResultView(
@@ -202,6 +229,7 @@ def _create_tool_result_view(
         digest=returned.result if returned else None,
         characters=returned.characters if returned else 0,
         result=result_text,
+        parts=parts,
     )
 
 

@@ -30,6 +30,7 @@ from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.extensions.mcp_servers_file import ToolsFile
 from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.worker.tools.mcp_contents import convert_prompt, convert_result
 from turnlog.services.worker.tools.mcp_server_settings import (
     ServerEndpoint,
     ServerProgram,
@@ -275,7 +276,7 @@ def load_transports() -> ModuleType:
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import CallToolResult, ContentBlock, GetPromptResult, Prompt
+    from mcp_types import Prompt
 
 
 MAX_PAGES: Final = 50
@@ -322,7 +323,7 @@ class McpToolServers:
                 tool,
                 replace_unstorable_members(arguments),
             )
-            return ToolAnswer(replace_unstorable(_format_result(result)), failed=result.is_error)
+            return convert_result(result)
 
         return await self._send_request(server, spec, run_tool)
 
@@ -333,7 +334,7 @@ class McpToolServers:
 
         async def fetch_prompt(client: Client) -> ToolAnswer:
             result = await client.get_prompt(prompt, _build_prompt_arguments(arguments))
-            return ToolAnswer(replace_unstorable(_format_prompt(result)))
+            return convert_prompt(result)
 
         return await self._send_request(server, spec, fetch_prompt)
 
@@ -430,28 +431,3 @@ def _build_prompt_schema(prompt: Prompt) -> dict[str, JsonValue]:
     }
     required: list[JsonValue] = [each.name for each in arguments if each.required]
     return {"type": "object", "properties": properties, "required": required}
-
-
-def _format_result(result: CallToolResult) -> str:
-    """Return the structured value of a result as JSON, or else its texts."""
-    if result.structured_content is not None:
-        value = _unwrap_value(result.structured_content)
-        return value if isinstance(value, str) else encode_canonical(value)
-    return "\n".join(map(_format_block, result.content))
-
-
-def _format_prompt(result: GetPromptResult) -> str:
-    """Return the text of a prompt; of several messages, each with its role."""
-    texts = [(each.role, _format_block(each.content)) for each in result.messages]
-    return texts[0][1] if len(texts) == 1 else "\n".join(f"{role}: {text}" for role, text in texts)
-
-
-def _format_block(block: ContentBlock) -> str:
-    """Return the text of a block, or its kind."""
-    text = getattr(getattr(block, "resource", block), "text", None)
-    return text if isinstance(text, str) else f"({block.type})"
-
-
-def _unwrap_value(value: JsonValue) -> JsonValue:
-    """Return a value that its server wrapped into an object, since results must be objects."""
-    return value["result"] if isinstance(value, dict) and [*value] == ["result"] else value

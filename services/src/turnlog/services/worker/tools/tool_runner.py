@@ -53,6 +53,7 @@ from turnlog.projections.tools.result_condensation import build_result_texts
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.worker.tools.result_media import store_result_media
 from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
     ToolServerFailure,
@@ -213,7 +214,7 @@ class ToolRunner:
             )
         done = "" if answered.failed else "it was done, but "
         text = f"{done}its result is withheld by the rule {violation}"
-        return replace(answered, text=text, detail=text if answered.failed else "")
+        return replace(answered, text=text, detail=text if answered.failed else "", media=())
 
     async def _call_server(self, run: ToolRun, spec: ToolsSpec) -> ToolAnswer:
         """Call a server once; the model is told of a failure, and the call is not repeated."""
@@ -274,6 +275,9 @@ class ToolRunner:
             result=digest,
             characters=len(whole),
             treatment=texts.treatment,
+            parts=await store_result_media(
+                self.sessions.texts.media.store, tenant, answered.media, texts.text.characters
+            ),
         )
 
     async def _record_return(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
@@ -77,16 +77,29 @@ def shorten_reason(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerMedia:
+    """A picture, a recording or a file in the result of a tool."""
+
+    data: bytes = field(repr=False)
+    media_type: str
+    """Its type, as the server calls it."""
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """The result of a tool."""
 
     text: str
+    _: KW_ONLY
     failed: bool = False
     """Whether the server reports an error."""
     unsure: bool = False
     """Whether a failed tool may have been executed all the same."""
     detail: str = ""
     """Why it failed, for people; prompts never include it."""
+    media: tuple[AnswerMedia, ...] = ()
+    """Its pictures, recordings and files; the text has a line for each."""
 
 
 class ToolServers(Protocol):

@@ -1,0 +1,189 @@
+"""Pictures, recordings and files that a tool returns: on record, in the prompt, and read back."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from tests.agent_programs.agent_harness import LOOP_PROFILE, build_loop_blueprint
+from tests.agent_programs.agent_service import (
+    AgentService,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from tests.services.media.media_samples import PNG, SAMPLES
+from turnlog.events.content import compute_digest
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.tool_events import ToolReturned
+from turnlog.events.store.memory_log import MemoryMediaStore
+from turnlog.services.worker.tools.mcp_contents import convert_result
+from turnlog.services.worker.tools.result_media import MAX_RESULT_PARTS, store_result_media
+from turnlog.services.worker.tools.tool_server_types import AnswerMedia
+
+PICTURE = AnswerMedia(PNG, "image/png")
+
+PICTURE_LINE = f"(image/png, {len(PNG)} bytes)"
+
+WAV, PDF = SAMPLES["audio/wav"], SAMPLES["application/pdf"]
+
+
+def encode(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def test_contents_of_a_result_are_a_line_each_and_media_beside_them() -> None:
+    pdf = BlobResourceContents(
+        uri="file:///tmp/report.pdf", blob=encode(PDF), mime_type="application/pdf"
+    )
+    note = TextResourceContents(uri="file:///tmp/note.txt", text="a note")
+    answer = convert_result(
+        CallToolResult(
+            content=[
+                TextContent(type="text", text="Here."),
+                ImageContent(type="image", data=encode(PNG), mime_type="image/png"),
+                AudioContent(type="audio", data=encode(WAV), mime_type="audio/wav"),
+                EmbeddedResource(type="resource", resource=pdf),
+                EmbeddedResource(type="resource", resource=note),
+                ResourceLink(type="resource_link", name="log", uri="https://host/log"),
+            ]
+        )
+    )
+    assert answer.text.split("\n") == [
+        *("Here.", PICTURE_LINE, f"(audio/wav, {len(WAV)} bytes)"),
+        f"(report.pdf, application/pdf, {len(PDF)} bytes)",
+        *("a note", "(log: https://host/log)"),
+    ]
+    assert answer.media == (
+        PICTURE,
+        AnswerMedia(WAV, "audio/wav"),
+        AnswerMedia(PDF, "application/pdf", "report.pdf"),
+    )
+
+
+def test_picture_beside_a_structured_value_is_kept_with_its_line() -> None:
+    picture = ImageContent(type="image", data=encode(PNG), mime_type="image/png")
+    answer = convert_result(CallToolResult(content=[picture], structured_content={"width": 1}))
+    assert answer.text == f'{{"width":1}}\n{PICTURE_LINE}'
+    assert answer.media == (PICTURE,)
+
+
+def test_picture_that_is_no_base64_is_a_line_and_no_media() -> None:
+    broken = ImageContent(type="image", data="no base64!", mime_type="image/png")
+    answer = convert_result(CallToolResult(content=[broken]))
+    assert (answer.text, answer.media) == ("(image)", ())
+
+
+async def test_parts_have_the_type_that_their_bytes_are_of() -> None:
+    store = MemoryMediaStore()
+    media = (
+        AnswerMedia(PNG, "text/html"),
+        AnswerMedia(b"<script>", "image/png"),
+        AnswerMedia(b"a,b\n1,2 and some more", "text/csv", "table.csv"),
+        AnswerMedia(b"\0" * 20, "application/zip"),
+    )
+    parts = await store_result_media(store, "t", media, 7)
+    assert [(each.kind, each.media_type, each.name, each.at) for each in parts] == [
+        ("image", "image/png", None, 7),
+        ("file", "image/png", None, 7),
+        ("file", "text/csv", "table.csv", 7),
+        ("file", "application/zip", None, 7),
+    ]
+    for part, each in zip(parts, media, strict=True):
+        assert await store.get_media("t", part.digest) == each.data
+
+
+async def test_no_more_parts_than_allowed_are_stored() -> None:
+    media = [AnswerMedia(b"%d" % number, "text/plain") for number in range(MAX_RESULT_PARTS + 3)]
+    parts = await store_result_media(MemoryMediaStore(), "t", [AnswerMedia(b"", "x"), *media], 0)
+    assert [part.digest for part in parts] == [
+        compute_digest(each.data) for each in media[:MAX_RESULT_PARTS]
+    ]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+class TestInATurn:
+    """A turn whose tool returns a picture."""
+
+    async def run_turn(self, platform: AgentService, model: str) -> tuple[str, list[Any]]:
+        """Run it, and return the session and the messages after the tool call."""
+        platform.shop.media = (PICTURE, AnswerMedia(WAV, "audio/wav"))
+        platform.shop.result_text = PICTURE_LINE
+        profile = {**LOOP_PROFILE, "model": model}
+        kind = build_loop_blueprint(profiles={"agent": profile})
+        session = await platform.open_session(kind)
+        await platform.complete_turn(
+            session,
+            answer_with_tool_calls(("shop_look", {"what": "map"})),
+            answer_with_text("A map."),
+        )
+        messages: list[Any] = platform.bodies[-1]["messages"]
+        called = next(place for place, each in enumerate(messages) if each.get("tool_calls"))
+        return session, messages[called + 1 :]
+
+    async def require_verified(self, platform: AgentService, session: str) -> None:
+        report = await platform.fetch_json(f"/v1/sessions/{session}/verify")
+        assert report["findings"] == []
+        assert report["reproduction"] == "reproduced"
+
+    async def test_model_is_sent_the_picture_and_the_record_has_its_digest(
+        self, platform: AgentService
+    ) -> None:
+        session, messages = await self.run_turn(platform, "openai/heron")
+        assert messages[0]["role"] == "tool"
+        assert PICTURE_LINE in str(messages[0]["content"])
+        # litellm moves it into a message of the user, which OpenAI's protocol allows pictures in.
+        assert encode(PNG) in str(messages)
+        assert encode(WAV) not in str(messages)
+        (returned,) = await platform.load_events(session, ToolReturned)
+        assert [(part.kind, part.digest) for part in returned.parts] == [
+            ("image", compute_digest(PNG)),
+            ("audio", compute_digest(WAV)),
+        ]
+        media = platform.backend.media
+        for part in returned.parts:
+            assert await media.find_media(platform.gateway.tenant, part.digest)
+        call = (await platform.load_events(session, ContextAssembled))[-1]
+        shown = [each for each in call.manifest.parts if each.layer == "media"]
+        assert [(each.role, each.digest, each.treatment) for each in shown] == [
+            ("tool", compute_digest(PNG), "kept")
+        ]
+        await self.require_verified(platform, session)
+
+    async def test_whole_result_has_the_picture(self, platform: AgentService) -> None:
+        session, _ = await self.run_turn(platform, "openai/heron")
+        (returned,) = await platform.load_events(session, ToolReturned)
+        found = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.1/tools/{returned.id}")
+        assert [each["data"] for each in found["parts"]] == [encode(PNG), encode(WAV)]
+        assert found["parts"][0]["media_type"] == "image/png"
+        picture = await platform.http.get(f"/v1/blobs/{found['parts'][0]['digest']}")
+        assert picture.content == PNG
+
+    async def test_picture_follows_the_results_where_tools_may_return_texts_only(
+        self, platform: AgentService
+    ) -> None:
+        session, messages = await self.run_turn(platform, "openai/gpt-4o")
+        assert [each["role"] for each in messages] == ["tool", "user"]
+        text, picture = messages[1]["content"]
+        called = messages[0]["tool_call_id"]
+        assert text["text"] == f"Pictures in the result of shop_look, called as:\n{called}"
+        assert encode(PNG) in picture["image_url"]["url"]
+        await self.require_verified(platform, session)
+
+    async def test_model_that_takes_texts_only_is_sent_the_line_alone(
+        self, platform: AgentService
+    ) -> None:
+        _, messages = await self.run_turn(platform, "openai/deepseek-chat")
+        assert [each["role"] for each in messages] == ["tool"]
+        assert messages[0]["content"] == PICTURE_LINE
