@@ -133,6 +133,7 @@ def build_use_case_parts(
     return UseCaseParts(
         tokens=backend.tokens,
         max_part_bytes=settings.max_part_bytes,
+        max_request_bytes=settings.body_limit,
         command_handler=sessions,
         quotas=sessions.quotas,
         overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),

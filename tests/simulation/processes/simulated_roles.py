@@ -33,6 +33,7 @@ from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.media.turn_parts import TurnPartsIntake
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -212,7 +213,14 @@ def build_gateway(
     handler, overrides = making.asking(made.sessions), build_override_service(made)
     return SimulatedGateway(
         role=made,
-        submission=TurnSubmitter(handler, made.blueprints, overrides, "simulated/one"),
+        submission=TurnSubmitter(
+            command_handler=handler,
+            blueprints=made.blueprints,
+            overrides=overrides,
+            default_model="simulated/one",
+            intake=TurnPartsIntake(store=made.client.media, most_bytes=1_000_000),
+            most_bytes=262_144,
+        ),
         turns=TurnWatching(handler, made.client.tokens, asyncio.Event()),
         steering=SessionSteering(handler, made.blueprints),
         approvals=ApprovalUseCases(handler, made.blueprints),

@@ -14,6 +14,7 @@ from turnlog.contract.value_names import (
     FeedbackVote,
     FinishReason,
     InputFindingAction,
+    MediaKind,
     TurnRole,
 )
 
@@ -296,6 +297,31 @@ class TurnVoteView(ResponseModel):
     """The id of the entry; null for a vote on the turn."""
 
 
+class MediaPartView(ResponseModel):
+    """A picture, a recording or a file of a turn; `/v1/blobs/{digest}` has its bytes."""
+
+    kind: MediaKind
+    """What a model is sent it as."""
+    digest: str
+    """SHA-256 of its bytes."""
+    size: int
+    """Number of bytes."""
+    media_type: str
+    """Its type, such as `image/png`."""
+    name: str | None = None
+    """The name of the file; null if it has none."""
+    at: int
+    """Where it stands in the text of the turn, in code points."""
+    width: int | None = None
+    """Width of a picture in pixels; null if its bytes do not say."""
+    height: int | None = None
+    """Height of a picture in pixels; null if its bytes do not say."""
+    pages: int | None = None
+    """Pages of a document; null if its bytes do not say."""
+    seconds: int | None = None
+    """Length of a recording; null if its bytes do not say."""
+
+
 class TurnView(ResponseModel):
     """A turn as people read it."""
 
@@ -351,6 +377,8 @@ class TurnView(ResponseModel):
     """The tools it used, in order."""
     votes: tuple[TurnVoteView, ...] = ()
     """The votes in force on the turn and on the entries that it retrieved, in order."""
+    parts: tuple[MediaPartView, ...] = ()
+    """The pictures, recordings and files beside its text, in the order of their places in it."""
 
 
 class PhaseVisit(ResponseModel):

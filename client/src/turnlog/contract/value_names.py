@@ -9,6 +9,9 @@ FinishReason = Literal[
 ]
 """Why a model stopped, in one vocabulary for all providers."""
 
+MediaKind = Literal["image", "audio", "file"]
+"""What a part of a turn that is no text is sent as."""
+
 TurnRole = Literal["user", "system"]
 """Who a turn's text is from. A turn of the system has no reply."""
 

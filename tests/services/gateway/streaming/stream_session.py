@@ -125,6 +125,7 @@ class StreamedSession:
         use_case_parts = UseCaseParts(
             tokens=self.tokens,
             max_part_bytes=settings.max_part_bytes,
+            max_request_bytes=settings.body_limit,
             command_handler=sessions,
             quotas=TurnQuotas(QuotaService(parts), self.log),
             overrides=OverrideService(parts),

@@ -21,6 +21,9 @@ _ASSUMED_SIDE: Final = 1_024
 _ASSUMED_PAGE_BYTES: Final = 50_000
 """Size of a page of a document whose bytes do not say how many it has."""
 
+_TEXT_BYTES: Final = 4
+"""Bytes of a token of a file that is sent as a text."""
+
 _ASSUMED_SECOND_BYTES: Final = 16_000
 """Size of a second of a recording whose bytes do not say its length: 128 kbit/s."""
 
@@ -112,6 +115,8 @@ def count_media_tokens(part: MediaPart, model: str) -> int:
         case "image":
             width, height = part.width or _ASSUMED_SIDE, part.height or _ASSUMED_SIDE
             return rule.count_picture(width, height)
+        case "file" if part.media_type == "text/plain":
+            return ceil(part.size / _TEXT_BYTES)
         case "file":
             return rule.per_page * (part.pages or ceil(part.size / _ASSUMED_PAGE_BYTES) or 1)
         case "audio":

@@ -24,8 +24,11 @@ MediaBytes = Mapping[Digest, bytes]
 
 NO_BYTES: Final[MediaBytes] = MappingProxyType({})
 
-_AUDIO_FORMATS: Final = {"audio/mpeg": "mp3", "audio/wav": "wav"}
-"""What the protocol calls a format, by media type."""
+TEXT_TYPE: Final = "text/plain"
+"""The type of a file that is sent as a text, since few servers take another than PDF."""
+
+_AUDIO_FORMATS: Final = {"audio/mpeg": "mp3"}
+"""What the protocol calls a format that is not called by its media type."""
 
 _KIND_NAMES: Final[Mapping[MediaKind, str]] = {
     "image": "picture",
@@ -58,13 +61,19 @@ class MessageMedia:
 
     def encode_sent(self, data: bytes) -> dict[str, JsonValue]:
         """Return the part of OpenAI's chat protocol with these bytes."""
+        if self.media_type == TEXT_TYPE:
+            return {"type": "text", "text": f"{self.name or 'file.txt'}:\n{data.decode()}"}
         encoded = b64encode(data).decode()
         url = f"data:{self.media_type};base64,{encoded}"
         match self.kind:
             case "image":
                 return {"type": "image_url", "image_url": {"url": url}}
             case "audio":
-                sound: JsonValue = {"data": encoded, "format": _AUDIO_FORMATS[self.media_type]}
+                subtype = self.media_type.partition("/")[2]
+                sound: JsonValue = {
+                    "data": encoded,
+                    "format": _AUDIO_FORMATS.get(self.media_type, subtype),
+                }
                 return {"type": "input_audio", "input_audio": sound}
             case "file":
                 name = self.name or "document.pdf"

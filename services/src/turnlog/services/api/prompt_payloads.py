@@ -18,6 +18,7 @@ from turnlog.events.recorded_reasoning import parse_reasoning
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.audit.verify.audit_findings import ReproductionOutcome
 from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.prompt.message_media import MessageMedia, encode_plain_content
 
 
 def _is_none(value: object) -> bool:
@@ -46,13 +47,30 @@ class ToolCallView(ResponseModel):
     """The fields that are sent beside these, as the provider wants them back; absent without."""
 
 
+class ContentPieceView(ResponseModel):
+    """A text, a picture, a recording or a file in a message, or the line in place of one."""
+
+    type: Literal["text", "image", "audio", "file", "note"]
+    """`note` is the line in the place of a part that is left out."""
+    text: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """The text, or the line; absent for the others."""
+    digest: Annotated[Digest | None, Field(exclude_if=_is_none)] = None
+    """The digest of the bytes; absent for a text."""
+    media_type: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """The type of the bytes; absent for a text."""
+    name: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """The name of the file; absent where it has none."""
+
+
 class MessageView(ResponseModel):
     """A message of a prompt, as it is sent."""
 
     role: MessageRole
     """The role of the message."""
-    content: str | None
-    """The text of the message; null in one that only calls tools."""
+    content: str | tuple[ContentPieceView, ...] | None
+    """The text of the message, or its texts and other parts in their order; null in one that only
+    calls tools.
+    """
     tool_calls: Annotated[tuple[ToolCallView, ...] | None, Field(exclude_if=_is_none)] = None
     """The tool calls of an assistant's message; absent where there are none."""
     tool_call_id: Annotated[str | None, Field(exclude_if=_is_none)] = None
@@ -71,17 +89,42 @@ class MessageView(ResponseModel):
             )
             for each in self.tool_calls or ()
         )
+        text, media = _restore_content(self.content or "")
         return ChatMessage(
             role=self.role,
-            content=self.content or "",
+            content=text,
             tool_calls=calls,
             tool_call_id=self.tool_call_id,
+            media=media,
             reasoning=_encode_fields(self.reasoning),
         )
 
 
 def _encode_fields(fields: JsonObject | None) -> str:
     return encode_canonical(dict(fields)) if fields else ""
+
+
+def _restore_content(
+    content: str | tuple[ContentPieceView, ...],
+) -> tuple[str, tuple[MessageMedia, ...]]:
+    """Return the text of a content, and its media with their places in it."""
+    if isinstance(content, str):
+        return content, ()
+    text, media = "", list[MessageMedia]()
+    for piece in content:
+        if piece.type == "text":
+            text += piece.text or ""
+            continue
+        placed = MessageMedia(
+            kind="file" if piece.type == "note" else piece.type,
+            digest=piece.digest or "",
+            media_type=piece.media_type or "",
+            at=len(text),
+            name=piece.name,
+            note=piece.text,
+        )
+        media.append(placed)
+    return text, tuple(media)
 
 
 def describe_messages(messages: Iterable[ChatMessage]) -> tuple[MessageView, ...]:
@@ -101,11 +144,18 @@ def _describe_message(message: ChatMessage) -> MessageView:
     )
     return MessageView(
         role=message.role,
-        content=message.content or (None if calls else ""),
+        content=_describe_content(message) or (None if calls else ""),
         tool_calls=calls or None,
         tool_call_id=message.tool_call_id,
         reasoning=parse_reasoning(message.reasoning) if message.reasoning else None,
     )
+
+
+def _describe_content(message: ChatMessage) -> str | tuple[ContentPieceView, ...]:
+    if not message.media:
+        return message.content
+    pieces = encode_plain_content(message.content, message.media)
+    return tuple(map(ContentPieceView.model_validate, pieces))
 
 
 class PromptView(ResponseModel):

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/wav": "wav"}
+AUDIO_FORMATS = {"audio/mpeg": "mp3"}
 KIND_NAMES = {"image": "picture", "audio": "recording", "file": "file"}
 
 
@@ -84,12 +84,15 @@ def write_content(
 
 
 def write_media(piece: Mapping[str, Any], blobs: Mapping[str, bytes]) -> dict[str, Any]:
-    encoded = b64encode(blobs[piece["digest"]]).decode()
+    data, named = blobs[piece["digest"]], piece.get("name")
+    if piece["media_type"] == "text/plain":
+        return {"type": "text", "text": f"{named or 'file.txt'}:\n{data.decode()}"}
+    encoded = b64encode(data).decode()
     url = f"data:{piece['media_type']};base64,{encoded}"
     if piece["type"] == "image":
         return {"type": "image_url", "image_url": {"url": url}}
     if piece["type"] == "audio":
-        sound = {"data": encoded, "format": AUDIO_FORMATS[piece["media_type"]]}
+        subtype = piece["media_type"].partition("/")[2]
+        sound = {"data": encoded, "format": AUDIO_FORMATS.get(piece["media_type"], subtype)}
         return {"type": "input_audio", "input_audio": sound}
-    name = piece.get("name") or "document.pdf"
-    return {"type": "file", "file": {"filename": name, "file_data": url}}
+    return {"type": "file", "file": {"filename": named or "document.pdf", "file_data": url}}

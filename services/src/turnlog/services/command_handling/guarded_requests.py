@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Generic, TypeVar
 
+from pydantic import JsonValue
+
 from turnlog.contract.override_payloads import SetOverrideRequest
 from turnlog.contract.payload_models import RequestModel
 from turnlog.contract.session_requests import (
@@ -19,6 +21,7 @@ from turnlog.contract.session_requests import (
     DescribeSessionRequest,
     DisplayTurnRequest,
     FeedbackRequest,
+    MediaPartInput,
     OpenSessionRequest,
     PhaseSignalRequest,
     RedactReplyRequest,
@@ -73,7 +76,7 @@ async def guard_request(rules: tuple[InputRule, ...], form: Form) -> GuardedRequ
     """Apply rules to what people wrote in a request; in a thread if it is long."""
     if not rules:
         return GuardedRequest(rules=rules, form=form)
-    values = form.model_dump(include=set(GUARDED_FIELDS[type(form)]))
+    values = form.model_dump(include=set(GUARDED_FIELDS[type(form)])) | _list_part_names(form)
     length = len(encode_canonical(values))
     try:
         guarded = await run_text_work(partial(guard_values, rules, values), length)
@@ -81,7 +84,29 @@ async def guard_request(rules: tuple[InputRule, ...], form: Form) -> GuardedRequ
         return GuardedRequest(rules=rules, form=form, refusal=refusal)
     return GuardedRequest(
         rules=rules,
-        form=form.model_copy(update=guarded.values),
+        form=form.model_copy(update=_restore_part_names(form, guarded.values)),
         findings=guarded.findings,
         is_masked=guarded.is_masked,
     )
+
+
+def _list_part_names(form: RequestModel) -> dict[str, JsonValue]:
+    """Return the names of a turn's parts, which people wrote; its digests are no words."""
+    if not isinstance(form, SubmitTurnRequest) or not form.parts:
+        return {}
+    names = [each.name if isinstance(each, MediaPartInput) else None for each in form.parts]
+    return {"parts": [*names]}
+
+
+def _restore_part_names(
+    form: RequestModel, values: Mapping[str, JsonValue]
+) -> Mapping[str, object]:
+    """Return guarded values with the parts in place of their names."""
+    names = values.get("parts")
+    if not isinstance(form, SubmitTurnRequest) or not form.parts or not isinstance(names, list):
+        return values
+    parts = [
+        each.model_copy(update={"name": name}) if isinstance(each, MediaPartInput) else each
+        for each, name in zip(form.parts, names, strict=True)
+    ]
+    return {**values, "parts": parts}

@@ -134,6 +134,7 @@ def _create_use_case_parts(
         command_handler=sessions,
         tokens=components.tokens,
         max_part_bytes=settings.max_part_bytes,
+        max_request_bytes=settings.body_limit,
         quotas=quotas,
         overrides=components.create_override_service(),
         segment_service=components.create_segment_service(),

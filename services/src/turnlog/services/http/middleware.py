@@ -49,7 +49,7 @@ class BodyLimitMiddleware:
     most_bytes: int
     seconds: float
     larger: Mapping[str, int]
-    """Larger limits in bytes, by path."""
+    """Larger limits in bytes, by the template of a path."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on a request with its checked body, or send the error response."""
@@ -61,7 +61,7 @@ class BodyLimitMiddleware:
             if has_streamed_body(scope):
                 await self._pass_streamed_body(scope, receive, send)
                 return
-            most = self.larger.get(scope["path"], self.most_bytes)
+            most = self._find_limit(scope["path"])
             body = await self._read_checked_body(Headers(scope=scope), receive, most)
         except Refused as refused:
             await create_error_response(refused, closing=True)(scope, receive, send)
@@ -77,6 +77,12 @@ class BodyLimitMiddleware:
         )
         await self.app(scope, body.receive_piece, body.send_after_body)
 
+    def _find_limit(self, path: str) -> int:
+        if (most := self.larger.get(path)) is not None:
+            return most
+        templates = (each for each in self.larger if "{" in each and has_template(path, each))
+        return self.larger.get(next(templates, ""), self.most_bytes)
+
     async def _read_checked_body(self, headers: Headers, receive: Receive, max_bytes: int) -> bytes:
         if "content-length" not in headers and "transfer-encoding" not in headers:
             return b""
@@ -90,6 +96,15 @@ class BodyLimitMiddleware:
             _check_body_headers(headers)
             await run_text_work(partial(check_strict_json, body), len(body))
         return body
+
+
+def has_template(path: str, template: str) -> bool:
+    """Return whether a path has a template such as `/v1/sessions/{session}/turns`."""
+    steps, names = path.split("/"), template.split("/")
+    pairs = zip(steps, names, strict=False)
+    return len(steps) == len(names) and all(
+        name.startswith("{") or step == name for step, name in pairs
+    )
 
 
 async def _read_body(receive: Receive, max_bytes: int) -> bytes:

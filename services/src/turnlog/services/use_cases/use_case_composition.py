@@ -22,6 +22,7 @@ from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.knowledge_use_cases import KnowledgeUseCases
 from turnlog.services.media.media_use_cases import MediaUseCases
+from turnlog.services.media.turn_parts import TurnPartsIntake
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.overrides.override_use_cases import OverrideUseCases
@@ -70,6 +71,8 @@ class UseCaseParts:
     tokens: TokenStream
     max_part_bytes: int
     """Bytes of the largest picture, recording or file."""
+    max_request_bytes: int
+    """Bytes of the largest request, without those of the parts that it brings."""
     quotas: TurnQuotas
     """The limits of users, and what their turns reserve and use."""
     overrides: OverrideService
@@ -167,7 +170,14 @@ class _UseCaseBuilder:
         self.opening_commands = OpeningCommandBuilder(parts.blueprint_folders, parts.default_model)
         self.opening = SessionOpening(self.time_travel, parts.blueprints, self.opening_commands)
         self.submission = TurnSubmitter(
-            self.handler, parts.blueprints, parts.overrides, parts.default_model
+            command_handler=self.handler,
+            blueprints=parts.blueprints,
+            overrides=parts.overrides,
+            default_model=parts.default_model,
+            intake=TurnPartsIntake(
+                store=self.handler.texts.media.store, most_bytes=parts.max_part_bytes
+            ),
+            most_bytes=parts.max_request_bytes,
         )
         self.turns = TurnWatching(self.handler, parts.tokens, parts.shutdown_event)
         self.redactions = RedactionCache()

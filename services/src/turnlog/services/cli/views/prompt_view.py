@@ -68,13 +68,16 @@ class PromptSpan:
     @property
     def visible_text(self) -> str:
         """The text without the blank line that joins it to the part before."""
+        if self.part.at is not None and not self.text:
+            return f"[{self.part.item or 'no name'}] {format_digest(self.part.digest or '')}"
         before = self.part.before
         return self.text[len(before) - len(before.lstrip("\n")) :]
 
 
 def split_prompt(messages: Sequence[ChatMessage], manifest: Manifest) -> tuple[PromptSpan, ...]:
     """Split a prompt into spans; raises `Corrupt` if the manifest's lengths do not add up."""
-    found = tuple(_iterate_spans(messages, manifest))
+    texts = (*_iterate_spans(messages, manifest), *_iterate_media_spans(messages, manifest))
+    found = tuple(sorted(texts, key=lambda each: each.message_index))
     expected_length = sum(part.characters for part in manifest.parts if part.message is not None)
     if sum(len(passage.text) for passage in found) != expected_length:
         raise Corrupt("manifest", "its parts are not as long as the prompt's messages")
@@ -82,7 +85,7 @@ def split_prompt(messages: Sequence[ChatMessage], manifest: Manifest) -> tuple[P
 
 
 def _iterate_spans(messages: Sequence[ChatMessage], manifest: Manifest) -> Iterator[PromptSpan]:
-    included = [part for part in manifest.parts if part.message is not None]
+    included = [part for part in manifest.parts if part.message is not None and part.at is None]
     ends = [part.message for part in included[1:]] + [len(messages)]
     begins = calls = 0
     for part, end in zip(included, ends, strict=False):  # Without parts there are no ends either.
@@ -105,6 +108,18 @@ def _iterate_spans(messages: Sequence[ChatMessage], manifest: Manifest) -> Itera
         text = messages[first].content[begins : begins + part.characters]
         begins = begins + part.characters if end == first else 0
         yield PromptSpan(part, first, messages[first].role, text)
+
+
+def _iterate_media_spans(
+    messages: Sequence[ChatMessage], manifest: Manifest
+) -> Iterator[PromptSpan]:
+    """Yield a span for each picture, recording and file, with the line in its place if any."""
+    media = [part for part in manifest.parts if part.at is not None and part.message is not None]
+    for part in media:
+        message = messages[part.message or 0]
+        lines = (each.note for each in message.media if each.at == part.at and each.note)
+        text = next(lines, "") if part.treatment == "dropped" else ""
+        yield PromptSpan(part, part.message or 0, message.role, text)
 
 
 def _format_tool_call(part: PromptPart, call: ToolRequest) -> str:

@@ -123,9 +123,9 @@ async def submit_turn(
     """Submit a turn to a session; a 2xx response means that it is on the event log."""
     is_streamed = choose_media_type(request, JSON_MEDIA_TYPE, SSE_MEDIA_TYPE) == SSE_MEDIA_TYPE
     cursor = get_last_event_id(request) if is_streamed else None
-    submitted = await submission.submit_turn(
-        caller.create_caller(form), session, form, cursor=cursor
-    )
+    stored = await submission.store_parts(caller.tenant, form, len(await request.body()))
+    as_caller = caller.create_caller(stored.form)
+    submitted = await submission.submit_turn(as_caller, session, stored, cursor=cursor)
     if is_streamed and submitted.events:
         return _create_stream_answer(request, turns.open_new_stream(submitted))
     if is_streamed:

@@ -21,6 +21,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session_views.session_history import HistoryTurn
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.media.turn_parts import SubmittedParts
 from turnlog.services.use_cases.sessions.session_opening import SessionOpening
 from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import (
@@ -73,7 +74,9 @@ class QuestionAnswering:
             caller, OpenSessionRequest(blueprint=blueprint.blueprint), key
         )
         turn = SubmitTurnRequest(text=request.question, meta={"nickname": request.nickname})
-        submitted = await self.submission.submit_turn(caller, opened.state.session, turn)
+        submitted = await self.submission.submit_turn(
+            caller, opened.state.session, SubmittedParts(form=turn)
+        )
         policies = blueprint.resolve_policies(blueprint.default_profile)
         timeout = min(MAX_WAIT_SECONDS, policies.deadline_seconds + self.grace)
         settlement = await self.watching.wait_for_outcome(

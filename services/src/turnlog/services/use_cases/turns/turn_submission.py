@@ -9,7 +9,8 @@ from pydantic import JsonValue
 from turnlog.contract.session_requests import SubmitTurnRequest
 from turnlog.events.content import encode_canonical
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Refused
+from turnlog.events.errors import Refused, TooLarge
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.prompt.budget.admission_limits import check_turn_text
@@ -20,6 +21,7 @@ from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import GuardedRequest
+from turnlog.services.media.turn_parts import SubmittedParts, TurnPartsIntake, place_parts
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler, CommandOutcome
 from turnlog.services.sessions.request_guard import RequestGuard
@@ -39,7 +41,7 @@ class TurnOnLog:
     """The events of its submission; empty when the request was repeated."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnSubmitter:
     """Submits turns to sessions."""
 
@@ -48,12 +50,31 @@ class TurnSubmitter:
     overrides: OverrideService
     default_model: str
     """The model of profiles that say `default`."""
+    intake: TurnPartsIntake
+    """Stores pictures, recordings and files."""
+    most_bytes: int
+    """Bytes of the largest request, without the bytes of its parts."""
+
+    async def store_parts(
+        self, tenant: str, request: SubmitTurnRequest, size: int
+    ) -> SubmittedParts:
+        """Store the parts that a request brings; `size` is that of its body.
+
+        Raises `Refused` for a part that cannot be taken, and for a request that is too large
+        without their bytes.
+        """
+        stored = await self.intake.store_parts(tenant, request)
+        if size > self.most_bytes:
+            left = len(stored.form.model_dump_json(exclude_defaults=True).encode())
+            if left > self.most_bytes:
+                raise TooLarge("body", left, self.most_bytes)
+        return stored
 
     async def submit_turn(
         self,
         caller: Caller,
         session: str,
-        request: SubmitTurnRequest,
+        submitted: SubmittedParts,
         *,
         cursor: str | None = None,
     ) -> TurnOnLog:
@@ -61,6 +82,7 @@ class TurnSubmitter:
 
         `cursor` is the stream cursor of the caller; a new turn has none.
         """
+        request = submitted.form
         check_json(request.references, "references")
         check_json(request.meta, "meta")
         check_json(request.metadata or {}, "metadata")
@@ -74,7 +96,13 @@ class TurnSubmitter:
                 state = await guard.require_allowed(state, guarded)
                 if cursor is not None:
                     raise create_cursor_refusal("this turn is new: nothing of it was sent before")
-                return await self._build_command(caller.tenant, state, guarded, user)
+                return await self._build_command(
+                    tenant=caller.tenant,
+                    state=state,
+                    guarded=guarded,
+                    parts=submitted.parts,
+                    user=user,
+                )
 
             return await self._append_turn(as_caller, session, choose)
 
@@ -92,9 +120,11 @@ class TurnSubmitter:
         tenant: str,
         state: SessionState,
         guarded: GuardedRequest[SubmitTurnRequest],
+        parts: tuple[MediaPart, ...],
         user: str | None,
     ) -> SubmitTurn:
-        material, request = await self.blueprints.load_material(state), guarded.form
+        material = await self.blueprints.load_material(state)
+        request, placed = place_parts(guarded.form, parts)
         blueprint, is_system = material.blueprint, request.role == "system"
         inputs = (
             _check_system_turn(request)
@@ -117,6 +147,7 @@ class TurnSubmitter:
                 tenant, None if is_system else user, blueprint
             ),
             findings=guarded.findings,
+            parts=placed,
         )
 
     def _check_turn_inputs(
@@ -149,7 +180,8 @@ def _has_fallback(material: SessionMaterial, state: SessionState, text: str | No
 
 def _check_system_turn(request: SubmitTurnRequest) -> dict[str, JsonValue]:
     """Return no inputs; refuse what only a turn with calls can have."""
-    for field, value in (("inputs", request.inputs), ("references", request.references)):
+    others = {"inputs": request.inputs, "references": request.references, "parts": request.parts}
+    for field, value in others.items():
         if value:
             what = f"a turn of the system has no {field}"
             raise Refused("invalid", what, field=field, fix="leave it out")

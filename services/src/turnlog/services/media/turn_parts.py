@@ -1,0 +1,278 @@
+"""The parts of a submitted turn: their bytes are stored, and their texts become the turn's text.
+
+A request is handled as if it had named each picture, recording and file by its digest, so the
+digest of its idempotency key is the same whether it brought the bytes or named them. While rules of
+the blueprint may still change the text, U+FFFC stands in it for each of them.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Final
+
+from turnlog.contract.session_requests import (
+    ImageUrlInput,
+    InputAudioInput,
+    MediaPartInput,
+    SubmitTurnRequest,
+    TextPartInput,
+    TurnPartInput,
+)
+from turnlog.events.content import Digest
+from turnlog.events.errors import Refused, TooLarge
+from turnlog.events.model.content_parts import MediaKind, MediaPart
+from turnlog.events.store.ports import MediaStore
+from turnlog.projections.blueprint.sent_names import quote_sent_name
+from turnlog.services.media.media_facts import MediaFacts, read_media_facts
+from turnlog.services.media.media_types import (
+    MEDIA_TYPES,
+    TEXT_TYPE,
+    detect_media_type,
+    parse_media_type,
+)
+from turnlog.services.platform.concurrency import run_text_work
+
+PLACEHOLDER: Final = "\ufffc"
+"""Stands in a text for a part: the object replacement character."""
+
+_DATA_URL: Final = re.compile(r"data:([^;,]*)((?:;[^;,]*)*);base64,", re.IGNORECASE)
+
+MAX_TOTAL_FACTOR: Final = 2
+"""All parts of a turn together may be so many times as large as the largest one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedParts:
+    """A turn whose parts are stored."""
+
+    form: SubmitTurnRequest
+    """The request with the text of all parts, `PLACEHOLDER` in place of the others, by digest."""
+    parts: tuple[MediaPart, ...] = ()
+    """What the event of the turn has of them, without their places in the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SentMedia:
+    """A picture, a recording or a file as a request has it, whatever its spelling."""
+
+    kind: MediaKind
+    field: str
+    """The field of the request that has the bytes or their digest."""
+    digest: Digest | None = None
+    encoded: str | None = None
+    """The bytes in base64, in place of the digest."""
+    media_type: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnPartsIntake:
+    """Stores what turns bring, and reads what they name."""
+
+    store: MediaStore
+    most_bytes: int
+    """Bytes of the largest part."""
+
+    async def store_parts(self, tenant: str, form: SubmitTurnRequest) -> SubmittedParts:
+        """Store the bytes of a turn's parts; raises `Refused` for one that cannot be taken."""
+        if form.parts is None:
+            return SubmittedParts(form=form)
+        if form.text is not None:
+            detail, fix = "a turn has either `text` or `parts`", "send the text as a part"
+            raise Refused("given-twice", detail, field="parts", fix=fix)
+        text, sent = _join_parts(form.parts)
+        parts: list[MediaPart] = []
+        for each in sent:
+            parts.append(await self._store_part(tenant, each))
+            self._check_total(parts)
+        named = [
+            MediaPartInput(type=part.kind, digest=part.digest, name=part.name) for part in parts
+        ]
+        stored = form.model_copy(update={"text": text, "parts": named or None})
+        return SubmittedParts(form=stored, parts=tuple(parts))
+
+    def _check_total(self, parts: Sequence[MediaPart]) -> None:
+        total, most = sum(part.size for part in parts), MAX_TOTAL_FACTOR * self.most_bytes
+        if total > most:
+            raise TooLarge("parts", total, most)
+
+    async def _store_part(self, tenant: str, sent: _SentMedia) -> MediaPart:
+        data = await self._read_bytes(tenant, sent)
+        found, facts = await run_text_work(partial(_inspect_bytes, data), len(data))
+        if found is None:
+            detail, fix = "the bytes are of no known type", f"send one of {', '.join(MEDIA_TYPES)}"
+            raise Refused("unsupported-media", detail, field=sent.field, fix=fix)
+        _check_type(sent, found)
+        digest = sent.digest
+        if digest is None:
+            stored = await self.store.put_media(
+                tenant, _iterate_once(data), most_bytes=self.most_bytes
+            )
+            digest = stored.digest
+        return MediaPart(
+            kind=sent.kind,
+            digest=digest,
+            size=len(data),
+            media_type=found,
+            name=sent.name,
+            **asdict(facts),
+        )
+
+    async def _read_bytes(self, tenant: str, sent: _SentMedia) -> bytes:
+        if sent.digest is not None:
+            found = await self.store.find_media(tenant, sent.digest)
+            if found is None:
+                detail = "there is no picture, recording or file of this digest"
+                fix = "upload it with POST /v1/blobs, or send its bytes"
+                raise Refused("unknown-blob", detail, field=sent.field, fix=fix)
+            if found.size > self.most_bytes:
+                raise TooLarge(sent.field, found.size, self.most_bytes)
+            return await self.store.get_media(tenant, sent.digest)
+        encoded = sent.encoded or ""
+        size = len(encoded) * 3 // 4
+        if size > self.most_bytes + 2:
+            raise TooLarge(sent.field, size, self.most_bytes)
+        data = await run_text_work(partial(_decode_base64, encoded, sent.field), len(encoded))
+        if not data:
+            raise Refused("invalid", "there are no bytes", field=sent.field, fix="send some")
+        return data
+
+
+def place_parts(
+    form: SubmitTurnRequest, parts: Sequence[MediaPart]
+) -> tuple[SubmitTurnRequest, tuple[MediaPart, ...]]:
+    """Return a request with its text alone, and its parts with their places in that text.
+
+    The names of the parts are those of the request, of which a rule may have masked some.
+    """
+    if not parts:
+        return form, ()
+    pieces = (form.text or "").split(PLACEHOLDER)
+    placed: list[MediaPart] = []
+    at = 0
+    for piece, named, part in zip(pieces, form.parts or (), parts, strict=False):
+        at += len(piece)
+        name = named.name if isinstance(named, MediaPartInput) else None
+        placed.append(part.model_copy(update={"at": at, "name": name}))
+    return form.model_copy(update={"text": "".join(pieces)}), tuple(placed)
+
+
+def _join_parts(parts: Sequence[TurnPartInput]) -> tuple[str, list[_SentMedia]]:
+    """Return the text of all parts, a line for each text, and what stands in it."""
+    written, sent = "", list[_SentMedia]()
+    for place, part in enumerate(parts):
+        field = f"parts.{place}"
+        if isinstance(part, TextPartInput):
+            if PLACEHOLDER in part.text:
+                detail, fix = "the text has U+FFFC, which stands for a part", "leave it out"
+                raise Refused("bad-text", detail, field=f"{field}.text", fix=fix)
+            is_first = not written.strip(PLACEHOLDER)
+            written += part.text if is_first else f"\n{part.text}"
+        else:
+            sent.append(_read_part(part, field))
+            written += PLACEHOLDER
+    return written, sent
+
+
+def _read_part(part: MediaPartInput | ImageUrlInput | InputAudioInput, field: str) -> _SentMedia:
+    match part:
+        case ImageUrlInput(image_url=image):
+            return _read_data_url("image", image.url, f"{field}.image_url.url")
+        case InputAudioInput(input_audio=sound):
+            return _SentMedia(
+                kind="audio",
+                field=f"{field}.input_audio.data",
+                encoded=sound.data,
+                media_type=f"audio/{sound.format}",
+            )
+        case MediaPartInput(type="file", digest=None, data=None, media_type=None, file=file) if (
+            file is not None and part.name is None
+        ):
+            return _read_data_url("file", file.file_data, f"{field}.file.file_data", file.filename)
+        case MediaPartInput(digest=digest, data=data, file=None) if (digest is None) != (
+            data is None
+        ):
+            return _SentMedia(
+                kind=part.type,
+                field=f"{field}.{'data' if digest is None else 'digest'}",
+                digest=digest,
+                encoded=data,
+                media_type=part.media_type,
+                name=part.name,
+            )
+        case _:
+            detail, fix = "a part has its bytes in one place", "send either `digest` or `data`"
+            raise Refused("invalid", detail, field=field, fix=fix)
+
+
+def _read_data_url(kind: MediaKind, url: str, field: str, name: str | None = None) -> _SentMedia:
+    begun = _DATA_URL.match(url)
+    if begun is None:
+        detail = "only a `data:` URL in base64 is taken: no address is fetched"
+        fix = "send the bytes as `data:TYPE;base64,...`, or upload them with POST /v1/blobs"
+        raise Refused("invalid", detail, field=field, fix=fix)
+    return _SentMedia(
+        kind=kind,
+        field=field,
+        encoded=url[begun.end() :],
+        media_type=begun[1] or None,
+        name=name,
+    )
+
+
+def _check_type(sent: _SentMedia, found: str) -> None:
+    """Refuse bytes that are not what the part says they are."""
+    try:
+        announced = parse_media_type(sent.media_type)
+    except Refused as refused:
+        detail, fix = refused.detail, refused.fix
+        raise Refused("unsupported-media", detail, field=sent.field, fix=fix) from None
+    if announced not in {None, found}:
+        detail = f"the bytes are {found}, not {quote_sent_name(announced or '')}"
+        raise Refused(
+            "media-type-differs", detail, field=sent.field, fix="send the type that they are"
+        )
+    kind = _find_kind(found)
+    if sent.kind != kind:
+        detail, fix = f"the bytes are {found}", f"send the part as `{kind}`"
+        raise Refused("media-type-differs", detail, field=sent.field, fix=fix)
+
+
+def _find_kind(media_type: str) -> MediaKind:
+    match media_type.partition("/")[0]:
+        case "image":
+            return "image"
+        case "audio":
+            return "audio"
+        case _:
+            return "file"
+
+
+def _inspect_bytes(data: bytes) -> tuple[str | None, MediaFacts]:
+    media_type = detect_media_type(data[:64])
+    if media_type is None or (media_type == TEXT_TYPE and not _is_text(data)):
+        return None, MediaFacts()
+    return media_type, read_media_facts(media_type, data)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def _decode_base64(encoded: str, field: str) -> bytes:
+    try:
+        return b64decode(encoded, validate=True)
+    except ValueError:
+        fix = "send base64 with its padding and without line breaks"
+        raise Refused("invalid", "it is not base64", field=field, fix=fix) from None
+
+
+async def _iterate_once(data: bytes) -> AsyncIterator[bytes]:
+    yield data

@@ -1,0 +1,220 @@
+"""Parts of a submitted turn over HTTP: what is taken, what is refused, and what is recorded."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
+from tests.services.media.media_samples import PNG, SAMPLES, make_png
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.model.turn_events import TurnSubmitted
+
+Form = dict[str, Any]
+
+
+def encode(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def build_image(data: bytes = PNG, **others: object) -> Form:
+    return {"type": "image", "data": encode(data), **others}
+
+
+def build_text(text: str) -> Form:
+    return {"type": "text", "text": text}
+
+
+async def post_turn(stand: RunningGateway, session: str, **form: object) -> tuple[int, Form]:
+    answer = await stand.http.post(f"/v1/sessions/{session}/turns", json=form)
+    return answer.status_code, answer.json()
+
+
+async def load_turn(stand: RunningGateway, session: str, turn: int = 1) -> Form:
+    history = await stand.fetch_json(f"/v1/sessions/{session}/history")
+    found: Form = history["turns"][turn - 1]
+    return found
+
+
+async def test_parts_are_recorded_with_their_places_and_their_bytes_are_stored(
+    idle: RunningGateway,
+) -> None:
+    session = await idle.open_session()
+    parts = [
+        build_image(name="a.png"),
+        build_text("Who is 🙂"),
+        build_image(),
+        build_text("here?"),
+        {"type": "file", "data": encode(SAMPLES["text/plain"]), "name": "notes.txt"},
+    ]
+    status, _ = await post_turn(idle, session, parts=parts)
+    assert status == 202
+    turn = await load_turn(idle, session)
+    assert turn["text"] == "Who is 🙂\nhere?"
+    found = [(each["kind"], each["media_type"], each["at"], each["name"]) for each in turn["parts"]]
+    assert found == [
+        ("image", "image/png", 0, "a.png"),
+        ("image", "image/png", 8, None),
+        ("file", "text/plain", 14, "notes.txt"),
+    ]
+    assert await idle.backend.media.get_media(idle.tenant, compute_digest(PNG)) == PNG
+
+
+async def test_turn_of_a_picture_alone_has_an_empty_text(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    assert (await post_turn(idle, session, parts=[build_image()]))[0] == 202
+    assert (await load_turn(idle, session))["text"] == ""
+
+
+async def test_list_in_the_field_of_the_text_is_taken_as_parts(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    url = {"url": f"data:image/png;base64,{encode(PNG)}", "detail": "high"}
+    parts = [build_text("Who?"), {"type": "image_url", "image_url": url}]
+    assert (await post_turn(idle, session, text=parts))[0] == 202
+    turn = await load_turn(idle, session)
+    assert (turn["text"], turn["parts"][0]["digest"]) == ("Who?", compute_digest(PNG))
+
+
+async def test_key_is_the_same_for_bytes_and_for_their_digest(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    path, headers = f"/v1/sessions/{session}/turns", {"Idempotency-Key": "one"}
+    by_digest = {"type": "image", "digest": compute_digest(PNG)}
+
+    async def post(*parts: Form) -> tuple[int, Form]:
+        answer = await idle.http.post(path, json={"parts": [*parts]}, headers=headers)
+        return answer.status_code, answer.json()
+
+    first = await post(build_image())
+    assert first[0] == 202
+    assert await post(build_image()) == first
+    assert await post(by_digest) == first
+    other = await post(build_image(make_png(500)))
+    assert (other[0], other[1]["code"]) == (409, "key-reused")
+    assert (await post(by_digest, build_text("?")))[0] == 409
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "code", "field"),
+    [
+        ({"text": "Hi", "parts": [build_text("Hi")]}, 422, "given-twice", "parts"),
+        ({"parts": []}, 422, "invalid", "parts"),
+        ({"parts": [build_text("x")] * 21}, 422, "invalid", "parts"),
+        ({"parts": [{"type": "video"}]}, 422, "invalid", "parts.0"),
+        ({"parts": [{"type": "image"}]}, 422, "invalid", "parts.0"),
+        (
+            {"parts": [build_image(digest=compute_digest(PNG))]},
+            *(422, "invalid", "parts.0"),
+        ),
+        ({"parts": [{"type": "image", "data": "no base64"}]}, 422, "invalid", "parts.0.data"),
+        ({"parts": [{"type": "image", "data": ""}]}, 422, "invalid", "parts.0.data"),
+        (
+            {"parts": [build_text("x"), {"type": "image", "digest": compute_digest("never")}]},
+            *(404, "unknown-blob", "parts.1.digest"),
+        ),
+        ({"parts": [{"type": "image", "digest": "sha256:1"}]}, 422, "invalid", None),
+        ({"parts": [build_image(b"\x00\x01\x02" * 9)]}, 415, "unsupported-media", "parts.0.data"),
+        ({"parts": [build_image(b"<svg>" * 9)]}, 422, "media-type-differs", "parts.0.data"),
+        (
+            {"parts": [build_image(media_type="image/jpeg")]},
+            *(422, "media-type-differs", "parts.0.data"),
+        ),
+        (
+            {"parts": [build_image(media_type="image/svg+xml")]},
+            *(415, "unsupported-media", "parts.0.data"),
+        ),
+        (
+            {"parts": [{"type": "audio", "data": encode(PNG)}]},
+            *(422, "media-type-differs", "parts.0.data"),
+        ),
+        (
+            {"parts": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]},
+            *(422, "invalid", "parts.0.image_url.url"),
+        ),
+        ({"parts": [build_text("a \ufffc b"), build_image()]}, 422, "bad-text", "parts.0.text"),
+        ({"role": "system", "parts": [build_image()]}, 422, "invalid", "parts"),
+    ],
+)
+async def test_part_that_cannot_be_taken_is_refused_with_its_field(
+    idle: RunningGateway, form: Form, status: int, code: str, field: str | None
+) -> None:
+    session = await idle.open_session()
+    before = await idle.count_stored_events()
+    found, problem = await post_turn(idle, session, **form)
+    assert (found, problem["code"]) == (status, code), problem
+    assert field is None or problem["field"] == field, problem
+    assert problem["fix"]
+    assert await idle.count_stored_events() == before
+
+
+async def test_parts_may_be_larger_than_other_requests_and_texts_may_not(
+    idle: RunningGateway,
+) -> None:
+    session = await idle.open_session()
+    assert (await post_turn(idle, session, parts=[build_image(make_png(1_000_000))]))[0] == 202
+    for form in ({"text": "x" * 300_000}, {"parts": [build_text("x" * 300_000)]}):
+        status, problem = await post_turn(idle, session, **form)
+        assert (status, problem["code"], problem["field"]) == (413, "too-large", "body"), problem
+
+
+async def test_part_over_the_limit_of_parts_is_refused(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    async with idle.start_another_gateway(max_part_bytes=2_000) as narrow:
+        status, problem = await post_turn(narrow, session, parts=[build_image(make_png(2_500))])
+        assert (status, problem["code"], problem["field"]) == (413, "too-large", "parts.0.data")
+        many = [build_image(make_png(size)) for size in (1_500, 1_600, 1_700)]
+        status, problem = await post_turn(narrow, session, parts=many)
+        assert (status, problem["code"], problem["field"]) == (413, "too-large", "parts")
+        assert (await post_turn(narrow, session, parts=many[:2]))[0] == 202
+
+
+GUARDED = """\
+blueprint: guarded
+version: 1
+layers: {rules: {text: "Be brief."}}
+calls: {reply: {messages: [{system: [rules]}, {user: [input]}]}}
+profiles: {chat: {default: true, call: reply}}
+policies:
+  input_safety: [{name: cards, check: cards, action: mask}]
+"""
+
+
+@pytest_asyncio.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[RunningGateway]:
+    """A gateway with a blueprint that masks card numbers."""
+    folder = tmp_path / "blueprints/guarded"
+    folder.mkdir(parents=True)
+    (folder / "blueprint.yaml").write_text(GUARDED)
+    blueprints = (folder.parent,)
+    async with start_service(
+        MemoryBackend(), "acme", tmp_path, working=False, blueprints=blueprints
+    ) as running:
+        yield running
+
+
+async def test_rules_for_inputs_apply_to_the_texts_and_names_of_parts(
+    guarded: RunningGateway,
+) -> None:
+    stand, session = guarded, await guarded.open_session("guarded")
+    card = "4111 1111 1111 1111"
+    parts = [build_text(f"My card is {card}:"), build_image(name=f"{card}.png"), build_text("ok?")]
+    assert (await post_turn(stand, session, parts=parts))[0] == 202
+    turn = await load_turn(stand, session)
+    assert card not in str(turn)
+    assert turn["text"].endswith(":\nok?")
+    (part,) = turn["parts"]
+    assert turn["text"][: part["at"]].endswith(":")
+
+
+async def test_event_of_the_turn_has_no_bytes(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    await post_turn(idle, session, parts=[build_text("Who?"), build_image()])
+    last = await idle.backend.log.read_last_event(idle.tenant, session)
+    assert last is not None
+    assert isinstance(last.event, TurnSubmitted)
+    assert last.event.text == PlainText(text="Who?")
+    assert encode(PNG).encode() not in last.stored
