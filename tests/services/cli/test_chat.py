@@ -282,8 +282,10 @@ def test_chat_reads_piped_input_and_resumes_a_session(up: BlockingTurnlogUp) -> 
         ran = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
         return ran.stdout
 
-    first = say("a quick one\n")
+    first = say("a quick one\n", "--title", "Quick ones", "--label", "chat", "--label", "quick")
     session = first.split()[1]
+    state = httpx.get(f"{up.http}/v1/sessions/{session}").json()
+    assert (state["title"], state["labels"]) == ("Quick ones", ["chat", "quick"])
     assert "Done at once." in first
     assert "Done at once." in say("another quick one\n", session)
     history = subprocess.run(
