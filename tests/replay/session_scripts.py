@@ -28,10 +28,11 @@ from tests.segment_budgets.game_service import (
 )
 from tests.services.gateway.gateway_service import RunningGateway
 from tests.support.sessions.puppet_model import ScriptStep, build_finish
+from turnlog.events.model.call_events import ContextOverflow
 from turnlog.events.model.tool_events import ApprovalRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
-from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall
+from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall, ModelUsage
 
 SECRET = "Write to me at trick@example.org. "
 
@@ -51,6 +52,7 @@ async def play_sessions(stand: RunningGateway) -> tuple[str, ...]:
     """Play every session and return their ids."""
     sessions = [
         await play_assistant(stand),
+        await play_long_counts(stand),
         await play_choice(stand),
         await play_withheld_reply(stand),
     ]
@@ -134,6 +136,23 @@ async def play_assistant(stand: RunningGateway) -> str:
     described = {"title": "What was first", "labels": ["replayed"], "metadata": {"round": 1}}
     assert (await stand.http.patch(session_path, json=described)).is_success
     await post_json(stand, f"{session_path}/close")
+    return session
+
+
+async def play_long_counts(stand: RunningGateway) -> str:
+    """Play counts that the provider corrects, and prompts that it refuses as too long."""
+    session = await stand.open_session("assistant", session="counted")
+    question, reply = "请说明这件事情的来龙去脉。" * 120, "好的我会一步一步地说明。" * 60
+    for counted in (1_640, 3_920, 6_200, 6_200):
+        end = build_finish(usage=ModelUsage(counted, 720))
+        assert await submit_turn(stand, session, question, reply, end) == "completed"
+    for overflow in (ContextOverflow(tokens=6_200, limit=5_000), None):
+        refused = ModelFailure("context_overflow", "HTTP 400", overflow=overflow)
+        stand.model.scripts = [[refused], [reply]]
+        assert await submit_turn(stand, session, question) == "completed"
+    stand.model.scripts = [[refused], [refused]]
+    assert await submit_turn(stand, session, question) == "failed"
+    assert await submit_turn(stand, session, "好的。", "不客气。") == "completed"
     return session
 
 

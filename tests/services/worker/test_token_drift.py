@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from tests.support.sessions.puppet_model import build_finish
 from tests.support.sessions.session_harness import SessionHarness
+from turnlog.events.model.call_events import find_attempt_end
 from turnlog.events.model.turn_events import TurnFailed
 from turnlog.services.worker.model.model_types import ModelFailure, ModelUsage
 from turnlog.services.worker.turn_runner import TurnRunner
@@ -58,6 +59,14 @@ async def test_prompt_too_long_for_its_model_fails_with_counts_and_drift() -> No
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.retryable) == ("context_overflow", False)
     assert failed.detail == (
+        "the provider refused it as too long, and no step shortens it: "
+        "9 tokens do not fit the 8 that the model has room for: "
+        "rules 3 (always kept), input 6 (always kept)"
+    )
+    refused = find_attempt_end(house.list_events("long")[-4].event)
+    assert refused is not None
+    assert refused.fault is not None
+    assert refused.fault.detail == (
         "too long for puppet/one: 9 tokens by chars/4, a budget of 1000; "
         "the provider counts 2.00 times as many"
     )

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.support.generators.manifest_samples import build_handed_manifest, build_manifest
+from tests.support.generators.manifest_samples import (
+    build_corrected_manifest,
+    build_handed_manifest,
+    build_manifest,
+)
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.model.attempt_figures import (
     AttemptCost,
@@ -22,6 +26,7 @@ from turnlog.events.model.call_events import (
     AttemptStarted,
     CallCompleted,
     ContextAssembled,
+    ContextOverflow,
 )
 from turnlog.events.model.child_events import ChildEnded, ChildRequested, ChildSettled, ParentInput
 from turnlog.events.model.content_parts import MediaPart
@@ -450,6 +455,14 @@ def _build_call_samples() -> dict[str, KnownEvent]:
             parameters={},
             manifest=build_handed_manifest(),
         ),
+        "context-assembled-corrected": ContextAssembled(
+            turn=3,
+            call="3.2",
+            model="openai/gpt-5-mini",
+            parameters={},
+            manifest=build_corrected_manifest(),
+            supersedes="3.1",
+        ),
         "call-completed": CallCompleted(
             turn=3,
             call="3.1",
@@ -513,6 +526,20 @@ def _build_attempt_end_samples() -> dict[str, KnownEvent]:
             cost=AttemptCost(micro_dollars=1234, price="exact", table="prices 7"),
             timings=AttemptTimings(first_token=210, total=1900),
             response_id="chatcmpl-7",
+        ),
+        "attempt-ended-overflow": AttemptEnded(
+            turn=3,
+            call="3.1",
+            attempt=1,
+            outcome="failed",
+            usage=TokenUsage(known="unknown"),
+            cost=AttemptCost(price="unknown", table="none"),
+            fault=AttemptFault(
+                code="context_overflow",
+                detail="too long",
+                retryable=True,
+                overflow=ContextOverflow(tokens=9_001, limit=8_192),
+            ),
         ),
         "attempt-ended-ratings": AttemptEnded(
             turn=3,

@@ -59,6 +59,13 @@ def build_manifest() -> Manifest:
     )
 
 
+def build_corrected_manifest() -> Manifest:
+    """Return a manifest whose counts and budget follow what a provider said."""
+    counter = CounterRef(name="chars/4", exact=False, factor=3.65, measured_in="2.1")
+    changes: dict[str, object] = {"counter": counter, "lowered_by": "3.1", "budget": 3_500}
+    return build_manifest().model_copy(update=changes)
+
+
 def build_handed_manifest() -> Manifest:
     """Return a manifest with an input of a parent's turn."""
     source = ParentInputSource(

@@ -24,6 +24,17 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.turn_events import FinishReason, ReplyAnswer, TurnCompleted
 
 
+class ContextOverflow(EventModel):
+    """What the provider's refusal of a prompt as too long for its model names in tokens."""
+
+    tokens: int | None = None
+    """The tokens of the prompt by the provider's count; None if it names none."""
+    limit: int | None = None
+    """Most tokens that the prompt may have: those of the model, less what the request keeps for the
+    answer where the provider counts that. None if it names none.
+    """
+
+
 class AttemptFault(EventModel):
     """Why an attempt failed."""
 
@@ -33,6 +44,8 @@ class AttemptFault(EventModel):
     """The reason for people; it contains no prompt text and no secret."""
     retryable: bool
     """Whether another attempt may succeed."""
+    overflow: ContextOverflow | None = None
+    """The numbers of a `context_overflow`; None where the provider named none, as in old logs."""
 
 
 class AttemptStarted(EventModel):
@@ -76,7 +89,8 @@ class ContextAssembled(EventModel):
     manifest: Manifest
     """What the prompt includes and what was left out."""
     supersedes: str | None = None
-    """The call that this one replaces because its sources had changed, or its answer was rejected.
+    """The call that this one replaces because its sources had changed, its answer was rejected, or
+    the provider refused it as too long.
     """
     profile: str | None = None
     """The session's profile; None in old logs, whose sessions never switched profile."""

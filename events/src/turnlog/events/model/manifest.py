@@ -261,6 +261,12 @@ class CounterRef(EventModel):
     """The counter's name, for example `chars/4`."""
     exact: bool
     """Whether it counts exactly as the model does."""
+    factor: float = 1.0
+    """What each count is multiplied by, since the provider counted so many times as many tokens in
+    an earlier call of the session; 1 where it did not, as in old logs.
+    """
+    measured_in: str | None = None
+    """That earlier call; None if the factor is 1."""
 
 
 class CachePrefix(EventModel):
@@ -347,6 +353,10 @@ class Manifest(EventModel):
     """The counter of all token figures in this manifest."""
     budget: int | None = None
     """Token budget; None if the call has none."""
+    lowered_by: str | None = None
+    """The call whose prompt the provider refused as too long, so that the budget is smaller than
+    the blueprint's, or there is one although the call has none; None if it is the blueprint's.
+    """
     tokens: int
     """Tokens of all included parts."""
     parts: tuple[PromptPart, ...]

@@ -7,7 +7,7 @@ and this module reads none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple, Protocol, assert_never
 
@@ -54,37 +54,39 @@ class TokenCounter(Protocol):
         ...
 
 
+FACTOR_STEPS: Final = 20
+"""Steps of a factor between one and two: it is a multiple of 0.05."""
+
+
 class CharacterCounter(NamedTuple):
-    """Counts one token per `per_token` characters, rounded up.
+    """Counts one token per `per_token` characters, times a factor, rounded up.
 
     No text but the empty one is free, so a token limit also limits characters. This bounds the size
     of a session's state.
     """
 
     per_token: int
+    factor_steps: int = FACTOR_STEPS
 
     @property
     def counter(self) -> CounterRef:
         """See `TokenCounter.counter`: `chars/4`."""
-        return CounterRef(name=f"chars/{self.per_token}", exact=False)
+        return _describe_counter(f"chars/{self.per_token}", self.factor_steps, exact=False)
 
     def count_tokens(self, text: str) -> int:
-        return -(-len(text) // self.per_token)
+        return self.estimate_tokens(len(text))
 
     def estimate_tokens(self, characters: int) -> int:
         """See `TokenCounter.estimate_tokens`; here it is the count."""
-        return -(-characters // self.per_token)
+        return _scale_count(-(-characters // self.per_token), self.factor_steps)
 
     def count_shares(self, texts: Iterable[str]) -> list[int]:
         ends = accumulate((len(text) for text in texts), initial=0)
-        return [
-            later - earlier
-            for earlier, later in pairwise(-(-end // self.per_token) for end in ends)
-        ]
+        return list(_iterate_differences(map(self.estimate_tokens, ends)))
 
 
 class VocabularyCounter(NamedTuple):
-    """Counts the tokens that a vocabulary makes of a text.
+    """Counts the tokens that a vocabulary makes of a text, times a factor, rounded up.
 
     Exact for the texts of a model that uses this vocabulary. What a provider adds around messages
     is not counted.
@@ -93,52 +95,90 @@ class VocabularyCounter(NamedTuple):
     name: str
     vocabulary: TokenVocabulary
     exact: bool
+    factor_steps: int = FACTOR_STEPS
 
     @property
     def counter(self) -> CounterRef:
         """See `TokenCounter.counter`: `o200k_base`."""
-        return CounterRef(name=self.name, exact=self.exact)
+        return _describe_counter(self.name, self.factor_steps, exact=self.exact)
 
     def count_tokens(self, text: str) -> int:
-        return self.vocabulary.count_tokens(text)
+        return _scale_count(self.vocabulary.count_tokens(text), self.factor_steps)
 
     def estimate_tokens(self, characters: int) -> int:
         """See `TokenCounter.estimate_tokens`: as calls without a budget are counted."""
-        return _DEFAULT_COUNTER.estimate_tokens(characters)
+        return _scale_count(_DEFAULT_COUNTER.estimate_tokens(characters), self.factor_steps)
 
     def count_shares(self, texts: Iterable[str]) -> list[int]:
         """See `TokenCounter.count_shares`; the longest text takes the difference at the joints."""
         all_texts = list(texts)
-        counts = [self.count_tokens(text) for text in all_texts]
+        counts = [self.vocabulary.count_tokens(text) for text in all_texts]
         if counts:
             longest = max(range(len(counts)), key=counts.__getitem__)
-            counts[longest] += self.count_tokens("".join(all_texts)) - sum(counts)
-        return counts
+            counts[longest] += self.vocabulary.count_tokens("".join(all_texts)) - sum(counts)
+        sums = accumulate(counts, initial=0)
+        scaled = (_scale_count(each, self.factor_steps) for each in sums)
+        return list(_iterate_differences(scaled))
 
 
-_DEFAULT_COUNTER: Final = CharacterCounter(per_token=4)
+def _scale_count(tokens: int, factor_steps: int) -> int:
+    return -(-tokens * factor_steps // FACTOR_STEPS)
+
+
+def _describe_counter(name: str, factor_steps: int, *, exact: bool) -> CounterRef:
+    is_corrected = factor_steps != FACTOR_STEPS
+    return CounterRef(
+        name=name, exact=exact and not is_corrected, factor=factor_steps / FACTOR_STEPS
+    )
+
+
+def format_factor(factor: float) -> str:
+    """Return what an error says of a factor, after the tokens; empty if nothing was corrected."""
+    return f" (counts times {factor:g}, as its provider counts)" if factor > 1 else ""
+
+
+def _iterate_differences(sums: Iterable[int]) -> Iterator[int]:
+    return (later - earlier for earlier, later in pairwise(sums))
+
+
+_DEFAULT_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
+_DEFAULT_COUNTER: Final = CharacterCounter(_DEFAULT_SPEC.chars_per_token)
 """The counter of calls without a budget."""
 
 
 def build_call_counter(
-    budget: BudgetSpec | None, vocabularies: Mapping[str, TokenVocabulary], model: str
+    budget: BudgetSpec | None,
+    vocabularies: Mapping[str, TokenVocabulary],
+    model: str,
+    factor: float = 1.0,
 ) -> TokenCounter:
     """Return the counter of a call with this budget; see `build_token_counter`."""
-    return build_token_counter(budget.counter, vocabularies, model) if budget else _DEFAULT_COUNTER
+    spec = budget.counter if budget else _DEFAULT_SPEC
+    return build_token_counter(spec, vocabularies, model, factor)
 
 
 def build_token_counter(
-    spec: CounterSpec, vocabularies: Mapping[str, TokenVocabulary], model: str
+    spec: CounterSpec,
+    vocabularies: Mapping[str, TokenVocabulary],
+    model: str,
+    factor: float = 1.0,
 ) -> TokenCounter:
-    """Return the counter for a model; raises `Corrupt` if its vocabulary is missing."""
+    """Return the counter for a model, which multiplies by a factor in steps of 0.05.
+
+    Raises `Corrupt` if its vocabulary is missing.
+    """
+    factor_steps = round(factor * FACTOR_STEPS)
     match spec:
         case CharacterCounterSpec(chars_per_token=per_token):
-            return CharacterCounter(per_token)
+            return CharacterCounter(per_token, factor_steps)
         case TiktokenCounterSpec(tiktoken=name):
             if name not in vocabularies:
                 raise Corrupt(f"vocabulary {name}", "it was not read")
             return VocabularyCounter(
-                name, vocabularies[name], vocabularies[name].is_for_model(model)
+                name=name,
+                vocabulary=vocabularies[name],
+                exact=vocabularies[name].is_for_model(model),
+                factor_steps=factor_steps,
             )
         case _ as never:
             assert_never(never)

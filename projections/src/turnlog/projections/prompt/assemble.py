@@ -32,7 +32,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     REJECTED_LAYER,
     PinnedLayer,
 )
-from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     EarlierCall,
@@ -41,6 +41,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptTexts,
     has_joined_summary,
 )
+from turnlog.projections.prompt.budget.call_limits import CallLimits, find_call_limits
 from turnlog.projections.prompt.budget.trim_ladder import (
     BudgetContext,
     UnfittedPrompt,
@@ -173,7 +174,7 @@ class PlannedPrompt:
     output: PlannedOutput | None
     beside: tuple[PromptPart, ...]
     """The parts that are sent beside the messages."""
-    counting: TokenCounter
+    limits: CallLimits
     fitting: BudgetContext | None
     """None if the call has no budget."""
 
@@ -186,8 +187,14 @@ class PlannedPrompt:
 def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
     """Put the texts into a plan; raises `Corrupt` if one was not fetched."""
     material, call = unfilled.material, unfilled.call
-    budget = _find_budget(material.blueprint, call)
-    counting = build_call_counter(budget, material.vocabularies, call.model)
+    limits = find_call_limits(
+        material=material,
+        state=unfilled.state,
+        kind=call.kind,
+        model=call.model,
+        assembler=call.assembler,
+    )
+    counting = limits.counting
     plan = (
         *(_fill_slot(slot, unfilled, texts, counting) for slot in unfilled.slots),
         *(message.fill(texts, "tool rounds") for message in unfilled.rounds),
@@ -201,13 +208,14 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
     beside = (*offers, *(output.list_parts(counting) if output else ()))
     fitting = (
         BudgetContext(
-            budget=budget,
+            budget=limits.budget,
             counting=counting,
             inputs=call.inputs,
             beside=_sum_by_component(beside),
             registered=material.registered_steps,
+            model_limit=limits.model_limit,
         )
-        if budget
+        if limits.budget
         else None
     )
     return PlannedPrompt(
@@ -218,7 +226,7 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
         tools=tools,
         output=output,
         beside=beside,
-        counting=counting,
+        limits=limits,
         fitting=fitting,
     )
 
@@ -241,11 +249,14 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         with suppress(Refused):
             return fit_prompt(longer)
     unfilled, call = planned.unfilled, planned.unfilled.call
-    counting, fitting, output = planned.counting, planned.fitting, planned.output
+    limits, fitting, output = planned.limits, planned.fitting, planned.output
     plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
     dialect = call.dialect or PLAIN_DIALECT
     messages, message_parts = render_plan(
-        plan, counting, roles=dialect.roles, joins_summaries=has_joined_summary(call.assembler)
+        plan,
+        limits.counting,
+        roles=dialect.roles,
+        joins_summaries=has_joined_summary(call.assembler),
     )
     parts = (*message_parts, *planned.beside)
     offered = tuple(each.tool for each in planned.tools)
@@ -255,13 +266,15 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     )
     request = ChatRequest(call.model, messages, offered, parameters)
     tokens = _sum_tokens(parts)
+    budget = fitting.find_limit(tokens) if fitting else None
     manifest = Manifest(
         kind=call.kind,
         at=call.at,
         sequence=unfilled.state.head.sequence,
         assembler=call.assembler,
-        counter=counting.counter,
-        budget=fitting.find_limit(tokens) if fitting else None,
+        counter=limits.counter,
+        budget=budget,
+        lowered_by=_find_lowering_call(limits, fitting, budget),
         tokens=tokens,
         parts=parts,
         steps=steps,
@@ -272,6 +285,15 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         digest=request.digest,
     )
     return AssembledPrompt(request, manifest)
+
+
+def _find_lowering_call(
+    limits: CallLimits, fitting: BudgetContext | None, budget: int | None
+) -> str | None:
+    """Return the call whose refusal lowered a budget; None if it is the blueprint's."""
+    if fitting is None or budget is None or limits.correction is None:
+        return None
+    return limits.correction.refused_in if fitting.is_lowered(budget) else None
 
 
 def _sum_tokens(parts: Iterable[PromptPart]) -> int:

@@ -15,7 +15,7 @@ from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.structured_output.output_requests import OutputRequest
 
-ASSEMBLER_VERSION: Final = 5
+ASSEMBLER_VERSION: Final = 6
 """Version of the assembler; raised when the same record gives a different prompt.
 
 Version 2 condenses repeated questions by `repeats-2`. Version 3 includes what was carried into
@@ -24,11 +24,12 @@ that the same call lists in a layer, and estimates what distilled results, summa
 save. Version 4 condenses no repeated question in the last exchange, nor in the messages that a view
 keeps once it exceeds its limit, and these count towards the repetitions. Version 5 puts a summary
 at the end of the first system message, where that comes right before it, since the templates of
-many models take one such message only. How a call asks for the form of its answer needs no version:
+many models take one such message only. Version 6 counts tokens with the factor that the provider's
+own counts have shown. How a call asks for the form of its answer needs no version:
 its manifest says so, and a manifest without a word of it is of a call that did not ask.
 """
 
-SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, 3, 4, ASSEMBLER_VERSION))
+SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, 3, 4, 5, ASSEMBLER_VERSION))
 """The versions whose rules this one still has, for calls on record."""
 
 
@@ -45,6 +46,11 @@ def has_verbatim_last_exchange(assembler: int) -> bool:
 def has_joined_summary(assembler: int) -> bool:
     """Return whether a version puts a summary into the first system message."""
     return assembler >= 5  # noqa: PLR2004 - the version that began with it
+
+
+def has_corrected_counts(assembler: int) -> bool:
+    """Return whether a version corrects its token counts by those of the provider."""
+    return assembler >= 6  # noqa: PLR2004 - the version that began with it
 
 
 def choose_assembler(recorded: int) -> int:

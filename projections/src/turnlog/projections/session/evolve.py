@@ -72,6 +72,7 @@ from turnlog.projections.session.fold.settled_turns import (
     find_settled_turn,
     mark_turn,
 )
+from turnlog.projections.session.fold.token_corrections import correct_counts_by_usage
 from turnlog.projections.session.fold.turn_progress import (
     apply_attempt_ended,
     apply_attempt_started,
@@ -239,6 +240,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             ended = state if event.spent is None else apply_attempt_ended(state, recorded, event)
             return apply_turn_progress(ended, recorded, event)
         case TurnCompleted() as event:
+            if event.answer and event.call:
+                state = correct_counts_by_usage(state, event.call, event.answer.spent.usage)
             reply, work = (
                 build_optional_text_ref(recorded, "text", event.text),
                 build_optional_text_ref(recorded, "work", event.work),

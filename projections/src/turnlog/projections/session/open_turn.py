@@ -23,6 +23,7 @@ from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.retrieval_events import NothingFoundPolicy
 from turnlog.events.model.turn_events import TurnReservation, TurnRole
 from turnlog.projections.session.text_refs import InputsRef, MediaRef, TextRef
+from turnlog.projections.session.token_counts import CountedPrompt
 from turnlog.projections.session.tool_uses import ChildTurnRef, ToolUse, UndecidedApproval
 from turnlog.projections.session.turn_summaries import PendingSummary
 
@@ -125,8 +126,13 @@ class PromptedCall:
     """The call as it was before its first prompt."""
     manifest: TextRef
     """Reference to its manifest; the digest is that of the request."""
-    model: str
-    """The model that it asks."""
+    counted: CountedPrompt
+    """How its tokens were counted."""
+
+    @property
+    def model(self) -> str:
+        """The model that it asks."""
+        return self.counted.model
 
     @property
     def before(self) -> int:
@@ -285,6 +291,8 @@ class OpenTurn:
     """The answers after which the turn continued, oldest first."""
     rejected: RejectedAnswer | None = None
     """The latest rejected answer of its current call, where the model is told about it."""
+    has_overflowed: bool = False
+    """Whether the provider refused a prompt of its current call as too long."""
     tools: tuple[ToolUse, ...] = ()
     """Tool calls requested so far."""
     plan: TurnPlan | None = None

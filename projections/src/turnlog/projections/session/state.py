@@ -22,6 +22,7 @@ from turnlog.events.model.tool_events import ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.session.open_turn import OpenTurn, TurnSubmission
 from turnlog.projections.session.text_refs import MediaRef, TextRef
+from turnlog.projections.session.token_counts import CountCorrection
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
@@ -245,6 +246,8 @@ class SessionState:
     """Number of turns so far, with any outcome."""
     called: dict[str, int] = field(default_factory=dict[str, int])
     """Kind of call to the stream position of the latest prompt of that kind."""
+    corrections: dict[str, CountCorrection] = field(default_factory=dict[str, CountCorrection])
+    """Kind of call to what its provider's counts say of ours."""
     completed: int = 0
     """Number of turns that got a reply."""
     returns: PriorToolResults | None = None

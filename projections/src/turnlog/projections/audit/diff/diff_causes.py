@@ -34,6 +34,10 @@ from turnlog.projections.audit.diff.segment_variants import (
     sort_by_time,
 )
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
+from turnlog.projections.audit.explain.count_provenance import (
+    find_measuring_event,
+    find_refusing_event,
+)
 from turnlog.projections.audit.explain.exclusion_provenance import (
     LIMIT_RULES,
     find_displacing_event,
@@ -197,7 +201,10 @@ def _iterate_room_causes(
 ) -> Iterator[ReasonEvent]:
     tight, loose = pair_side.own_call.manifest.budget, pair_side.other_call.manifest.budget
     less = tight is not None and (loose is None or tight < loose)
-    if (
+    yield from _find_count_causes(pair_side)
+    if less and pair_side.own_call.manifest.lowered_by is not None and bounds == WHOLE_PROMPT:
+        yield from assign_reason("refused", [find_refusing_event(pair_side.own_call)])
+    elif (
         less
         if bounds == WHOLE_PROMPT
         else _collect_integer_inputs(pair_side.own_call)
@@ -215,6 +222,13 @@ def _iterate_room_causes(
                 yield from assign_reason(
                     "room", (by for _, by in find_new_causes(pair, comparison))
                 )
+
+
+def _find_count_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
+    """Yield the event that has the tokens of this side counted as more than those of the other."""
+    own, other = (side.manifest.counter for side in (pair_side.own_call, pair_side.other_call))
+    if own.factor > other.factor:
+        yield from assign_reason("counted", [find_measuring_event(pair_side.own_call)])
 
 
 def _is_longer(own: ManifestEntry | None, other: ManifestEntry | None) -> bool:

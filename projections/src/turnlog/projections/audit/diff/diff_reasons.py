@@ -12,7 +12,8 @@ DiffReason = Literal[
     "said", "answered", "failed", "cancelled", "excluded", "restored", "redacted", "told", "choice",
     "phase", "attribute", "resolved", "retrieved", "voted", "called", "returned", "pinned",
     "override", "asked", "library", "variant", "blueprint", "budget", "room", "limit", "time",
-    "kind", "profile", "model", "assembler", "summarised", "undone", "purged", "unknown",
+    "kind", "profile", "model", "assembler", "summarised", "undone", "purged", "counted",
+    "refused", "unknown",
 ]  # fmt: skip
 """What happened between two prompts, or what differs in what they were made from."""
 

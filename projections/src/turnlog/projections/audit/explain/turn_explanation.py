@@ -26,6 +26,12 @@ from turnlog.projections.audit.explain.child_turns import (
     find_explained_parent,
     list_explained_children,
 )
+from turnlog.projections.audit.explain.count_provenance import (
+    ExplainedFactor,
+    ExplainedRefusal,
+    explain_factor,
+    explain_refusal,
+)
 from turnlog.projections.audit.explain.part_provenance import (
     EventRef,
     PartProvenance,
@@ -121,6 +127,10 @@ class TurnExplanation:
     """The turn that asked for this one, in a coordinator's child session."""
     untaken: tuple[UntakenEntry, ...] = ()
     """What its retrievals found and did not take, with the reason."""
+    counted: ExplainedFactor | None = None
+    """How the provider's counts correct those of the prompt; None if they do not."""
+    refused: ExplainedRefusal | None = None
+    """Why the budget is smaller than the blueprint's; None if it is not."""
     findings: tuple[InputFinding, ...] = ()
     """What the rules of `input_safety` masked or noted when it was submitted."""
 
@@ -175,6 +185,8 @@ def _build_explanation(turn: HistoryTurn, side: CallSnapshot) -> TurnExplanation
         children=list_explained_children(record, turn.turn),
         parent=find_explained_parent(side),
         untaken=tuple(iterate_untaken_entries(side)),
+        counted=explain_factor(side),
+        refused=explain_refusal(side),
         findings=turn.findings,
     )
 

@@ -208,8 +208,9 @@ def _resolve_failure(
 def _describe_version_change(recorded: Manifest, again: AssembledPrompt | None) -> str:
     if recorded.assembler not in SUPPORTED_ASSEMBLERS:
         return f"it was assembled by version {recorded.assembler}, and this is {ASSEMBLER_VERSION}"
-    if again and recorded.counter != again.manifest.counter:
-        then, now = recorded.counter, again.manifest.counter
+    # Unlike the counter, the factor follows from the log, so that another one is no other version.
+    then, now = recorded.counter, again.manifest.counter if again else recorded.counter
+    if (then.name, then.exact) != (now.name, now.exact) and then.factor == now.factor:
         return f"its tokens were counted by {then}, and now are by {now}"
     return ""
 

@@ -22,7 +22,10 @@ from pydantic import (
 from turnlog.events.event_model import build_discriminator
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 
-LimitCount = Annotated[int, Field(ge=1, le=100_000_000)]
+MAX_LIMIT: Final = 100_000_000
+"""The largest limit of tokens or characters that a blueprint may state."""
+
+LimitCount = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
 
 
 class InputLimit(StrictModel):

@@ -8,7 +8,7 @@ whose tools have run does not fail for its question or its system prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -31,7 +31,13 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     AttributeLayer,
 )
 from turnlog.projections.blueprint.template_slots import format_prompt_value
-from turnlog.projections.blueprint.token_counters import TokenVocabulary, build_token_counter
+from turnlog.projections.blueprint.token_counters import (
+    TokenCounter,
+    TokenVocabulary,
+    build_token_counter,
+    format_factor,
+)
+from turnlog.projections.prompt.budget.call_limits import find_call_limits
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.tools.tool_catalog import DefinitionLimit
@@ -45,19 +51,18 @@ def check_turn_text(
     model: str,
 ) -> None:
     """Refuse a text that exceeds the fixed limit of its component in a call of the turn."""
-    calls = [material.blueprint.calls[kind] for kind in material.list_call_kinds(state)]
-    shown = dict.fromkeys((*_find_shown_text(call, text, inputs), call.budget) for call in calls)
-    for field, shown_text, budget in shown:
-        if not shown_text or budget is None:
+    for kind in material.list_call_kinds(state):
+        field, shown_text = _find_shown_text(material.blueprint.calls[kind], text, inputs)
+        limits = find_call_limits(material, state, kind, model)
+        if not shown_text or limits.budget is None:
             continue
         _check_text(
             field=field,
             text=shown_text,
             component=QUERY_COMPONENT,
-            budget=material.blueprint.budget[budget],
-            vocabularies=material.vocabularies,
+            budget=limits.budget,
+            counting=limits.counting,
             inputs=inputs,
-            model=model,
         )
 
 
@@ -80,28 +85,21 @@ def check_attribute_texts(
 
     The separator before it counts as well, as it does in a prompt.
     """
-    for kind, call in blueprint.calls.items():
+    for call in blueprint.calls.values():
         layers = [blueprint.layers.get(name) for name in call.layers]
         for layer in layers:
             if isinstance(layer, AttributeLayer):
                 value = format_prompt_value(attributes.get(layer.attribute))
                 text = f"{DEFAULT_MESSAGE_FORMAT.between}{value}"
-                for budget in _list_budgets(blueprint, (kind,)):
-                    field = f"attributes.{layer.attribute}"
+                if budget := blueprint.budget.get(call.budget or ""):
                     _check_text(
-                        field=field,
+                        field=f"attributes.{layer.attribute}",
                         text=text,
                         component=layer.component,
                         budget=budget,
-                        vocabularies=vocabularies,
+                        counting=build_token_counter(budget.counter, vocabularies, model),
                         inputs={},
-                        model=model,
                     )
-
-
-def _list_budgets(blueprint: Blueprint, kinds: Iterable[str]) -> list[BudgetSpec]:
-    named = dict.fromkeys(blueprint.calls[kind].budget for kind in kinds)
-    return [blueprint.budget[name] for name in named if name]
 
 
 def _check_text(
@@ -109,25 +107,26 @@ def _check_text(
     text: str,
     component: str,
     budget: BudgetSpec,
-    vocabularies: Mapping[str, TokenVocabulary],
+    counting: TokenCounter,
     inputs: Mapping[str, JsonValue],
-    model: str,
 ) -> None:
     spec = budget.components.get(component)
     limit = resolve_limit(spec.tokens, inputs) if spec and spec.fixed else None
+    factor = counting.counter.factor
     # No token is shorter than a byte
-    if limit is None or len(text.encode()) <= limit:
+    if limit is None or len(text.encode()) * factor <= limit:
         return
     if len(text) > limit * MAX_CHARACTERS_PER_TOKEN:
         tokens = len(text) // MAX_CHARACTERS_PER_TOKEN
         said = f"more than {tokens}"
     else:
-        tokens = build_token_counter(budget.counter, vocabularies, model).count_tokens(text)
+        tokens = counting.count_tokens(text)
         said = str(tokens)
     if tokens > limit:
+        counted = format_factor(factor)
         raise Refused(
             "over-budget",
-            f"{said} tokens do not fit component {component}, which has {limit}",
+            f"{said} tokens{counted} do not fit component {component}, which has {limit}",
             field=field,
             fix=f"shorten it by {tokens - limit} tokens",
         )

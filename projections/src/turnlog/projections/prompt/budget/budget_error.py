@@ -14,11 +14,17 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     MEDIA_LAYER,
     REASONING_COMPONENT,
     REASONING_LAYER,
+    ROUNDS_COMPONENT,
+    TOOL_CALLS_LAYER,
     TOOLS_COMPONENT,
 )
-from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.history.planned_history import PlannedHistory
-from turnlog.projections.prompt.prompt_plan import PromptPlan, iterate_media
+from turnlog.projections.blueprint.token_counters import TokenCounter, format_factor
+from turnlog.projections.prompt.prompt_plan import (
+    PlannedMessage,
+    PromptPlan,
+    iterate_media,
+    place_pieces,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,14 @@ class BudgetExceeded(Refused):
     """A prompt, section or component that no trim step makes short enough."""
 
     def __init__(
-        self, tokens: int, limit: int, sizes: Iterable[LayerSize], of: BudgetScope = WHOLE_PROMPT
+        self,
+        tokens: int,
+        limit: int,
+        sizes: Iterable[LayerSize],
+        of: BudgetScope = WHOLE_PROMPT,
+        factor: float = 1.0,
+        *,
+        is_lowered: bool = False,
     ) -> None:
         self.tokens = tokens
         self.limit = limit
@@ -75,11 +88,15 @@ class BudgetExceeded(Refused):
         raised = f"the limit of {of.component}" if of.component else "the budget"
         has_history = any(size.layer == HISTORY_COMPONENT for size in self.sizes)
         shortened = "the input, exclude long turns" if has_history else "the input"
+        room = f"the {limit} that the model has room for" if is_lowered else str(limit)
+        other = (
+            "choose a model with more room" if is_lowered else f"raise {raised} by {more} tokens"
+        )
         super().__init__(
             "over-budget",
-            f"{tokens} tokens{of} do not fit {limit}: {sizes_text}",
+            f"{tokens} tokens{of}{format_factor(factor)} do not fit {room}: {sizes_text}",
             field="budget",
-            fix=f"shorten {shortened} or raise {raised} by {more} tokens",
+            fix=f"shorten {shortened} or {other}",
         )
 
     @property
@@ -90,23 +107,57 @@ class BudgetExceeded(Refused):
 
 def measure_layers(
     plan: PromptPlan, of: BudgetScope, counting: TokenCounter, beside: Mapping[str, int]
+) -> tuple[LayerSize, ...]:
+    """Return the size of everything that is included within these bounds, each layer once.
+
+    The sizes add up to what the scope was measured as.
+    """
+    sizes: dict[str, LayerSize] = {}
+    for size in _iterate_sizes(plan, of, counting, beside):
+        before = sizes.get(size.layer, LayerSize(size.layer, 0))
+        always = before.always or size.always
+        sizes[size.layer] = LayerSize(size.layer, before.tokens + size.tokens, always)
+    return tuple(size for size in sizes.values() if size.tokens)
+
+
+def _iterate_sizes(
+    plan: PromptPlan, of: BudgetScope, counting: TokenCounter, beside: Mapping[str, int]
 ) -> Iterator[LayerSize]:
-    """Yield the size of everything that is included within these bounds."""
     for slot in plan:
-        if isinstance(slot, PlannedHistory):
-            if slot.tokens and of.has_layer(HISTORY_COMPONENT, HISTORY_COMPONENT):
-                yield LayerSize("history", slot.tokens)
-            continue
-        for block in slot.blocks:
-            if block.included_pieces and of.has_layer(block.layer, block.component):
-                yield LayerSize(block.layer, counting.count_tokens(block.content), block.keep)
-        if slot.reasoning_texts and of.has_layer(REASONING_LAYER, REASONING_COMPONENT):
-            reasoned = sum(map(counting.count_tokens, slot.reasoning_texts))
-            yield LayerSize(REASONING_LAYER, reasoned, always=True)
-    media_tokens = sum(each.tokens for each in iterate_media(plan))
-    if media_tokens and of.has_layer(MEDIA_LAYER, MEDIA_COMPONENT):
-        yield LayerSize(MEDIA_LAYER, media_tokens)
+        if isinstance(slot, PlannedMessage):
+            yield from _iterate_message_sizes(slot, of, counting)
+        elif of.has_layer(HISTORY_COMPONENT, HISTORY_COMPONENT):
+            yield LayerSize(HISTORY_COMPONENT, slot.tokens)
+    if of.has_layer(MEDIA_LAYER, MEDIA_COMPONENT):
+        yield LayerSize(MEDIA_LAYER, sum(each.tokens for each in iterate_media(plan)))
     for component, tokens in beside.items():
         layer = "tools" if component == TOOLS_COMPONENT else component
-        if tokens and of.has_layer(layer, component):
+        if of.has_layer(layer, component):
             yield LayerSize(layer, tokens)
+
+
+def _iterate_message_sizes(
+    slot: PlannedMessage, of: BudgetScope, counting: TokenCounter
+) -> Iterator[LayerSize]:
+    """Yield the sizes of a message: a section without its delimiters, anything else with them.
+
+    The message as a whole is counted at once, and so are the layers of a section; the texts of a
+    component are counted one by one, as the limits are.
+    """
+    if of.section:
+        text = "".join([block.content for block in slot.blocks if block.layer == of.section])
+        keep = any(block.keep for block in slot.blocks if block.layer == of.section)
+        yield LayerSize(of.section, counting.count_tokens(text), keep)
+        return
+    placed = list(place_pieces(slot))
+    texts = [each.text for each in placed]
+    shares = map(counting.count_tokens, texts) if of.component else counting.count_shares(texts)
+    for each, tokens in zip(placed, shares, strict=True):
+        if of.has_layer(each.block.layer, each.block.component):
+            yield LayerSize(each.block.layer, tokens, each.block.keep)
+    if of.has_layer(REASONING_LAYER, REASONING_COMPONENT):
+        reasoned = sum(map(counting.count_tokens, slot.reasoning_texts))
+        yield LayerSize(REASONING_LAYER, reasoned, always=True)
+    if of.has_layer(TOOL_CALLS_LAYER, ROUNDS_COMPONENT):
+        for call in slot.tool_calls:
+            yield LayerSize(TOOL_CALLS_LAYER, counting.count_tokens(call.text), always=True)

@@ -28,8 +28,9 @@ from turnlog.projections.blueprint.schema.history_specs import (
     SummarySpec,
 )
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
-from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.assembly_inputs import PromptTexts
+from turnlog.projections.prompt.budget.call_limits import CallLimits, find_call_limits
 from turnlog.projections.prompt.budget.trim_ladder import (
     BudgetContext,
     UnfittedPrompt,
@@ -64,6 +65,8 @@ MAX_TOKENS_PER_CHARACTER: Final = 4
 class SummaryCandidate:
     """A history view of the open turn's calls that may have become too long."""
 
+    kind: str
+    """The kind of call that lists the view."""
     selected: SelectedTurns
     """The turns of the view as the state has them."""
     spec: SummarySpec
@@ -74,6 +77,8 @@ class SummaryCandidate:
     inputs: Mapping[str, JsonValue]
     is_next: bool
     """Whether that call is the next one, so that its whole prompt can be measured."""
+    max_factor: float = 1.0
+    """The largest factor by which the session's token counts are corrected."""
 
     @property
     def view_limit(self) -> int | None:
@@ -116,7 +121,7 @@ class SummaryCandidate:
         if not self.list_older_turns():
             return ()
         refs = tuple(self.selected.list_refs())
-        most = sum(ref.characters for ref in refs) * MAX_TOKENS_PER_CHARACTER
+        most = sum(ref.characters for ref in refs) * MAX_TOKENS_PER_CHARACTER * self.max_factor
         return refs if most > (self.view_limit or 0) or self.has_full_reach else ()
 
     def list_older_turns(self) -> Sequence[SettledTurnRef]:
@@ -158,6 +163,7 @@ def list_summary_candidates(
     if state.open is None or not _is_at_start(state.open):
         return
     seen, next_kind = set(state.open.summed), material.find_call_kind(state)
+    max_factor = max((each.factor for each in state.corrections.values()), default=1.0)
     for kind in material.list_call_kinds(state):
         spec = material.blueprint.calls[kind]
         budget = material.blueprint.budget.get(spec.budget or "")
@@ -171,12 +177,14 @@ def list_summary_candidates(
                     material=material, state=state, at=at, kind=kind, name=name
                 )
                 yield SummaryCandidate(
+                    kind=kind,
                     selected=window.select_turns(state),
                     spec=summary,
                     summarised_view=by,
                     budget=budget,
                     inputs=inputs,
                     is_next=kind == next_kind,
+                    max_factor=max_factor,
                 )
 
 
@@ -199,7 +207,7 @@ def find_due_summary(
     `prompt` is the next call, where a ladder of it says what is too long. The summary takes all
     older turns, or about as much as may stay where its call has a budget.
     """
-    counting = build_call_counter(candidate.budget, material.vocabularies, model)
+    counting = find_call_limits(material, state, candidate.kind, model).counting
     back, opened = candidate.history_window, state.open
     if candidate.view_limit is not None:
         trigger = _find_view_trigger(
@@ -214,7 +222,8 @@ def find_due_summary(
     if opened is None or (trigger is None and not candidate.has_full_reach):
         return None
     taken = older = candidate.list_older_turns()
-    if most := _compute_portion(candidate, material, trigger):
+    limits = find_call_limits(material, state, candidate.spec.call, model)
+    if most := _compute_portion(candidate, limits, trigger):
         work = back.view.of == "work"
         turns_with_exchanges = zip(
             older, build_exchanges(older, texts.by_ref, counting, work=work), strict=True
@@ -237,21 +246,23 @@ def find_due_summary(
 
 
 def _compute_portion(
-    candidate: SummaryCandidate, material: SessionMaterial, trigger: SummaryTrigger | None
+    candidate: SummaryCandidate, limits: CallLimits, trigger: SummaryTrigger | None
 ) -> int | None:
     """Return about how many tokens one summary may cover; None without a limit.
 
     It is what the view or its component may have. Where only the whole prompt has a limit, it is
-    half of what the call that summarises may have: the former summary needs room as well.
+    half of what the call that summarises may have: the former summary needs room as well. `limits`
+    are those of that call.
     """
-    name = material.blueprint.calls[candidate.spec.call].budget
-    if name is None:
+    if limits.budget is None:
         return None
+    if limits.model_limit is not None:
+        return max(1, limits.model_limit.tokens // 2)
     if trigger is not None and trigger.of != "prompt":
         return trigger.limit
     if candidate.view_limit is not None:
         return candidate.view_limit
-    return max(1, resolve_limit(material.blueprint.budget[name].tokens, candidate.inputs) // 2)
+    return max(1, resolve_limit(limits.budget.tokens, candidate.inputs) // 2)
 
 
 def _find_view_trigger(

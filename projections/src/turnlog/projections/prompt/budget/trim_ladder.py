@@ -81,6 +81,7 @@ from turnlog.projections.prompt.prompt_plan import (
 )
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
 from turnlog.projections.prompt.sources.tool_sources import condense_tools
+from turnlog.projections.session.token_counts import ModelLimit
 
 DROP_IMAGES_RULE: Final = "drop_images"
 """The rule of a picture that the step of this name left out."""
@@ -212,15 +213,29 @@ class BudgetContext:
         default_factory=dict[str, ApplyRegisteredStep]
     )
     """Trim steps that packages register, by name."""
+    model_limit: ModelLimit | None = None
+    """What the model is known to take, since its provider refused a longer prompt."""
 
     @property
     def limit(self) -> int:
         """The token limit of the whole prompt."""
-        return resolve_limit(self.budget.tokens, self.inputs)
+        tokens = resolve_limit(self.budget.tokens, self.inputs)
+        return min(tokens, self.model_limit.tokens) if self.model_limit else tokens
+
+    @property
+    def largest(self) -> int:
+        """The limit of a prompt that the ladder cannot make short enough."""
+        tokens = self.budget.resolve_largest(self.inputs)
+        return min(tokens, self.model_limit.largest) if self.model_limit else tokens
 
     def find_limit(self, tokens: int) -> int:
         """Return the limit that a prompt of this many tokens was held to: the larger if needed."""
-        return self.limit if tokens <= self.limit else self.budget.resolve_largest(self.inputs)
+        return self.limit if tokens <= self.limit else self.largest
+
+    def is_lowered(self, limit: int) -> bool:
+        """Return whether a limit of the whole prompt is the model's, and not the blueprint's."""
+        own = {resolve_limit(self.budget.tokens, self.inputs)}
+        return limit not in own | {self.budget.resolve_largest(self.inputs)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,16 +290,11 @@ def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
 def _list_whole_runs(fitting: BudgetContext) -> Iterator[LadderRun]:
     budget, beside = fitting.budget, sum(fitting.beside.values())
     measure = partial(measure_plan, counting=fitting.counting, beside=beside)
-    overflow = budget.overflow
-    yield LadderRun(
-        ladder=budget.ladder,
-        measure=measure,
-        limit=fitting.limit,
-        is_soft=overflow is not None,
-    )
-    if overflow:
-        largest = budget.resolve_largest(fitting.inputs)
-        yield LadderRun(ladder=overflow.ladder, measure=measure, limit=largest)
+    has_larger = budget.overflow is not None or fitting.largest > fitting.limit
+    yield LadderRun(ladder=budget.ladder, measure=measure, limit=fitting.limit, is_soft=has_larger)
+    if has_larger:
+        ladder = budget.overflow.ladder if budget.overflow else ()
+        yield LadderRun(ladder=ladder, measure=measure, limit=fitting.largest)
 
 
 def find_steps_before_summary(ladder: Ladder, view: str) -> Ladder | None:
@@ -380,8 +390,14 @@ def _apply_ladder(
                     )
                 )
     if size.tokens > run.limit and not run.is_soft:
-        sizes = measure_layers(plan, run.scope, fitting.counting, fitting.beside)
-        raise BudgetExceeded(size.tokens, run.limit, sizes, run.scope)
+        raise BudgetExceeded(
+            tokens=size.tokens,
+            limit=run.limit,
+            sizes=measure_layers(plan, run.scope, fitting.counting, fitting.beside),
+            of=run.scope,
+            factor=fitting.counting.counter.factor,
+            is_lowered=run.scope == WHOLE_PROMPT and fitting.is_lowered(run.limit),
+        )
     return plan, steps
 
 

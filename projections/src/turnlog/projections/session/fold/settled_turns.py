@@ -101,7 +101,8 @@ def _close_summary_call(state: SessionState, turn: int) -> SessionState:
     if opened is None or opened.turn != turn:
         return state
     call = UnpromptedCall(opened.call.next_number, opened.attempt)
-    return replace(state, open=replace(opened, summing=None, call=call))
+    ended = replace(opened, summing=None, call=call, has_overflowed=False)
+    return replace(state, open=ended)
 
 
 def _remove_summary(state: SessionState, event: SummaryUndone) -> SessionState:

@@ -38,6 +38,7 @@ from turnlog.projections.session.fold.settled_turns import (
     find_left_outcomes,
     mark_turn,
 )
+from turnlog.projections.session.fold.token_corrections import correct_counts_by_end
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.next_call import get_step_number, has_step_failed
 from turnlog.projections.session.open_turn import (
@@ -73,6 +74,7 @@ from turnlog.projections.session.text_refs import (
     build_optional_text_ref,
     build_text_ref,
 )
+from turnlog.projections.session.token_counts import build_counted_prompt
 from turnlog.projections.session.tool_disclosure import extend_disclosure, is_adapting
 from turnlog.projections.session.tool_uses import (
     ChildTurnRef,
@@ -297,11 +299,12 @@ def _prompt_call(
         characters=0,
         at=at,
     )
+    counted = build_counted_prompt(event)
     match call:
         case UnpromptedCall(number=number):
-            return PromptedCall(number, call, manifest, event.model)
+            return PromptedCall(number, call, manifest, counted)
         case PromptedCall(number=number, unprompted=unprompted):
-            return PromptedCall(number + 1, unprompted, manifest, event.model)
+            return PromptedCall(number + 1, unprompted, manifest, counted)
         case _ as never:
             assert_never(never)
 
@@ -328,7 +331,7 @@ def apply_attempt_ended(
         case RunningAttempt() as lease if lease.attempt == event.attempt:
             rejected = _find_rejected_answer(recorded, event) or opened.rejected
             ended = replace(opened, lease=EndedAttempt(lease), rejected=rejected)
-            return replace(state, open=ended)
+            return correct_counts_by_end(replace(state, open=ended), event)
         case UnclaimedTurn() | RunningAttempt() | EndedAttempt():
             return state
         case _ as never:
@@ -391,6 +394,7 @@ def advance_open_turn(
                 plan=_count_acted_step(opened),
                 answers=(*opened.answers, _build_answered_call(opened.call, recorded, event)),
                 rejected=None,
+                has_overflowed=False,
             )
         case PlanMade():
             return replace(opened, plan=TurnPlan((), opened.plan.acted if opened.plan else None))
@@ -437,6 +441,7 @@ def _end_query_call(opened: OpenTurn, attempt: int, call: str, answer: TextRef |
         querying=None,
         queried=(*opened.queried, written),
         rejected=None,
+        has_overflowed=False,
     )
 
 

@@ -43,8 +43,8 @@ TURN_FAILURES: Final[Mapping[str, FailureText]] = {
         "reword the turn, or exclude the turns that the filter objects to",
     ),
     "context_overflow": FailureText(
-        "the prompt is longer than the model takes",
-        "lower the budget of the call, so that the ladder shortens the prompt",
+        "the prompt is longer than the model takes, and could not be shortened enough",
+        "add a step to the ladder of the call's budget, or choose a model with more room",
     ),
     "corrupt": FailureText(
         "stored bytes that the prompt needs are not what Turnlog wrote",

@@ -34,7 +34,7 @@ from turnlog.services.cli.views.provenance_view import (
 )
 from turnlog.services.cli.views.text_format import format_count, format_money, format_one_line
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
-from turnlog.services.cli.views.token_view import render_prefix
+from turnlog.services.cli.views.token_view import format_counter, render_prefix
 
 _MINUS: Final = "\N{MINUS SIGN}"
 
@@ -72,6 +72,8 @@ REASON_LABELS: Final[dict[DiffReason, str]] = {
     "blueprint": "the blueprint",
     "budget": "the budget",
     "room": "space taken by other parts",
+    "counted": "the provider's count of tokens",
+    "refused": "the provider refused a longer prompt",
     "limit": "later turns",
     "time": "expired by the clock of",
     "kind": "the kind of call",
@@ -226,7 +228,7 @@ def _render_settings(before: CallFacts, after: CallFacts) -> Iterator[Text]:
     for name, was, now in (
         ("model", before.model, after.model),
         ("budget", before.budget, after.budget),
-        ("counter", before.counter.name, after.counter.name),
+        ("counter", format_counter(before.counter), format_counter(after.counter)),
         ("parameters", before.parameters, after.parameters),
     ):
         if was != now:

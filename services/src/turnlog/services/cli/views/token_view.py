@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.contract.call_payloads import CallMetrics, GroupMetrics, GrowthView
-from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
+from turnlog.events.model.manifest import CachePrefix, CounterRef, Manifest, PromptPart
 from turnlog.projections.audit.diff.call_diff import PrefixAgreement
 from turnlog.projections.session_views.cost_totals import CostTotal, add_costs
 from turnlog.services.cli.views.text_format import (
@@ -122,8 +122,13 @@ def render_prefix(call: str, prefix: CachePrefix | PrefixAgreement) -> Text:
     return line.append(" · up to ", MUTED).append(prefix.ended_by, WARNING)
 
 
+def format_counter(counter: CounterRef) -> str:
+    """Return the name of a counter, with the factor by which its counts are corrected."""
+    return f"{counter.name} times {counter.factor:g}" if counter.factor > 1 else counter.name
+
+
 def _render_prompt_total(manifest: Manifest) -> Text:
-    counter = manifest.counter.name + ("" if manifest.counter.exact else ", an estimate")
+    counter = format_counter(manifest.counter) + ("" if manifest.counter.exact else ", an estimate")
     line = Text().append(format_count(manifest.tokens, "token"), "bold")
     if manifest.budget:
         share = manifest.tokens / manifest.budget

@@ -17,6 +17,7 @@ from rich.text import Text
 from turnlog.events.content import Content, PlainText
 from turnlog.events.model.retrieval_events import CandidateOutcome
 from turnlog.projections.audit.explain.child_turns import ExplainedChild, ExplainedParent
+from turnlog.projections.audit.explain.count_provenance import ExplainedFactor, ExplainedRefusal
 from turnlog.projections.audit.explain.part_provenance import PartProvenance
 from turnlog.projections.audit.explain.retrieval_provenance import UntakenEntry
 from turnlog.projections.audit.explain.turn_effects import TurnCall
@@ -171,15 +172,37 @@ def _render_facts(explanation: TurnExplanation, prompt: RecordedPromptView) -> T
         grid.add_row("phase", _render_phase(explanation.standing))
     grid.add_row("safety", _render_safety(explanation.withheld))
     if explanation.superseded:
-        grid.add_row(
-            "instead of", f"call {', '.join(explanation.superseded)}, whose sources had changed"
-        )
+        grid.add_row("instead of", _describe_superseded(explanation))
+    if explanation.counted:
+        grid.add_row("counted", _render_factor(explanation.counted))
+    if explanation.refused:
+        grid.add_row("shortened", _render_refusal(explanation.refused))
     for place, child in enumerate(explanation.children):
         grid.add_row("" if place else "children", _render_child(child))
     for place, each in enumerate(explanation.consequences):
         effect = Text(escape_controls(each.what)).append("  ").append_text(render_cause(each.by))
         grid.add_row("" if place else "led to", effect)
     return grid
+
+
+def _describe_superseded(explanation: TurnExplanation) -> str:
+    refused = explanation.refused.call if explanation.refused else None
+    is_refused = refused in explanation.superseded
+    because = "which was too long" if is_refused else "whose sources had changed"
+    return f"call {', '.join(explanation.superseded)}, {because}"
+
+
+def _render_factor(counted: ExplainedFactor) -> Text:
+    line = Text(f"times {counted.factor:g}, as the provider counted call {counted.call}")
+    return line.append("  ").append_text(render_cause(counted.by)) if counted.by else line
+
+
+def _render_refusal(refused: ExplainedRefusal) -> Text:
+    tokens = "" if refused.tokens is None else f" of {format_count(refused.tokens, 'token')}"
+    line = Text(f"after the provider refused call {refused.call}{tokens}", WARNING)
+    if refused.limit is not None:
+        line.append(f"; its model takes {refused.limit:,}", "default")
+    return line.append("  ").append_text(render_cause(refused.by)) if refused.by else line
 
 
 def _render_other_call(made: TurnCall) -> Text:

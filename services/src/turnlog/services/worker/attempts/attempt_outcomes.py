@@ -20,11 +20,12 @@ import structlog
 from turnlog.events.content import encode_withheld_text
 from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage, TokenUsage
-from turnlog.events.model.call_events import AttemptFault, AttemptStarted
+from turnlog.events.model.call_events import AttemptFault, AttemptStarted, ContextOverflow
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.session.commands import AnswerRejection, AttemptRef, CompleteTurn
 from turnlog.projections.session.next_call import SIDE_STAGES
 from turnlog.projections.session.open_turn import OpenTurn
@@ -45,6 +46,7 @@ from turnlog.projections.session.rules.outcome_commands import (
 )
 from turnlog.projections.session.rules.retry_rules import compute_retry_delay
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.token_counts import OVERFLOW_CODE
 from turnlog.projections.structured_output.json_repair import (
     InvalidAnswer,
 )
@@ -124,10 +126,10 @@ class NextAttempt:
 
 @dataclass(frozen=True, slots=True)
 class TokenCountDrift:
-    """How far our token count of prompts is off from the provider's: logged, never corrected.
+    """How far the counters of blueprints are off from the provider's counts.
 
-    The recorded count stays the one that decisions were made with, and both counts are on the log.
-    The warning tells an operator early that a budget allows more or less than a model has room for.
+    A session corrects its own counts by what its log holds. The warning tells an operator that a
+    blueprint's counter does not suit a model, before new sessions have measured it.
     """
 
     _warned_factors: dict[tuple[str, str], float] = field(
@@ -142,7 +144,7 @@ class TokenCountDrift:
         """Record a provider's count, and warn once if it is off by too much."""
         key = (model, manifest.counter.name)
         seen = self._samples.setdefault(key, deque(maxlen=SAMPLED_CALLS))
-        seen.append((manifest.tokens, reported))
+        seen.append((round(manifest.tokens / manifest.counter.factor), reported))
         factor, warned_factor = self.compute_factor(*key), self._warned_factors.get(key, 1)
         if len(seen) == SAMPLED_CALLS and factor and abs(factor - warned_factor) > TOLERANCE:
             self._warned_factors[key] = factor
@@ -160,15 +162,21 @@ class TokenCountDrift:
         counted = sum(own_count for own_count, _ in seen)
         return sum(provider_count for _, provider_count in seen) / counted if counted else None
 
-    def explain_overflow(self, model: str, manifest: Manifest) -> str:
+    def explain_overflow(
+        self, model: str, manifest: Manifest, overflow: ContextOverflow | None
+    ) -> str:
         """Explain that a prompt within its budget was too long for its model."""
-        counter, budget = manifest.counter.name, manifest.budget
+        counter, budget = manifest.counter, manifest.budget
+        times = f" times {counter.factor:g}" if counter.factor > 1 else ""
         allowed = f"a budget of {budget}" if budget else "no budget"
-        factor = self.compute_factor(model, counter)
-        factor_text = f"; the provider counts {factor:.2f} times as many" if factor else ""
-        return (
-            f"too long for {model}: {manifest.tokens} tokens by {counter}, {allowed}{factor_text}"
-        )
+        measured = self.compute_factor(model, counter.name)
+        if overflow and overflow.tokens:
+            counted = f"the provider counts {overflow.tokens}"
+        else:
+            counted = f"the provider counts {measured:.2f} times as many" if measured else ""
+        taken = f"the model takes {overflow.limit}" if overflow and overflow.limit else ""
+        named = f"{manifest.tokens} tokens by {counter.name}{times}, {allowed}"
+        return "; ".join((f"too long for {model}: {named}", *filter(None, (counted, taken))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,9 +241,8 @@ class OutcomeRecorder:
                 return self._find_failure_outcome(active, end)
             case TurnUnroutable() | NothingRetrieved():
                 return end
-            case Refused(code=code, detail=detail):
-                fault = AttemptFault(code=code, detail=detail, retryable=False)
-                return AttemptFailed(fault=fault, is_from_call=True)
+            case Refused():
+                return AttemptFailed(fault=_explain_refusal(active, end), is_from_call=True)
             case Corrupt():
                 fault = AttemptFault(code="corrupt", detail=str(end), retryable=False)
                 return AttemptFailed(fault=fault, allows_fallback=False, is_from_call=True)
@@ -355,13 +362,18 @@ class OutcomeRecorder:
     def _find_failure_outcome(
         self, active: ActiveAttempt, failure: AttemptFailure
     ) -> AttemptFailed:
-        fault = AttemptFault(code=failure.code, detail=failure.detail, retryable=failure.retryable)
+        overflow = failure.overflow if isinstance(failure, ModelFailure) else None
+        fault = AttemptFault(
+            code=failure.code,
+            detail=failure.detail,
+            retryable=failure.retryable,
+            overflow=overflow,
+        )
         is_from_call = isinstance(failure, ModelFailure | SafetyCheckFailure)
         if active.stage in SIDE_STAGES and is_from_call:
             return AttemptFailed(fault=fault, is_from_call=True)
-        if failure.code == "context_overflow" and active.manifest:
-            detail = self.drift.explain_overflow(active.request.model, active.manifest)
-            fault = fault.model_copy(update={"detail": detail})
+        if failure.code == OVERFLOW_CODE and active.manifest:
+            return self._find_overflow_outcome(active, failure, fault, active.manifest)
         if failure.code == "response_format_refused":
             fault = _explain_refused_format(active, fault)
         retries = active.material.blueprint.policies.retries
@@ -370,6 +382,23 @@ class OutcomeRecorder:
         )
         _log_failed_attempt(active, failure, fault, seconds)
         return AttemptFailed(fault=fault, retry_in=seconds, is_from_call=is_from_call)
+
+    def _find_overflow_outcome(
+        self,
+        active: ActiveAttempt,
+        failure: AttemptFailure,
+        fault: AttemptFault,
+        manifest: Manifest,
+    ) -> AttemptFailed:
+        """Fail with a prompt that was too long; the first time, a shorter one follows at once."""
+        detail = self.drift.explain_overflow(active.request.model, manifest, fault.overflow)
+        is_first = not active.context.require_turn().has_overflowed
+        if not is_first:
+            detail = f"{detail}; it was shortened once already"
+        seconds = 0.0 if is_first else None
+        fault = fault.model_copy(update={"detail": detail, "retryable": is_first})
+        _log_failed_attempt(active, failure, fault, seconds)
+        return AttemptFailed(fault=fault, retry_in=seconds, is_from_call=True)
 
     async def _compute_spent(
         self, active: ActiveAttempt, timings: AttemptTimings | None
@@ -434,6 +463,15 @@ def _log_failed_attempt(
         _log.error("attempt-failed", code=fault.code, why=why, **described)
     else:
         _log.warning("attempt-failed", code=fault.code, why=why, next_in=next_in, **described)
+
+
+def _explain_refusal(active: ActiveAttempt, refusal: Refused) -> AttemptFault:
+    """Return the fault of a call that cannot be made; it may be that a prompt stays too long."""
+    opened = active.context.state.open
+    if isinstance(refusal, BudgetExceeded) and opened is not None and opened.has_overflowed:
+        detail = f"the provider refused it as too long, and no step shortens it: {refusal.detail}"
+        return AttemptFault(code=OVERFLOW_CODE, detail=detail, retryable=False)
+    return AttemptFault(code=refusal.code, detail=refusal.detail, retryable=False)
 
 
 def _explain_refused_format(active: ActiveAttempt, fault: AttemptFault) -> AttemptFault:

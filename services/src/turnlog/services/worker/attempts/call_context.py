@@ -29,7 +29,6 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     SourceLayer,
 )
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
-from turnlog.projections.blueprint.token_counters import build_call_counter
 from turnlog.projections.prompt.assemble import PlannedPrompt, fit_prompt
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
@@ -37,6 +36,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     parse_provider,
 )
 from turnlog.projections.prompt.budget.admission_limits import keep_fixed_parts
+from turnlog.projections.prompt.budget.call_limits import find_call_limits
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.message_media import NO_BYTES, MediaBytes
 from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results
@@ -172,7 +172,7 @@ class CallContextBuilder:
         room = (manifest.budget or 0) - manifest.tokens - JOINT_TOKENS
         digests = {name: pin.digest for name, pin in taken.tools.items()}
         texts = await self.sessions.texts.read_blobs(context.tenant, set(digests.values()))
-        counting = build_call_counter(blueprint.budget[spec.budget], material.vocabularies, model)
+        counting = find_call_limits(material, state, kind, model).counting
 
         def count() -> dict[str, int]:
             return {name: counting.count_tokens(texts[each]) for name, each in digests.items()}

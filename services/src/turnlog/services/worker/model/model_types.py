@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import TurnlogError
 from turnlog.events.model.attempt_figures import SafetyRating
+from turnlog.events.model.call_events import ContextOverflow
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
 from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
@@ -83,6 +84,7 @@ class ModelFailure(TurnlogError):
         address: str = "",
         unread: str = "",
         is_final: bool = False,
+        overflow: ContextOverflow | None = None,
     ) -> None:
         super().__init__(f"{code}: {detail}" if detail else code)
         self.code: FailureCode = code
@@ -92,6 +94,8 @@ class ModelFailure(TurnlogError):
         """Host and port that the request was for, for the worker's log; never recorded."""
         self.is_final = is_final
         """Whether the same request would fail again, whatever the code says."""
+        self.overflow = overflow
+        """The numbers of a `context_overflow`; None if the provider named none."""
         self.unread = unread
         """What the model sent and nothing here can read, as it came, which is recorded."""
 

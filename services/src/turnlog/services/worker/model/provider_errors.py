@@ -3,7 +3,8 @@
 litellm wraps errors: the caller sees status 500 for a refused connection as well as for a missing
 key. This module therefore walks the chain of causes, and the innermost facts decide: the HTTP
 status of the provider, or the error of the transport. It reads only statuses, headers and short
-codes. It drops messages, since they repeat prompts and keys.
+codes, and of a prompt that is too long how long it is and may be. It drops messages, since they
+repeat prompts and keys.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import aiohttp
 import httpx
 
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.services.worker.model.context_overflows import OVERFLOW_WORDS, read_overflow
 from turnlog.services.worker.model.model_types import FailureCode, ModelFailure
 
 _CODE_BY_STATUS: Mapping[int, FailureCode] = {
@@ -83,13 +85,6 @@ _RESPONSE_FORMAT_WORDS = re.compile(
 )
 """What providers and litellm call the schema of an answer in their messages."""
 
-_CONTEXT_OVERFLOW_WORDS = re.compile(
-    r"maximum context (?:length|limit)|exceed(?:s|ed)? (?:the )?(?:available |model's )?context"
-    r"|longer than the model's context|input length exceeds",
-    re.IGNORECASE,
-)
-"""What servers of OpenAI's protocol call a prompt that is too long, where they send no code."""
-
 _MAX_ERROR_BYTES = 65_536
 """Maximum bytes of an error body in which a code is searched."""
 
@@ -120,9 +115,15 @@ def map_error(error: BaseException, *, accepted: bool, now: float) -> ModelFailu
         or _find_transport_code(links)
         or _find_fallback_code(links, accepted=accepted)
     )
-    if code == "bad_request" and _RESPONSE_FORMAT_WORDS.search(str(links[0])):
+    words = str(links[0])[:_MAX_ERROR_BYTES]
+    if code == "bad_request" and _RESPONSE_FORMAT_WORDS.search(words):
         code = "response_format_refused"
-    return ModelFailure(code, type(links[-1]).__name__, address=_find_address(links))
+    return ModelFailure(
+        code,
+        type(links[-1]).__name__,
+        address=_find_address(links),
+        overflow=read_overflow(words) if code == "context_overflow" else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +157,15 @@ def map_refusal(
         "server_error" if status >= httpx.codes.INTERNAL_SERVER_ERROR else "bad_request"
     )
     code = class_code or _CODE_BY_ERROR_CODE.get(error_code) or _CODE_BY_STATUS.get(status, default)
-    if code in {"bad_request", "rate_limited"}:
+    if code in {"bad_request", "rate_limited", "server_error"}:
         code = _find_code_by_words(words, code)
-    detail = f"HTTP {status} {error_code}".rstrip()
-    retry_after = parse_retry_after(refusal.headers, now)
-    return ModelFailure(code, detail, retry_after=retry_after, address=address)
+    return ModelFailure(
+        code,
+        f"HTTP {status} {error_code}".rstrip(),
+        retry_after=parse_retry_after(refusal.headers, now),
+        address=address,
+        overflow=read_overflow(words) if code == "context_overflow" else None,
+    )
 
 
 def _find_address(links: tuple[BaseException, ...]) -> str:
@@ -173,25 +178,38 @@ def _find_address(links: tuple[BaseException, ...]) -> str:
 
 
 _CODE_BY_WORDS: Sequence[tuple[re.Pattern[str], FailureCode]] = (
-    (_CONTEXT_OVERFLOW_WORDS, "context_overflow"),
+    (OVERFLOW_WORDS, "context_overflow"),
     (_CREDIT_WORDS, "out_of_credit"),
     (_KEY_WORDS, "unauthorised"),
     (_RESPONSE_FORMAT_WORDS, "response_format_refused"),
 )
 
 
+_WORDS_BEYOND_STATUS: Mapping[str, FailureCode] = {
+    "rate_limited": "out_of_credit",
+    "server_error": "context_overflow",
+}
+"""The only thing that a status means beside its own code, where the words say so."""
+
+
 def _find_code_by_words(words: str, default: FailureCode) -> FailureCode:
-    """Return what the words of a refusal mean; a rate limit may only turn out as spent credit."""
+    """Return what the words of a refusal mean."""
     for pattern, code in _CODE_BY_WORDS:
-        if pattern.search(words) and (default == "bad_request" or code == "out_of_credit"):
+        is_possible = default == "bad_request" or _WORDS_BEYOND_STATUS.get(default) == code
+        if is_possible and pattern.search(words):
             return code
     return default
 
 
 def map_error_frame(frame: Mapping[str, object]) -> ModelFailure:
     """Return the failure of an answer whose stream has an error instead of its next piece."""
-    code = read_error_code(frame)
-    return ModelFailure(_CODE_BY_ERROR_CODE.get(code, "error_in_stream"), code)
+    error_code = read_error_code(frame)
+    code = _CODE_BY_ERROR_CODE.get(error_code, "error_in_stream")
+    message = _get_field(_get_field(frame, "error"), "message")
+    is_overflow = code == "context_overflow" and isinstance(message, str)
+    return ModelFailure(
+        code, error_code, overflow=read_overflow(str(message)) if is_overflow else None
+    )
 
 
 def _read_http_refusal(response: httpx.Response) -> ProviderRefusal:

@@ -100,7 +100,8 @@ function renderTokenBar(manifest, hues) {
   const legend = createElement("ul", { class: "legend" }, shares.map((share) => createElement("li", { class: hues[share.layer] },
     createElement("b", {}), share.component, createElement("span", { class: "faint" }, ` ${formatNumber(share.tokens)} · ${formatPercent(share.tokens / totalTokens)}`))));
   const budget = manifest.budget ? [`of ${formatNumber(manifest.budget)}`, formatPercent(manifest.tokens / manifest.budget)] : [];
-  const counter = `counted by ${manifest.counter.name}${manifest.counter.exact ? "" : ", an estimate"}`;
+  const factor = (manifest.counter.factor ?? 1) > 1 ? ` times ${manifest.counter.factor}` : "";
+  const counter = `counted by ${manifest.counter.name}${factor}${manifest.counter.exact ? "" : ", an estimate"}`;
   return createElement("section", { class: "tokens" },
     createElement("h2", {}, formatCount(manifest.tokens, "token"), " ", renderFigures([...budget, counter], { class: "faint" })), strip, legend);
 }

@@ -56,10 +56,22 @@ function renderFacts(why, session) {
     withheld
       ? row("safety", createElement("span", { class: "fault" }, `✗ withheld by ${withheld.rule}: ${withheld.reason} · `), renderEventLink(withheld.by, session))
       : row("safety", createElement("span", { class: "verdict good" }, "✓ "), "nothing was withheld"),
-    why.superseded.length ? row("instead of", `call ${why.superseded.join(", ")}, whose sources had changed`) : [],
+    why.superseded.length ? row("instead of", describeSuperseded(why)) : [],
+    why.counted ? row("counted", `times ${why.counted.factor}, as the provider counted call ${why.counted.call} · `, renderKnownEvent(why.counted.by, session)) : [],
+    why.refused ? row("shortened", `${describeRefusal(why.refused)} · `, renderKnownEvent(why.refused.by, session)) : [],
     why.children.map((child, place) => row(place ? "" : "children",
       createElement("a", { href: linkToSession(child.session) }, `${child.profile}, turn ${child.turn}`), ` ${child.outcome ?? "is asked"} · call ${child.call}`)),
     why.consequences.map((each, place) => row(place ? "" : "led to", `${each.what} · `, renderEventLink(each.by, session))));
+}
+
+const renderKnownEvent = (by, session) => (by ? renderEventLink(by, session) : "");
+
+const describeSuperseded = ({ superseded, refused }) =>
+  `call ${superseded.join(", ")}, ${superseded.includes(refused?.call) ? "which was too long" : "whose sources had changed"}`;
+
+function describeRefusal({ call, tokens, limit }) {
+  const size = tokens === null ? "" : ` of ${formatCount(tokens, "token")}`;
+  return `after the provider refused call ${call}${size}${limit === null ? "" : `; its model takes ${formatNumber(limit)}`}`;
 }
 
 const formatVisibility = ({ shared, hidden }) => `${shared.length ? `, sees ${shared.join(", ")}` : ""}${hidden.length ? `, not ${hidden.join(", ")}` : ""}`;

@@ -20,7 +20,7 @@ export const FAILURE_TEXTS = {
   "claims-exhausted": ["workers claimed the turn as often as they may and ended each time", "read the workers' logs for why they end, then submit the turn again"],
   "conflict": ["Another writer changed the session first.", "read the session again, and repeat the request if it still applies"],
   "content_filtered": ["the provider refused to answer what was asked", "reword the turn, or exclude the turns that the filter objects to"],
-  "context_overflow": ["the prompt is longer than the model takes", "lower the budget of the call, so that the ladder shortens the prompt"],
+  "context_overflow": ["the prompt is longer than the model takes, and could not be shortened enough", "add a step to the ladder of the call's budget, or choose a model with more room"],
   "corrupt": ["stored bytes that the prompt needs are not what Turnlog wrote", "run `turnlog verify` and restore the store from a back-up"],
   "deadline": ["the turn was not answered within its time", "submit the turn again, or raise `deadline_seconds` of the profile"],
   "disconnected": ["the connection to the provider broke off", "submit the turn again; if it stays, look at the network and proxies to the provider"],

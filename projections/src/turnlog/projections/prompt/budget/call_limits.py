@@ -1,0 +1,85 @@
+"""The budget of a call, and how its tokens are counted: both follow what its provider has said.
+
+Counts are corrected by the factor that an earlier call of the session measured, so every limit of a
+blueprint is one of the provider's tokens. Once the provider has refused a prompt as too long, the
+budget is lowered to what the model takes. A call without a budget has one from then on, whose
+ladder drops the oldest turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnlog.events.model.manifest import CounterRef
+from turnlog.projections.blueprint.schema.budget_specs import (
+    MAX_LIMIT,
+    BudgetSpec,
+    DropOldestPairs,
+    LadderStep,
+)
+from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
+from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
+from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, has_corrected_counts
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.token_counts import CountCorrection, ModelLimit
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """The budget of a call, its counter, and what its model is known to take."""
+
+    budget: BudgetSpec | None
+    counting: TokenCounter
+    correction: CountCorrection | None = None
+    """What the provider's counts have shown; None if they have shown nothing."""
+    model_limit: ModelLimit | None = None
+    """None if the provider refused no prompt as too long."""
+
+    @property
+    def counter(self) -> CounterRef:
+        """The counter as the manifest records it."""
+        counter = self.counting.counter
+        if self.correction is None or self.correction.measured_in is None:
+            return counter
+        return counter.model_copy(update={"measured_in": self.correction.measured_in})
+
+
+def find_call_limits(
+    material: SessionMaterial,
+    state: SessionState,
+    kind: str,
+    model: str,
+    assembler: int = ASSEMBLER_VERSION,
+) -> CallLimits:
+    """Return the limits of a kind of call, as the session knows them."""
+    budget = material.blueprint.budget.get(material.blueprint.calls[kind].budget or "")
+    counting = build_call_counter(budget, material.vocabularies, model)
+    correction = state.corrections.get(kind) if has_corrected_counts(assembler) else None
+    if correction is None or not _is_about(correction, model, counting):
+        return CallLimits(budget, counting)
+    corrected = build_call_counter(budget, material.vocabularies, model, correction.factor)
+    is_retry = state.open is not None and state.open.has_overflowed
+    limit = correction.find_model_limit(is_retry=is_retry)
+    if budget is None and limit is not None:
+        budget = _build_history_budget(material, kind)
+    return CallLimits(budget, corrected, correction, limit)
+
+
+def _is_about(correction: CountCorrection, model: str, counting: TokenCounter) -> bool:
+    return (correction.model, correction.counter) == (model, counting.counter.name)
+
+
+def _build_history_budget(material: SessionMaterial, kind: str) -> BudgetSpec:
+    """Return a budget without a limit of its own, whose ladder drops the oldest turns.
+
+    Turns that a call summarises are never dropped: the summary would cover what it has not seen.
+    """
+    slots = material.blueprint.calls[kind].messages
+    views = dict.fromkeys(slot.history for slot in slots if isinstance(slot, HistoryMessageSlot))
+    steps = (
+        LadderStep(drop_oldest_pairs=DropOldestPairs(history=view))
+        for view in views
+        if material.blueprint.resolve_view(view).of != "selected"
+    )
+    return BudgetSpec(tokens=MAX_LIMIT, ladder=tuple(steps))
