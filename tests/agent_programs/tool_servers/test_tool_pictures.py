@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from base64 import b64encode
+from pathlib import Path
+from subprocess import run
 from typing import Any
 
 import pytest
@@ -28,9 +31,14 @@ from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.store.memory_log import MemoryMediaStore
+from turnlog.projections.audit.export.bundle_format import build_blob_path
+from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 from turnlog.services.worker.tools.mcp_contents import convert_result
 from turnlog.services.worker.tools.result_media import MAX_RESULT_PARTS, store_result_media
 from turnlog.services.worker.tools.tool_server_types import AnswerMedia
+
+UNWITNESSED, NOT_VERIFIED = 6, 5
+"""Exit codes of a bundle's verifier."""
 
 PICTURE = AnswerMedia(PNG, "image/png")
 
@@ -180,6 +188,50 @@ class TestInATurn:
         assert text["text"] == f"Pictures in the result of shop_look, called as:\n{called}"
         assert encode(PNG) in picture["image_url"]["url"]
         await self.require_verified(platform, session)
+
+    async def test_picture_that_is_gone_or_altered_is_a_finding(
+        self, platform: AgentService
+    ) -> None:
+        session, _ = await self.run_turn(platform, "openai/heron")
+        key = platform.gateway.tenant, compute_digest(PNG)
+        media = platform.backend.media.media
+        whole = media.pop(key)
+        verdicts = [("completeness", f"it names media {key[1]}: it is gone")]
+        assert await self.find_wrong(platform, session) == verdicts
+        media[key] = b"another picture"
+        verdicts = [("integrity", f"it names media {key[1]}: its bytes have changed")]
+        assert await self.find_wrong(platform, session) == verdicts
+        lines = (await platform.http.get("/v1/verify")).text.splitlines()
+        assert any(f"media {key[1]}: its bytes have changed" in line for line in lines)
+        media[key] = whole
+        assert await self.find_wrong(platform, session) == []
+
+    async def find_wrong(self, platform: AgentService, session: str) -> list[tuple[str, str]]:
+        report = await platform.fetch_json(f"/v1/sessions/{session}/verify")
+        return [(each["verdict"], each["detail"]) for each in report["findings"]]
+
+    async def test_bundle_has_the_picture_and_its_verifier_checks_it(
+        self, platform: AgentService, tmp_path: Path
+    ) -> None:
+        session, _ = await self.run_turn(platform, "openai/heron")
+        answer = await platform.http.get(f"/v1/sessions/{session}/export?format=bundle")
+        packed = tmp_path / "bundle.zip"
+        packed.write_bytes(answer.content)
+        listed = unpack_bundle(packed, tmp_path / "bundle")
+        assert {compute_digest(PNG), compute_digest(WAV)} <= set(listed.blobs)
+        picture = tmp_path / "bundle" / build_blob_path(compute_digest(PNG))
+        assert picture.read_bytes() == PNG
+        assert self.verify_bundle(tmp_path / "bundle")[0] == UNWITNESSED
+        picture.write_bytes(PNG + b"!")
+        status, said = self.verify_bundle(tmp_path / "bundle")
+        assert (status, compute_digest(PNG) in said) == (NOT_VERIFIED, True)
+        picture.unlink()
+        assert self.verify_bundle(tmp_path / "bundle")[0] == NOT_VERIFIED
+
+    def verify_bundle(self, folder: Path) -> tuple[int, str]:
+        """Run the verifier of a bundle, and return its exit code and what it prints."""
+        ran = run([sys.executable, "-I", "verify.py"], cwd=folder, capture_output=True, check=False)
+        return ran.returncode, ran.stdout.decode()
 
     async def test_model_that_takes_texts_only_is_sent_the_line_alone(
         self, platform: AgentService

@@ -68,6 +68,10 @@ class SessionRecordLoader:
             if text is not None
         }
 
+    async def load_media(self, tenant: str, digest: Digest) -> bytes:
+        """Return the bytes of a picture, a recording or a file; raises `Corrupt`."""
+        return await self.command_handler.texts.media.store.get_media(tenant, digest)
+
     async def _load_blob(self, tenant: str, digest: Digest, free: asyncio.Semaphore) -> str | None:
         if (text := self.blob_cache.get((tenant, digest))) is not None:
             return text

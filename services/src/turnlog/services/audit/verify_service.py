@@ -59,6 +59,7 @@ from turnlog.projections.audit.verify.verification_report import (
 )
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.session_queries import compute_totals, list_last_sequences
+from turnlog.services.audit.media_verification import MediaVerification
 from turnlog.services.audit.record_scan import describe_hole, scan_blobs, scan_log
 from turnlog.services.audit.session_record import SessionRecordLoader, create_blob_cache
 from turnlog.services.audit.verify_pool import (
@@ -124,6 +125,8 @@ class VerifyService:
     open_verifier: OpenVerifier = open_best_verifier
     blob_cache: TextCache[tuple[str, Digest]] = field(default_factory=create_blob_cache)
     """Blobs that were read from the store in this run."""
+    media: MediaVerification = field(default_factory=MediaVerification)
+    """The pictures, recordings and files that were read in this run."""
 
     async def verify_session(self, session: str, noted: WitnessedHead | None) -> VerificationReport:
         """Verify one session; refuse one that is unknown and has no noted head."""
@@ -136,9 +139,11 @@ class VerifyService:
             stored, holes = await self._scan_session(session)
             verifier = ThreadVerifier(self.means)
             report = await verifier.verify_stored(stored, self._load_blobs, noted)
+            report = await self._verify_media(report)
             return replace(report, findings=(*report.findings, *holes))
         blobs = await self._load_blobs(collect_blob_digests(events))
         report = await run_in_thread(lambda: verify_session(events, blobs, self.means, noted))
+        report = await self._verify_media(report)
         rows = (await self._load_recorded_totals((session,))).get(session)
         return await self._compare_rows(session, report, rows)
 
@@ -217,6 +222,10 @@ class VerifyService:
                 else:
                     found += [raw for raw in part if parse_chain_key(raw.subject) == key]
         return found, holes
+
+    async def _verify_media(self, report: VerificationReport) -> VerificationReport:
+        store = self.command_handler.texts.media.store
+        return await self.media.verify_media(store, self.tenant, report)
 
     async def _load_recorded_totals(self, sessions: Sequence[str]) -> Mapping[str, SessionTotals]:
         try:
@@ -410,6 +419,7 @@ class VerifyService:
         verifier: SessionVerifier,
     ) -> VerificationReport:
         report = await verifier.verify_stored(stored, self._load_blobs)
+        report = await self._verify_media(report)
         return await self._compare_rows(session, report, rows)
 
     async def create_checkpoint(self) -> AuditCheckpoint:

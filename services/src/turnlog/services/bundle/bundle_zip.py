@@ -1,8 +1,8 @@
 """The zip of a bundle: streamed for a session with its children, or packed from a folder.
 
-A streamed zip holds in memory only a page of events, the digests of blobs and one batch of blobs;
-its manifest comes last, because its content is known only then. Entries have no time of their own,
-so the same files give the same bytes.
+A streamed zip holds in memory only a page of events, the digests of blobs, and one batch of blobs
+or one picture or file; its manifest comes last, because its content is known only then. Entries
+have no time of their own, so the same files give the same bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
@@ -20,6 +21,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.projections.audit.export.bundle_format import (
     MANIFEST_FILE,
@@ -31,7 +33,10 @@ from turnlog.projections.audit.export.bundle_format import (
     build_blob_path,
     build_session_path,
 )
-from turnlog.projections.audit.record.session_replay import collect_blob_digests
+from turnlog.projections.audit.record.session_replay import (
+    collect_blob_digests,
+    collect_media_digests,
+)
 from turnlog.services.bundle.export_source import ExportBuffer, ExportSource, encode_line
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.sessions.paged_events import PagedEvent, UndecodablePagedEvent
@@ -106,7 +111,7 @@ class ExportedEvents:
 
 async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
     """Yield the zip in pieces: the session, then its children, then the blobs of all of them."""
-    drain, named = ExportBuffer(), dict[Digest, None]()
+    drain, named, media = ExportBuffer(), dict[Digest, None](), dict[Digest, None]()
     tenant, _ = source.key
     bundled = dict[str, BundledSession]()
     pending = [source]
@@ -120,6 +125,7 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
                     await run_in_thread(partial(_write_lines, lines, page))
                     events.add_page(page)
                     named |= dict.fromkeys(collect_blob_digests(_filter_decoded(page)))
+                    media |= dict.fromkeys(collect_media_digests(_filter_decoded(page)))
                     yield drain.pop_bytes()
             bundled[session] = events.describe_session(session)
             opened = {*bundled, *(each.key[1] for each in pending)}
@@ -130,7 +136,12 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
             blobs = await source.records.load_blobs(tenant, digests)
             await run_in_thread(partial(_write_blobs, archive, blobs))
             yield drain.pop_bytes()
-        listed = _build_bundle_list(source, tuple(bundled.values()), tuple(named))
+        for digest in (each for each in media if each not in named):
+            with suppress(Corrupt):  # The verifier says that it is missing.
+                data = await source.records.load_media(tenant, digest)
+                await run_in_thread(partial(_write_media, archive, digest, data))
+            yield drain.pop_bytes()
+        listed = _build_bundle_list(source, tuple(bundled.values()), tuple({**named, **media}))
         for name, content in iterate_bundle_files(listed):
             archive.writestr(_build_zip_entry(name), content)
     yield drain.pop_bytes()
@@ -146,6 +157,11 @@ def _write_lines(lines: IO[bytes], page: Sequence[PagedEvent]) -> None:
 def _write_blobs(archive: ZipFile, blobs: Mapping[Digest, str]) -> None:
     for digest, text in blobs.items():
         archive.writestr(_build_zip_entry(build_blob_path(digest)), text)
+
+
+def _write_media(archive: ZipFile, digest: Digest, data: bytes) -> None:
+    """Write bytes that are compressed already, as pictures are."""
+    archive.writestr(ZipInfo(build_blob_path(digest)), data)
 
 
 def _build_zip_entry(name: str) -> ZipInfo:

@@ -155,6 +155,23 @@ def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
             return ()
 
 
+MEDIA_NAMING_TYPES: Final = (TurnSubmitted, TurnQueued, ToolReturned)
+"""All event types that name pictures, recordings and files."""
+
+
+def collect_media_digests(events: Iterable[RecordedEvent]) -> Mapping[Digest, int]:
+    """Return the digests of all media that events name, with the sequence of the first of them."""
+    named: dict[Digest, int] = {}
+    for recorded in filter_by_type(events, *MEDIA_NAMING_TYPES):
+        match recorded.event:
+            case TurnSubmitted(parts=parts) | TurnQueued(parts=parts) | ToolReturned(parts=parts):
+                for each in parts:
+                    named.setdefault(each.digest, recorded.sequence)
+            case _:
+                pass
+    return named
+
+
 def _list_manifest_blobs(manifest: Manifest) -> Iterable[Digest]:
     sources = (part.source for part in manifest.parts)
     return (each.digest for each in sources if isinstance(each, StoredTextSource))

@@ -23,6 +23,7 @@ from turnlog.projections.audit.record.event_queries import filter_by_type, itera
 from turnlog.projections.audit.record.session_replay import (
     BLOB_NAMING_TYPES,
     SessionReplay,
+    collect_media_digests,
     list_event_blobs,
 )
 from turnlog.projections.audit.verify.approval_checks import (
@@ -288,6 +289,7 @@ def verify_session(
         witnessed=witnessed_head is not None,
         child_claims=collect_child_claims(events),
         child_turns=collect_child_turns(events),
+        media=collect_media_digests(events),
     )
 
 

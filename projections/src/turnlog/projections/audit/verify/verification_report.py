@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 from turnlog.events.content import Digest
@@ -18,7 +18,11 @@ from turnlog.events.model.call_events import (
 from turnlog.events.model.child_events import ChildOutcome, ParentInput
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
-from turnlog.projections.audit.verify.audit_findings import AuditFinding, VerdictName
+from turnlog.projections.audit.verify.audit_findings import (
+    AuditFinding,
+    VerdictName,
+    sort_findings,
+)
 from turnlog.projections.audit.verify.verdicts import (
     AuditVerdicts,
     ReproductionCounts,
@@ -160,6 +164,10 @@ class VerificationReport:
     """What it recorded of the turns of its children, which is to be compared with these."""
     child_turns: tuple[ChildTurn, ...] = ()
     """Its turns, if it is a child session."""
+    media: Mapping[Digest, int] = field(default_factory=dict[Digest, int])
+    """The pictures, recordings and files that it names, which are to be read from their store, with
+    the sequence of the first event that names each.
+    """
 
     @property
     def is_sound(self) -> bool:
@@ -173,6 +181,10 @@ class VerificationReport:
         return build_verdicts(
             against, self.prompts, witnessed=self.witnessed, compared=self.compared
         )
+
+    def add_findings(self, findings: Iterable[AuditFinding]) -> VerificationReport:
+        """Return the report with more findings."""
+        return replace(self, findings=sort_findings((*self.findings, *findings)))
 
     def compare_rows(
         self, rows: SessionTotals | None, *, is_log_behind: bool
