@@ -46,7 +46,7 @@ VIEWS = {
 
 async def fill_session(stand: RunningGateway) -> None:
     """Make a session with turns of every kind that a view shows in its own way."""
-    session = await stand.open_session("assistant", session="seen")
+    session = await stand.open_session("assistant", session="seen", labels=["travel"])
     for text in ("How far is it to the next town?", "And back?", "By which road?"):
         await stand.submit_and_answer(session, text, "Ten kilometres, along the river. " * 4)
     await stand.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
