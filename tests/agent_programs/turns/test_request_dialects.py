@@ -27,6 +27,7 @@ openai/heron:
   roles: alternating
   tool_refs: inline
   parallel_tool_calls: false
+  cache_marks: anthropic
   refused_parameters: [temperature, seed]
 """
 
@@ -93,8 +94,11 @@ async def test_schemas_and_parameters_are_sent_as_the_server_takes_them(
         "roles": "alternating",
         "tool_refs": "inline",
         "parallel_tool_calls": False,
+        "cache_marks": "anthropic",
         "refused_parameters": ["seed", "temperature"],
     }
+    roles = [each["role"] for each in prompt["messages"]]
+    assert [roles[place] for place in prompt["manifest"]["cache_marks"]] == ["system", "tool"]
     assert prompt["parameters"] == {"parallel_tool_calls": False, "top_p": 0.9}
     assert prompt["assembly"]["outcome"] == "reproduced"
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
 from tests.services.model.model_requests import build_request, collect_answer, expect_failure
 from tests.support.servers.model_behaviours import RawFrames
 from tests.support.servers.openai_server import OpenAIServer
-from turnlog.services.worker.model.model_types import LanguageModel, ModelUsage
+from turnlog.events.tokens import ToolRequest
+from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.services.worker.model.model_types import LanguageModel, ModelRequest, ModelUsage
 
 
 @pytest.fixture
@@ -82,6 +85,46 @@ async def test_anthropic_stream_is_parsed(anthropic: OpenAIServer, model: Langua
     assert answered.finished.finish_reason == "length"
     assert answered.finished.usage == ModelUsage(35, 15, cached_input_tokens=10)
     assert answered.finished.response_id == "msg_1"
+
+
+async def test_cache_marks_reach_anthropic_and_what_it_put_into_its_cache_is_read(
+    anthropic: OpenAIServer, model: LanguageModel
+) -> None:
+    usage = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 10}
+    start, block = START
+    message = {
+        **cast("dict[str, object]", start["message"]),
+        "usage": {**usage, "output_tokens": 1},
+    }
+    anthropic.queue_behaviours(
+        encode_sse(
+            {**start, "message": message},
+            block,
+            build_text_delta("Yes."),
+            build_stop("end_turn"),
+            {"type": "message_stop"},
+        )
+    )
+    marked = [
+        ChatMessage("system", "Be brief.", ends_cached=True),
+        ChatMessage("user", "The fare?"),
+        ChatMessage("assistant", "", (ToolRequest(id="c1", tool="look", arguments="{}"),)),
+        ChatMessage("tool", "3", tool_call_id="c1", ends_cached=True),
+        ChatMessage("assistant", "Three.", ends_cached=True),
+        ChatMessage("user", "And now?", ends_cached=True),
+    ]
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    request = ModelRequest(
+        model="anthropic/claude-heron",
+        messages=tuple(each.encode_plain() for each in marked),
+        tools=(tool,),
+    )
+    answered = await collect_answer(model, request)
+    assert answered.finished.usage == ModelUsage(
+        35, 15, cached_input_tokens=10, cache_write_tokens=20
+    )
+    body = json.dumps(anthropic.exchanges[0].body)
+    assert body.count('"cache_control": {"type": "ephemeral"}') == 4
 
 
 async def test_interrupted_anthropic_stream_fails_as_incomplete(

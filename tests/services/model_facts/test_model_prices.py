@@ -90,6 +90,18 @@ def test_cached_tokens_use_their_own_price_if_the_table_has_one() -> None:
     assert compute_cost("heron", usage, cheap).micro_dollars == 640
 
 
+def test_tokens_written_into_a_cache_have_their_own_price() -> None:
+    usage = build_usage(1000, cached=400).model_copy(update={"cache_write_tokens": 500})
+    prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+    assert compute_cost("heron", usage, build_price_table(**prices)).micro_dollars == 1000
+    own = build_price_table(
+        **prices,
+        cache_read_input_token_cost=1e-7,
+        cache_creation_input_token_cost=1.25e-6,
+    )
+    assert compute_cost("heron", usage, own).micro_dollars == 100 + 40 + 625
+
+
 @pytest.mark.parametrize(("tokens", "micro_dollars"), [(4, 0), (5, 1), (14, 1), (15, 2), (25, 3)])
 def test_half_a_micro_dollar_is_rounded_up(tokens: int, micro_dollars: int) -> None:
     prices = build_price_table(input_cost_per_token=1e-7, output_cost_per_token=0.0)

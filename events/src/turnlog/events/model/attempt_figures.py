@@ -18,6 +18,8 @@ class TokenUsage(EventModel):
     """Tokens received."""
     cached_tokens: int = 0
     """Tokens of the input that the provider had cached."""
+    cache_write_tokens: int = 0
+    """Tokens of the input that the provider put into its cache, where that has a price."""
     reasoning_tokens: int | None = None
     """Tokens of the output that went into reasoning, as litellm reports them; None if it reports
     none. It estimates them for a provider that sends reasoning without a count.

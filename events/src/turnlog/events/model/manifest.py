@@ -310,6 +310,10 @@ ToolReferences = Literal["keep", "inline"]
 """Whether a server takes `$ref` in the schemas of tools; with `inline` they are written out."""
 
 
+CacheMarks = Literal["none", "anthropic"]
+"""How a provider is asked to cache the beginning of a prompt; `none` where nothing is asked."""
+
+
 class RequestDialect(EventModel):
     """How a request was written for its server."""
 
@@ -323,6 +327,8 @@ class RequestDialect(EventModel):
     """The parameter of that name in a request with tools; None for a request without it."""
     refused_parameters: tuple[str, ...] = ()
     """Parameters of the call that were left out of the request, since the server refuses them."""
+    cache_marks: CacheMarks = "none"
+    """How the provider is asked to cache; the manifest names the messages."""
 
 
 class SegmentOmission(EventModel):
@@ -371,5 +377,7 @@ class Manifest(EventModel):
     """What the prompt has in common with the previous call of its kind; None for the first one."""
     dialect: RequestDialect | None = None
     """How the request was written for its server; None if it is as the blueprint has it."""
+    cache_marks: tuple[int, ...] = ()
+    """Indexes of the messages up to whose end the provider is asked to cache the prompt."""
     digest: Digest
     """Digest of the canonical request; `body_digest` of the event has that of the bytes sent."""

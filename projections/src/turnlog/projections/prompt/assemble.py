@@ -47,6 +47,7 @@ from turnlog.projections.prompt.budget.trim_ladder import (
     UnfittedPrompt,
     fit_plan,
 )
+from turnlog.projections.prompt.cache_marks import find_cache_marks, mark_messages
 from turnlog.projections.prompt.cache_prefix import compute_common_prefix
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.deferred_part import DeferredPart, TextKey
@@ -264,7 +265,8 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     parameters = select_parameters(
         dialect, {**spec.parameters, **(output.parameters if output else {})}, offered
     )
-    request = ChatRequest(call.model, messages, offered, parameters)
+    marks = find_cache_marks(spec, messages, message_parts) if dialect.cache_marks != "none" else ()
+    request = ChatRequest(call.model, mark_messages(messages, marks), offered, parameters)
     tokens = _sum_tokens(parts)
     budget = fitting.find_limit(tokens) if fitting else None
     manifest = Manifest(
@@ -282,6 +284,7 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         stale=call.gathered.stale,
         prefix=_compare_prefix(planned, parts),
         dialect=call.dialect,
+        cache_marks=marks,
         digest=request.digest,
     )
     return AssembledPrompt(request, manifest)

@@ -49,6 +49,8 @@ class ChatMessage:
     """Pictures, recordings and files in the message, in the order of their places in the text."""
     reasoning: str = ""
     """The fields with what the model reasoned before an assistant's message, as a JSON object."""
+    ends_cached: bool = False
+    """Whether the provider is asked to cache the prompt up to its end."""
 
     def encode_plain(self) -> dict[str, JsonValue]:
         """Return the message as plain values, in OpenAI's format, which litellm takes."""
@@ -63,6 +65,8 @@ class ChatMessage:
             plain["tool_call_id"] = self.tool_call_id
         if self.reasoning:
             _add_reasoning(plain, json.loads(self.reasoning))
+        if self.ends_cached:
+            plain["cache_control"] = {"type": "ephemeral"}
         return plain
 
     def encode_sent(self, data: MediaBytes) -> dict[str, JsonValue]:
@@ -75,7 +79,8 @@ class ChatMessage:
     @cached_property
     def canonical_bytes(self) -> bytes:
         """The canonical form as UTF-8, see `encode_canonical`."""
-        if self.tool_calls or self.tool_call_id is not None or self.media or self.reasoning:
+        is_plain = not (self.tool_calls or self.tool_call_id is not None or self.media)
+        if not is_plain or self.reasoning or self.ends_cached:
             return encode_canonical(self.encode_plain()).encode()
         return f'{{"content":{encode_canonical(self.content)},"role":"{self.role}"}}'.encode()
 

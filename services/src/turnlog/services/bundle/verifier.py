@@ -212,6 +212,8 @@ def rebuild_messages(
             messages.append({"role": part["role"], "content": ""})
         messages[place]["content"] += text + part.get("after", "")
     place_reasoned_parts(messages)
+    for place in manifest.get("cache_marks", ()):
+        messages[place]["cache_control"] = {"type": "ephemeral"}
     return [place_media(each) for each in messages]
 
 

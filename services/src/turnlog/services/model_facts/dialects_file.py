@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from turnlog.events.errors import Refused
-from turnlog.events.model.manifest import RequestDialect, RoleOrder, ToolReferences
+from turnlog.events.model.manifest import CacheMarks, RequestDialect, RoleOrder, ToolReferences
 from turnlog.projections.blueprint.loading.validation_messages import explain_validation_error
 from turnlog.projections.blueprint.loading.yaml_document import load_yaml
 from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
@@ -50,6 +50,8 @@ class ModelDialect(StrictModel):
     """Parameters of a blueprint that it refuses, and that are left out of requests."""
     response_format: bool | None = None
     """Whether it takes the schema of an answer as `response_format`."""
+    cache_marks: CacheMarks = "none"
+    """How its provider is asked to cache prompts."""
     images: bool | None = None
     """Whether the model reads pictures."""
     files: bool | None = None
@@ -66,6 +68,7 @@ class ModelDialect(StrictModel):
             update={
                 "roles": self.roles,
                 "tool_refs": self.tool_refs,
+                "cache_marks": self.cache_marks,
                 "parallel_tool_calls": self.parallel_tool_calls,
                 "refused_parameters": tuple(sorted(set(self.refused_parameters))),
             }

@@ -65,6 +65,8 @@ class TokenRates:
 
     uncached: Decimal
     cached: Decimal
+    written: Decimal
+    """Of tokens that are put into a cache."""
     output: Decimal
 
 
@@ -77,12 +79,16 @@ class OwnPrice(BaseModel):
     output: Annotated[Decimal, Field(ge=0)]
     cached: Annotated[Decimal, Field(ge=0)] | None = None
     """Of input tokens that the provider had cached; by default that of `input`."""
+    cache_write: Annotated[Decimal, Field(ge=0)] | None = None
+    """Of input tokens that the provider put into its cache; by default that of `input`."""
 
     @property
     def rates(self) -> TokenRates:
         """The price of one token."""
         cached = self.input if self.cached is None else self.cached
-        return TokenRates(self.input / _MILLION, cached / _MILLION, self.output / _MILLION)
+        written = self.input if self.cache_write is None else self.cache_write
+        dollars = (self.input, cached, written, self.output)
+        return TokenRates(*(each / _MILLION for each in dollars))
 
 
 _OWN_PRICES: Final = TypeAdapter(dict[Annotated[str, Field(min_length=1)], OwnPrice])
@@ -95,6 +101,7 @@ NO_TABLE: Final = "none"
 """The table of a cost that follows from no table."""
 
 FALLBACK_RATES: Final = TokenRates(
+    Decimal("0.10") / _MILLION,
     Decimal("0.10") / _MILLION,
     Decimal("0.10") / _MILLION,
     Decimal("0.40") / _MILLION,
@@ -160,10 +167,11 @@ def compute_cost(model: str, usage: TokenUsage, table: PriceTable) -> AttemptCos
     if model.startswith(FREE_PROVIDERS) and model not in table.own:
         return AttemptCost(micro_dollars=0, price="exact", table=NO_TABLE)
     rates, source = _find_rates(model, usage.input_tokens, table)
-    fresh = max(usage.input_tokens - usage.cached_tokens, 0)
+    fresh = max(usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens, 0)
     dollars = (
         fresh * rates.uncached
         + usage.cached_tokens * rates.cached
+        + usage.cache_write_tokens * rates.written
         + usage.output_tokens * rates.output
     )
     micro_dollars = (dollars * _MILLION).to_integral_value(ROUND_HALF_UP)
@@ -202,7 +210,10 @@ def _parse_rates(entry: Mapping[str, object], input_tokens: int) -> TokenRates |
     if fresh is None or output is None:
         return None
     cached = _parse_dollars(entry, "cache_read_input_token_cost")
-    rates = TokenRates(fresh, fresh if cached is None else cached, output)
+    written = _parse_dollars(entry, "cache_creation_input_token_cost")
+    rates = TokenRates(
+        fresh, fresh if cached is None else cached, fresh if written is None else written, output
+    )
     step = _find_step(entry, input_tokens)
     return _parse_step(entry, step, rates) if step else rates
 
@@ -222,9 +233,11 @@ def _parse_step(entry: Mapping[str, object], step: str, below: TokenRates) -> To
     fresh = _parse_dollars(entry, f"input_cost_per_token{step}")
     cached = _parse_dollars(entry, f"cache_read_input_token_cost{step}")
     output = _parse_dollars(entry, f"output_cost_per_token{step}")
+    written = _parse_dollars(entry, f"cache_creation_input_token_cost{step}")
     return TokenRates(
         below.uncached if fresh is None else fresh,
         below.cached if cached is None else cached,
+        below.written if written is None else written,
         below.output if output is None else output,
     )
 

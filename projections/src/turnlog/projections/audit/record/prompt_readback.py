@@ -86,6 +86,14 @@ def read_parts(
         else:
             text = _restore_text(part, _read_source(part.source, known, blobs))
             _join_message(messages, part, part.before + text + part.after)
+    return _add_cache_marks(messages, manifest)
+
+
+def _add_cache_marks(messages: list[ChatMessage], manifest: Manifest) -> tuple[ChatMessage, ...]:
+    for place in manifest.cache_marks:
+        if not 0 <= place < len(messages):
+            raise Corrupt("cache marks", f"there is no message {place}")
+        messages[place] = replace(messages[place], ends_cached=True)
     return tuple(messages)
 
 

@@ -262,6 +262,11 @@ class CallSpec(StrictModel):
     """The input of the turn that the layer `input` shows in place of the turn's text, where it is
     given: the text in other words, such as a summary of it.
     """
+    cache: Literal["auto", "off"] | Annotated[tuple[Name, ...], Field(max_length=4)] = "auto"
+    """Up to where a provider is asked to cache the prompt, where it must be asked: `auto` for the
+    end of the system messages, of a growing history and of the tool rounds, or the layers at the
+    ends of whose messages.
+    """
     parameters: dict[str, JsonValue] = {}
     """Model parameters: `frequency_penalty`, `max_completion_tokens`, `max_tokens`,
     `parallel_tool_calls`, `presence_penalty`, `reasoning_effort`, `response_format`, `seed`,

@@ -418,6 +418,7 @@ class OutcomeRecorder:
             input_tokens=counted.input_tokens,
             output_tokens=counted.output_tokens,
             cached_tokens=counted.cached_input_tokens,
+            cache_write_tokens=counted.cache_write_tokens,
             reasoning_tokens=counted.reasoning_tokens or None,
         )
         cost = compute_cost(request.model, usage, await self.prices())

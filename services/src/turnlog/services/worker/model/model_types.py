@@ -131,6 +131,8 @@ class ModelUsage:
     output_tokens: int
     """Tokens received, reasoning included."""
     cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
+    """Tokens sent that the provider put into its cache, where that has a price."""
     reasoning_tokens: int = 0
     """Zero if litellm reports none."""
 

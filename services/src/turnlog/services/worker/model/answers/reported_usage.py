@@ -13,6 +13,13 @@ _OUTPUT_NAMES: Final = ("completion_tokens", "output_tokens")
 _CACHED_NAMES: Final = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
 """Beside the counts: Moonshot, DeepSeek, and servers that keep Anthropic's word."""
 
+_WRITTEN_NAMES: Final = (
+    "cache_creation_input_tokens",
+    "cache_creation_tokens",
+    "cache_write_tokens",
+)
+"""Tokens that were put into a cache: Anthropic, litellm, and OpenRouter."""
+
 
 def has_usage(chunk: object) -> bool:
     """Return whether a chunk reports usage."""
@@ -31,6 +38,7 @@ def read_reported_usage(chunks: Iterable[object]) -> ModelUsage | None:
         sent,
         received,
         cached_input_tokens=_find_most([*counts, *sent_details], _CACHED_NAMES),
+        cache_write_tokens=_find_most([*counts, *sent_details], _WRITTEN_NAMES),
         reasoning_tokens=_find_most([*counts, *received_details], ("reasoning_tokens",)),
     )
 
