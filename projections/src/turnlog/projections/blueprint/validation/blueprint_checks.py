@@ -146,8 +146,8 @@ def _check_call(blueprint: Blueprint, name: Name, call: CallSpec) -> BlueprintFi
         yield from check_known_name(
             (*path, "parameters", parameter), "parameter", parameter, ALLOWED_MODEL_PARAMETERS
         )
-    for place, layer in enumerate(() if isinstance(call.cache, str) else call.cache):
-        yield from check_known_name((*path, "cache", place), "layer", layer, call.layers)
+    for at, layer in enumerate(() if isinstance(call.cache, str) else call.cache):
+        yield from check_known_name((*path, "cache", at), "layer", layer, call.layers)
     if call.budget:
         yield from check_known_name((*path, "budget"), "budget", call.budget, blueprint.budget)
     if call.input_from:

@@ -8,7 +8,7 @@ into it, since messages repeat keys and prompts.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, Protocol, cast
 
 from pydantic import JsonValue
@@ -130,6 +130,7 @@ class ModelUsage:
     """Tokens sent, cached ones included."""
     output_tokens: int
     """Tokens received, reasoning included."""
+    _: KW_ONLY
     cached_input_tokens: int = 0
     cache_write_tokens: int = 0
     """Tokens sent that the provider put into its cache, where that has a price."""
