@@ -190,7 +190,7 @@ async def test_cached_and_reasoning_tokens_are_reported_separately(
     }
     server.queue_behaviours(ModelAnswer(usage=usage))
     assert (await collect_answer(model, build_request(name))).finished.usage == ModelUsage(
-        100, 20, 64, 12
+        100, 20, cached_input_tokens=64, reasoning_tokens=12
     )
 
 
