@@ -19,6 +19,7 @@ RESOLVER: Final = "what a resolver returns is its own"
 CALLER: Final = "stored for the caller and never interpreted"
 IDENTIFIERS: Final = "the blueprint chooses the names of identifiers"
 OUTPUT: Final = "a blueprint's schema decides its form"
+PROVIDER: Final = "sent back to the provider as it came"
 
 ANY_JSON: Final = {
     "AssembleRequest.attributes": ATTRIBUTES,
@@ -34,6 +35,7 @@ ANY_JSON: Final = {
     "DescribeSessionRequest.metadata": CALLER,
     "ExchangeDonePayload.output": OUTPUT,
     "InheritableReferenceData.identifiers": IDENTIFIERS,
+    "MessageView.reasoning": PROVIDER,
     "OpenSessionRequest.attributes": ATTRIBUTES,
     "OpenSessionRequest.metadata": CALLER,
     "PromptAssemblyMeta.truncated": "the names of its fields contain those of layers",
@@ -57,6 +59,7 @@ ANY_JSON: Final = {
     "SubmitTurnRequest.meta": CALLER,
     "SubmitTurnRequest.metadata": CALLER,
     "SubmitTurnRequest.references": IDENTIFIERS,
+    "ToolCallView.signature": PROVIDER,
     "TurnQueuedData.inputs": ATTRIBUTES,
     "TurnQueuedData.meta": CALLER,
     "TurnQueuedData.references": IDENTIFIERS,
