@@ -51,12 +51,12 @@ def encode(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def test_contents_of_a_result_are_a_line_each_and_media_beside_them() -> None:
+async def test_contents_of_a_result_are_a_line_each_and_media_beside_them() -> None:
     pdf = BlobResourceContents(
         uri="file:///tmp/report.pdf", blob=encode(PDF), mime_type="application/pdf"
     )
     note = TextResourceContents(uri="file:///tmp/note.txt", text="a note")
-    answer = convert_result(
+    answer = await convert_result(
         CallToolResult(
             content=[
                 TextContent(type="text", text="Here."),
@@ -80,16 +80,18 @@ def test_contents_of_a_result_are_a_line_each_and_media_beside_them() -> None:
     )
 
 
-def test_picture_beside_a_structured_value_is_kept_with_its_line() -> None:
+async def test_picture_beside_a_structured_value_is_kept_with_its_line() -> None:
     picture = ImageContent(type="image", data=encode(PNG), mime_type="image/png")
-    answer = convert_result(CallToolResult(content=[picture], structured_content={"width": 1}))
+    answer = await convert_result(
+        CallToolResult(content=[picture], structured_content={"width": 1})
+    )
     assert answer.text == f'{{"width":1}}\n{PICTURE_LINE}'
     assert answer.media == (PICTURE,)
 
 
-def test_picture_that_is_no_base64_is_a_line_and_no_media() -> None:
+async def test_picture_that_is_no_base64_is_a_line_and_no_media() -> None:
     broken = ImageContent(type="image", data="no base64!", mime_type="image/png")
-    answer = convert_result(CallToolResult(content=[broken]))
+    answer = await convert_result(CallToolResult(content=[broken]))
     assert (answer.text, answer.media) == ("(image)", ())
 
 
@@ -159,6 +161,7 @@ class TestInATurn:
             ("image", compute_digest(PNG)),
             ("audio", compute_digest(WAV)),
         ]
+        assert (returned.parts[0].width, returned.parts[0].height) == (1, 1)
         media = platform.backend.media
         for part in returned.parts:
             assert await media.find_media(platform.gateway.tenant, part.digest)
@@ -168,6 +171,7 @@ class TestInATurn:
             ("tool", compute_digest(PNG), "kept")
         ]
         await self.require_verified(platform, session)
+        await platform.fetch_prompt(session, "1.2")
 
     async def test_whole_result_has_the_picture(self, platform: AgentService) -> None:
         session, _ = await self.run_turn(platform, "openai/heron")
@@ -188,6 +192,7 @@ class TestInATurn:
         assert text["text"] == f"Pictures in the result of shop_look, called as:\n{called}"
         assert encode(PNG) in picture["image_url"]["url"]
         await self.require_verified(platform, session)
+        await platform.fetch_prompt(session, "1.2")
 
     async def test_picture_that_is_gone_or_altered_is_a_finding(
         self, platform: AgentService

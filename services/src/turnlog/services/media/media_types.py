@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events.errors import Refused
+from turnlog.events.model.content_parts import MediaKind
 from turnlog.projections.blueprint.sent_names import quote_sent_name
 
 TEXT_TYPE: Final = "text/plain"
@@ -65,6 +66,17 @@ def detect_media_type(head: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if b"\0" in head else TEXT_TYPE
+
+
+def find_media_kind(media_type: str) -> MediaKind:
+    """Return what a model is sent bytes of a type as."""
+    match media_type.partition("/")[0]:
+        case "image":
+            return "image"
+        case "audio":
+            return "audio"
+        case _:
+            return "file"
 
 
 def parse_media_type(announced: str | None) -> str | None:

@@ -32,6 +32,7 @@ from turnlog.services.media.media_types import (
     MEDIA_TYPES,
     TEXT_TYPE,
     detect_media_type,
+    find_media_kind,
     parse_media_type,
 )
 from turnlog.services.platform.concurrency import run_text_work
@@ -236,20 +237,10 @@ def _check_type(sent: _SentMedia, found: str) -> None:
         raise Refused(
             "media-type-differs", detail, field=sent.field, fix="send the type that they are"
         )
-    kind = _find_kind(found)
+    kind = find_media_kind(found)
     if sent.kind != kind:
         detail, fix = f"the bytes are {found}", f"send the part as `{kind}`"
         raise Refused("media-type-differs", detail, field=sent.field, fix=fix)
-
-
-def _find_kind(media_type: str) -> MediaKind:
-    match media_type.partition("/")[0]:
-        case "image":
-            return "image"
-        case "audio":
-            return "audio"
-        case _:
-            return "file"
 
 
 def _inspect_bytes(data: bytes) -> tuple[str | None, MediaFacts]:

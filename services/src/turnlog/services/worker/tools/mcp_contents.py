@@ -8,52 +8,66 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
 from turnlog.events.storable_text import replace_unstorable
+from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.worker.tools.tool_server_types import AnswerMedia, ToolAnswer
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, GetPromptResult
 
 
-def convert_result(result: CallToolResult) -> ToolAnswer:
+async def convert_result(result: CallToolResult) -> ToolAnswer:
     """Return the structured value of a result as JSON, or else its texts, with its media."""
-    media = tuple(_iterate_media(result.content))
+    read = await _read_contents(result.content)
+    media = tuple(each for _, each in read if each)
     if result.structured_content is None:
-        text = "\n".join(map(_format_block, result.content))
+        text = "\n".join([line for line, _ in read])
     else:
         value = _unwrap_value(result.structured_content)
         structured = value if isinstance(value, str) else encode_canonical(value)
-        text = "\n".join([structured, *map(_format_media, media)])
+        text = "\n".join([structured, *(line for line, each in read if each)])
     return ToolAnswer(replace_unstorable(text), failed=result.is_error, media=media)
 
 
-def convert_prompt(result: GetPromptResult) -> ToolAnswer:
+async def convert_prompt(result: GetPromptResult) -> ToolAnswer:
     """Return the text of a prompt, of several messages each with its role, with its media."""
-    texts = [(each.role, _format_block(each.content)) for each in result.messages]
-    joined = "\n".join(f"{role}: {text}" for role, text in texts)
-    text = texts[0][1] if len(texts) == 1 else joined
-    media = tuple(_iterate_media([each.content for each in result.messages]))
-    return ToolAnswer(replace_unstorable(text), media=media)
+    read = await _read_contents([each.content for each in result.messages])
+    roles = [each.role for each in result.messages]
+    lines = [f"{role}: {line}" for role, (line, _) in zip(roles, read, strict=True)]
+    text = read[0][0] if len(read) == 1 else "\n".join(lines)
+    return ToolAnswer(replace_unstorable(text), media=tuple(each for _, each in read if each))
 
 
-def _iterate_media(contents: Sequence[ContentBlock]) -> Iterator[AnswerMedia]:
-    for each in contents:
-        media = _read_media(each)
-        if media is not None:
-            yield media
+async def _read_contents(
+    contents: Sequence[ContentBlock],
+) -> list[tuple[str, AnswerMedia | None]]:
+    """Return the text of each content, and its media; long base64 is decoded in a thread."""
+    length = sum(len(_get_encoded(each) or "") for each in contents)
+    return await run_text_work(lambda: [*map(_read_content, contents)], length)
+
+
+def _read_content(block: ContentBlock) -> tuple[str, AnswerMedia | None]:
+    media = _read_media(block)
+    return (_format_media(media) if media else _format_block(block)), media
+
+
+def _get_encoded(block: ContentBlock) -> str | None:
+    """Return the base64 of a picture, a recording or an embedded file."""
+    source: object = getattr(block, "resource", block)
+    encoded: object = getattr(source, "data", None) or getattr(source, "blob", None)
+    return encoded if isinstance(encoded, str) else None
 
 
 def _read_media(block: ContentBlock) -> AnswerMedia | None:
     """Return the bytes of a picture, a recording or an embedded file; None of anything else."""
     source: object = getattr(block, "resource", block)
-    encoded: object = getattr(source, "data", None) or getattr(source, "blob", None)
-    if not isinstance(encoded, str):
+    if (encoded := _get_encoded(block)) is None:
         return None
     try:
         data = b64decode(encoded, validate=True)
@@ -75,8 +89,6 @@ def _format_block(block: ContentBlock) -> str:
     text = getattr(getattr(block, "resource", block), "text", None)
     if isinstance(text, str):
         return text
-    if media := _read_media(block):
-        return _format_media(media)
     uri = getattr(block, "uri", None)
     if uri is not None:
         return f"({getattr(block, 'name', None) or block.type}: {uri})"

@@ -323,7 +323,7 @@ class McpToolServers:
                 tool,
                 replace_unstorable_members(arguments),
             )
-            return convert_result(result)
+            return await convert_result(result)
 
         return await self._send_request(server, spec, run_tool)
 
@@ -334,7 +334,7 @@ class McpToolServers:
 
         async def fetch_prompt(client: Client) -> ToolAnswer:
             result = await client.get_prompt(prompt, _build_prompt_arguments(arguments))
-            return convert_prompt(result)
+            return await convert_prompt(result)
 
         return await self._send_request(server, spec, fetch_prompt)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Final
 
 import structlog
 
-from turnlog.events.model.content_parts import MediaKind, MediaPart
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.store.media_chunks import iterate_bytes
 from turnlog.events.store.ports import MediaStore
-from turnlog.services.media.media_types import HEAD_BYTES, TEXT_TYPE, detect_media_type
+from turnlog.services.media.media_facts import MediaFacts, read_media_facts
+from turnlog.services.media.media_types import TEXT_TYPE, detect_media_type, find_media_kind
+from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.worker.tools.tool_server_types import AnswerMedia
 
 MAX_RESULT_PARTS: Final = 32
@@ -18,6 +22,9 @@ MAX_RESULT_PARTS: Final = 32
 
 MAX_PART_BYTES: Final = 25 * 1024 * 1024
 """Bytes of the largest media of a result that are stored."""
+
+KNOWN_TEXT_BYTES: Final = 1024
+"""Bytes that tell whether a file is a text."""
 
 _log = structlog.get_logger("turnlog.tools")
 
@@ -37,25 +44,20 @@ async def store_result_media(
 
 async def _store_part(store: MediaStore, tenant: str, media: AnswerMedia, at: int) -> MediaPart:
     stored = await store.put_media(tenant, iterate_bytes(media.data), most_bytes=MAX_PART_BYTES)
-    found = detect_media_type(media.data[: HEAD_BYTES * 64])
+    found, facts = await run_text_work(partial(_inspect_bytes, media.data), len(media.data))
     # Any text is `text/plain` by its bytes; what its server calls it says more.
     media_type = media.media_type if found is None or found == TEXT_TYPE else found
     return MediaPart(
-        kind=_choose_kind(found),
+        kind=find_media_kind(found) if found else "file",
         digest=stored.digest,
         size=stored.size,
         media_type=media_type,
         name=media.name,
         at=at,
+        **asdict(facts),
     )
 
 
-def _choose_kind(found: str | None) -> MediaKind:
-    """Return what a model is sent bytes as, by the type that they are of."""
-    match (found or "").partition("/")[0]:
-        case "image":
-            return "image"
-        case "audio":
-            return "audio"
-        case _:
-            return "file"
+def _inspect_bytes(data: bytes) -> tuple[str | None, MediaFacts]:
+    found = detect_media_type(data[:KNOWN_TEXT_BYTES])
+    return found, MediaFacts() if found is None else read_media_facts(found, data)
