@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
+from tests.e2e.browser import CHROMIUM, Browser
 from tests.services.media.media_samples import PNG, SAMPLES
 from tests.support.processes.process_host import ProcessHost, run_process_host
 from tests.support.processes.separate_roles import build_settings
@@ -171,3 +172,39 @@ async def test_uploaded_picture_is_named_by_its_digest(
     assert (await run_turn(up, session, text="And now?"))["reply"] == "A heron."
     report = await up.service.get_json(f"/v1/sessions/{session}/verify")
     assert report["verified"], report
+
+
+ATTACH = """(() => {
+  const bytes = Uint8Array.from(atob("%s"), (each) => each.charCodeAt(0));
+  const chosen = new DataTransfer();
+  chosen.items.add(new File([bytes], "heron.png", { type: "image/png" }));
+  const input = document.querySelector(".composer input[type=file]");
+  input.files = chosen.files;
+  input.dispatchEvent(new Event("change"));
+  document.querySelector(".composer textarea").value = "Which bird?";
+  document.querySelector(".composer button[type=submit]").click();
+})()"""
+
+
+@pytest.mark.slow("a browser starts")
+@pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH")
+async def test_page_attaches_a_picture_and_shows_it_in_the_turn_and_the_prompt(
+    media_up: tuple[TurnlogUp, OpenAIServer], chromium: Browser
+) -> None:
+    up, server = media_up
+    session = await up.service.open_session("assistant")
+    address = f"{up.service.http.base_url}/#/sessions/{session}"
+    await chromium.open_page(address)
+    await chromium.wait_for("document.querySelector('.composer input[type=file]')")
+    await chromium.run_script(ATTACH % encode(PNG))
+    await chromium.wait_for("document.querySelector('.turn .parts img')?.naturalWidth === 1")
+    await chromium.wait_for("document.querySelector('.turn.completed')")
+    assert await chromium.run_script("document.querySelector('.turn .input').textContent") == (
+        "Which bird?"
+    )
+    assert await chromium.run_script("document.querySelector('.attachments').hidden")
+    assert read_url(get_last_content(server)[1]["image_url"]["url"]) == PNG
+    await chromium.open_page(f"{address}/calls/1.1")
+    shown = "[...document.querySelectorAll('.passage')].map((each) => each.textContent).join()"
+    await chromium.wait_for("document.querySelector('.passage')")
+    assert "heron.png" in await chromium.run_script(shown)

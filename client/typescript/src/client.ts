@@ -55,6 +55,15 @@ export type OpeningOptions = Omit<Partial<Schemas["OpenSessionRequest"]>, "bluep
 /** How a session is described; null removes, and of the metadata only the keys given change. */
 export type SessionDescription = Schemas["DescribeSessionRequest"];
 
+/** A text, a picture, a recording or a file of a turn, in the order in which they are sent. */
+export type TurnPart =
+  | { type: "text"; text: string }
+  | { type: "image" | "audio" | "file"; digest: string; name?: string }
+  | { type: "image" | "audio" | "file"; data: string; media_type?: string; name?: string };
+
+const writeInput = (input: string | TurnPart[]) =>
+  typeof input === "string" ? { text: input } : { parts: input };
+
 /** What a turn may have beside its text. */
 export interface TurnOptions {
   inputs?: Record<string, unknown>;
@@ -457,8 +466,12 @@ export class SessionClient {
    * Rejects with `TurnUnsettled` after `timeout` seconds, and with `ApprovalNeeded` as soon as the
    * turn waits for a person; in both cases the turn goes on.
    */
-  async runTurn(text: string, options: TurnOptions = {}, timeout = MAX_WAIT): Promise<TurnAnswer> {
-    const submit = buildCommand(`${this.path}/turns`, { text, ...options });
+  async runTurn(
+    input: string | TurnPart[],
+    options: TurnOptions = {},
+    timeout = MAX_WAIT,
+  ): Promise<TurnAnswer> {
+    const submit = buildCommand(`${this.path}/turns`, { ...writeInput(input), ...options });
     const ends = performance.now() + timeout * 1000;
     for (;;) {
       const left = Math.min(Math.max((ends - performance.now()) / 1000, 0.001), MAX_WAIT);
@@ -472,17 +485,18 @@ export class SessionClient {
   }
 
   /** Submit a turn and return at once; it is on the log then. */
-  submitTurn(text: string, options: TurnOptions = {}): Promise<SubmitAnswer> {
-    return this.turnlog.send(buildCommand(`${this.path}/turns`, { text, ...options }));
+  submitTurn(input: string | TurnPart[], options: TurnOptions = {}): Promise<SubmitAnswer> {
+    const body = { ...writeInput(input), ...options };
+    return this.turnlog.send(buildCommand(`${this.path}/turns`, body));
   }
 
   /** Submit a turn and yield the events of its reply, to its end. */
   async *streamTurn(
-    text: string,
+    input: string | TurnPart[],
     options: TurnOptions = {},
     watch: WatchOptions = {},
   ): AsyncGenerator<TurnEvent> {
-    const submitted = await this.submitTurn(text, options);
+    const submitted = await this.submitTurn(input, options);
     yield* this.watchTurn(submitted.turn, "", watch);
   }
 

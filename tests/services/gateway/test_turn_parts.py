@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -218,3 +220,19 @@ async def test_event_of_the_turn_has_no_bytes(idle: RunningGateway) -> None:
     assert isinstance(last.event, TurnSubmitted)
     assert last.event.text == PlainText(text="Who?")
     assert encode(PNG).encode() not in last.stored
+
+
+async def test_requests_of_the_page_on_pictures_are_taken(idle: RunningGateway) -> None:
+    page = (Path(__file__).parents[3] / "docs/pictures-and-files.md").read_text()
+    stored = await idle.http.post(
+        "/v1/blobs",
+        content=SAMPLES["application/pdf"],
+        headers={"Content-Type": "application/pdf"},
+    )
+    forms = re.findall(r"```http\nPOST \S+\n\n(.+?)```", page, re.DOTALL)
+    assert len(forms) == 3
+    session = await idle.open_session()
+    for form in forms:
+        written = form.replace("sha256:DIGEST", stored.json()["digest"])
+        status, problem = await post_turn(idle, session, **json.loads(written))
+        assert status == 202, problem

@@ -371,6 +371,7 @@ class AsyncSessionClient(AsyncSessionRequests):
         self,
         text: str | None = None,
         *,
+        parts: Sequence[Mapping[str, Any]] | None = None,
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
@@ -383,7 +384,7 @@ class AsyncSessionClient(AsyncSessionRequests):
         waits for a person; in both cases the turn goes on.
         """
         submitted = operations.submit_turn(
-            session=self.session, text=text, inputs=inputs, meta=meta, user=user
+            session=self.session, text=text, parts=parts, inputs=inputs, meta=meta, user=user
         )
         ends = time.monotonic() + timeout
         while True:
@@ -401,12 +402,13 @@ class AsyncSessionClient(AsyncSessionRequests):
         self,
         text: str | None = None,
         *,
+        parts: Sequence[Mapping[str, Any]] | None = None,
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
     ) -> AsyncGenerator[TurnEvent]:
         """Submit a turn and yield the events of its reply, to its end."""
-        submitted = await self.submit_turn(text, inputs=inputs, meta=meta, user=user)
+        submitted = await self.submit_turn(text, parts=parts, inputs=inputs, meta=meta, user=user)
         async with aclosing(self.watch_turn(submitted.turn)) as events:
             async for event in events:
                 yield event

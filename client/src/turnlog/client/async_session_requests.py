@@ -33,13 +33,17 @@ class AsyncSessionRequests:
         self,
         text: str | None = None,
         *,
+        parts: Sequence[Mapping[str, Any]] | None = None,
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
     ) -> SubmittedTurn:
-        """Submit a turn and return at once; it is on the log then."""
+        """Submit a turn and return at once; it is on the log then.
+
+        `parts` are texts, pictures, recordings and files in place of `text`, as the API takes them.
+        """
         operation = operations.submit_turn(
-            session=self.session, text=text, inputs=inputs, meta=meta, user=user
+            session=self.session, text=text, parts=parts, inputs=inputs, meta=meta, user=user
         )
         return await self.turnlog.send(operation)
 

@@ -188,12 +188,17 @@ def submit_turn(
     session: str,
     text: str | None = None,
     *,
+    parts: Sequence[Mapping[str, Any]] | None = None,
     inputs: Mapping[str, Any] | None = None,
     meta: Mapping[str, Any] | None = None,
     user: str | None = None,
 ) -> ClientOperation[SubmittedTurn]:
-    """Submit a turn and return at once; it is on the log then."""
-    body = {"text": text, "inputs": inputs, "meta": meta, "user": user}
+    """Submit a turn and return at once; it is on the log then.
+
+    `parts` are texts, pictures, recordings and files in place of `text`, as the API takes them.
+    """
+    sent = None if parts is None else [dict(part) for part in parts]
+    body = {"text": text, "parts": sent, "inputs": inputs, "meta": meta, "user": user}
     return build_command(format_path(api_paths.TURNS, session=session), body, SubmittedTurn)
 
 

@@ -366,6 +366,7 @@ class SessionClient(SessionRequests):
         self,
         text: str | None = None,
         *,
+        parts: Sequence[Mapping[str, Any]] | None = None,
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
@@ -378,7 +379,7 @@ class SessionClient(SessionRequests):
         waits for a person; in both cases the turn goes on.
         """
         submitted = operations.submit_turn(
-            session=self.session, text=text, inputs=inputs, meta=meta, user=user
+            session=self.session, text=text, parts=parts, inputs=inputs, meta=meta, user=user
         )
         ends = time.monotonic() + timeout
         while True:
@@ -396,12 +397,13 @@ class SessionClient(SessionRequests):
         self,
         text: str | None = None,
         *,
+        parts: Sequence[Mapping[str, Any]] | None = None,
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
     ) -> Generator[TurnEvent]:
         """Submit a turn and yield the events of its reply, to its end."""
-        submitted = self.submit_turn(text, inputs=inputs, meta=meta, user=user)
+        submitted = self.submit_turn(text, parts=parts, inputs=inputs, meta=meta, user=user)
         with closing(self.watch_turn(submitted.turn)) as events:
             for event in events:
                 yield event

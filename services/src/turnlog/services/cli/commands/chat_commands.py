@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,10 +30,18 @@ def start_chat(
         list[str] | None,
         typer.Option("--label", metavar="LABEL", help="Label of a new session; may be repeated."),
     ] = None,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--attach",
+            metavar="FILE",
+            help="Picture, recording or file to send with the first turn; may be repeated.",
+        ),
+    ] = None,
     target: ServiceTarget,
 ) -> None:
     """Talk to a session; Ctrl-C cancels the turn, Ctrl-D leaves."""
     from turnlog.services.cli.conversation.chat_terminal import SessionChoice, run_chat
 
     opening = SessionChoice(blueprint, attribute or [], title=title, labels=label)
-    run_chat(target, session, opening)
+    run_chat(target, session, opening, attach or [])

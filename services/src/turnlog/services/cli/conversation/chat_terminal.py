@@ -18,6 +18,7 @@ import termios
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -35,8 +36,10 @@ from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.approval_questions import describe_decision, request_decision
 from turnlog.services.cli.conversation.reply_display import AskedApproval, ReplyDisplay
 from turnlog.services.cli.conversation.session_conversation import (
+    MediaInput,
     SessionConversation,
     find_follow_up_turn,
+    upload_files,
 )
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, USER_COLOUR
@@ -74,8 +77,13 @@ class SessionChoice:
     labels: Sequence[str] | None = None
 
 
-def run_chat(target: ServiceTarget, session: str | None, new: SessionChoice) -> None:
-    """Chat at this terminal with an existing session or a new one."""
+def run_chat(
+    target: ServiceTarget, session: str | None, new: SessionChoice, attached: Sequence[Path] = ()
+) -> None:
+    """Chat at this terminal with an existing session or a new one.
+
+    The attached files are sent with the first turn.
+    """
     url = require_service(target).url
     console = create_output_console()
     with asyncio.Runner() as runner:
@@ -90,7 +98,8 @@ def run_chat(target: ServiceTarget, session: str | None, new: SessionChoice) -> 
                 session = runner.run(service.send(operations.fetch_state(session))).session
             conversation = SessionConversation(service, session)
             console.print(Text(f"session {session}  {url}\n", MUTED))
-            ChatTerminal(runner, conversation, console).run_turns()
+            uploads = runner.run(upload_files(service, attached))
+            ChatTerminal(runner, conversation, console).run_turns(uploads)
         finally:
             runner.run(service.close())
 
@@ -112,16 +121,18 @@ class ChatTerminal:
     conversation: SessionConversation
     console: Console
 
-    def run_turns(self) -> None:
-        """Read and run turns until the person leaves."""
+    def run_turns(self, attached: Sequence[MediaInput] = ()) -> None:
+        """Read and run turns until the person leaves; the first is sent with what is attached."""
         prompt = self._format_prompt()
         while (line := self._read_line(prompt)) is not None:
             if line.strip():
-                self._run_turn(line)
+                self._run_turn(line, attached)
+                attached = ()
         self.console.print()
 
-    def _run_turn(self, text: str) -> None:
-        turn: SubmittedTurn | None = self.runner.run(self.conversation.submit_turn(text))
+    def _run_turn(self, text: str, attached: Sequence[MediaInput] = ()) -> None:
+        submitting = self.conversation.submit_turn(text, attached)
+        turn: SubmittedTurn | None = self.runner.run(submitting)
         while turn is not None:
             can_ask = self.console.is_terminal and sys.stdin.isatty()
             asked = set[AskedApproval]() if can_ask else None

@@ -6,17 +6,24 @@ import { readReasoning } from "../app/reasoning.js";
 
 const isIncluded = (part) => (part.role ?? null) !== null;
 const hasMessage = (part) => (part.message ?? null) !== null;
+const isMedia = (part) => (part.at ?? null) !== null;
 const isHistory = (part) => part.source?.view !== undefined;
 
+// The texts of a message, whose content is a list where it has pictures, recordings or files.
+function readText({ content }) {
+  if (!Array.isArray(content)) return content ?? "";
+  return content.filter(({ type }) => type === "text").map(({ text }) => text).join("");
+}
+
 export function splitMessages(messages, manifest) {
-  const placedParts = manifest.parts.filter(hasMessage);
+  const placedParts = manifest.parts.filter((part) => hasMessage(part) && !isMedia(part));
   const passages = messages.map(() => []);
   let offset = 0;
   let calls = 0;
   placedParts.forEach((part, place) => {
     const next = placedParts[place + 1]?.message ?? messages.length;
     if (isHistory(part)) {
-      for (let at = part.message; at < next; at += 1) passages[at].push({ part, text: messages[at].content });
+      for (let at = part.message; at < next; at += 1) passages[at].push({ part, text: readText(messages[at]) });
       return;
     }
     if (part.role === "tool_call") {
@@ -32,11 +39,14 @@ export function splitMessages(messages, manifest) {
       [offset, calls] = next === part.message ? [offset, calls] : [0, 0];
       return;
     }
-    const points = Array.from(messages[part.message].content);
+    const points = Array.from(readText(messages[part.message]));
     const separator = /^\n*/.exec(part.before ?? "")[0].length;
     passages[part.message].push({ part, text: points.slice(offset + separator, offset + part.characters).join("") });
     offset = next === part.message ? offset + part.characters : 0;
   });
+  for (const part of manifest.parts.filter((each) => hasMessage(each) && isMedia(each))) {
+    passages[part.message].push({ part, text: part.treatment === "dropped" ? `left out: ${part.item ?? "without a name"}` : `${part.item ?? "without a name"} · ${part.digest}` });
+  }
   return passages;
 }
 

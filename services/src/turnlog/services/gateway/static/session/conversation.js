@@ -11,6 +11,7 @@ import { formatEventName } from "../events/event_sentences.js";
 import { renderCallLines } from "../turn/call_figures.js";
 import { describeCancel, describeFailure, renderFailure } from "../turn/failure_rendering.js";
 import { createComposer } from "./composer.js";
+import { renderParts } from "./media_parts.js";
 import { buildPhaseVisit, drawInOrder, renderPhaseDivider } from "./phase_dividers.js";
 import { ACTIVITY_FOLDS, renderTurnActivity } from "./turn_activity.js";
 import { watchTurn } from "./turn_stream.js";
@@ -155,8 +156,8 @@ export function createConversation(session) {
 const TURN_STARTS = ["turn-submitted", "turn-queued", "turn-released"];
 const FOLDS = {
   ...ACTIVITY_FOLDS,
-  "turn-submitted": (data) => ({ turn: data.turn, role: data.role ?? "user", status: "open", text: readContent(data.text), findings: data.findings, reply: null }),
-  "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), findings: data.findings, reply: null }),
+  "turn-submitted": (data) => ({ turn: data.turn, role: data.role ?? "user", status: "open", text: readContent(data.text), parts: data.parts, findings: data.findings, reply: null }),
+  "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), parts: data.parts, findings: data.findings, reply: null }),
   "turn-released": () => ({ status: "open" }),
   "attempt-started": (data) => ({ attempt: data.attempt, partial: null }),
   "attempt-ended": (data, before) => (before.attempt === undefined || before.attempt === data.attempt ? { partial: readContent(data.partial) } : {}),
@@ -170,7 +171,7 @@ const FOLDS = {
 
 export function renderInput(session, turn) {
   if (turn.text === null || turn.text === undefined) return null;
-  return createElement("div", { class: `bubble input${turn.role === "system" ? " faint" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} input`, turn.text));
+  return createElement("div", { class: `bubble input${turn.role === "system" ? " faint" : ""}` }, turn.text ? renderFoldedText(`${session} turn ${turn.turn} input`, turn.text) : null, renderParts(turn.parts));
 }
 
 function renderPartial(session, turn) {
