@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
+import httpx
 import pytest
 
 from tests.faults.attacked_service import ACK_WAIT, AttackedService
@@ -13,6 +14,9 @@ from tests.faults.clients.attack_client import AttackClient
 from tests.faults.clients.client_history import ClientHistory
 from tests.faults.crash_points import AGENT_CRASH_POINTS, CRASH_POINTS, CrashPoint
 from tests.faults.suite_extent import RUN_EVERYTHING
+from tests.services.media.media_samples import make_png
+from turnlog.client import AsyncTurnlogClient
+from turnlog.events.content import compute_digest
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -71,3 +75,21 @@ async def test_process_that_stops_at_a_point_and_continues_breaks_no_promise(
     process.send_signal(signal.SIGCONT)
     await conversation
     await assert_no_findings(attacked, history)
+
+
+@pytest.mark.parametrize("point", ["before-blob", "after-blob"])
+async def test_gateway_that_dies_within_an_upload_leaves_none_and_the_next_one_is_whole(
+    attacked: AttackedService, point: str
+) -> None:
+    data = make_png(1_500_000 + len(point))
+    http = attacked.service.http
+    attacked.set_kill_point("gateway", point)
+    with pytest.raises(httpx.TransportError):
+        await http.post("/v1/blobs", content=data, headers={"Content-Type": "image/png"})
+    await attacked.wait_for_death("gateway")
+    await attacked.start_missing()
+    async with AsyncTurnlogClient(str(http.base_url)) as client:
+        assert await client.find_blob(compute_digest(data)) is None
+        stored = await client.upload_blob(data, "image/png")
+        assert stored.digest == compute_digest(data)
+        assert await client.fetch_blob(stored.digest) == data

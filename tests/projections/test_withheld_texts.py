@@ -15,6 +15,7 @@ from tests.support.sessions.published_schemas import list_event_faults
 from turnlog.events.content import PlainText
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.testing import record_events
@@ -59,6 +60,20 @@ def test_text_of_an_event_is_withheld_with_the_reply_of_its_turn(name: str) -> N
     turns.apply_event(redacted)
     shown = turns.format_for_reader(recorded).decode()
     assert [text for text in TEXTS[name] if text and text in shown] == []
+
+
+def test_pictures_of_a_result_are_withheld_with_the_reply_of_its_turn() -> None:
+    event = SAMPLES["tool-returned-parts"]
+    assert isinstance(event, ToolReturned)
+    redaction = ReplyRedacted(
+        turn=event.turn, reason="it matches", rule="a-rule", replacement=PlainText(text="Withheld.")
+    )
+    recorded, redacted = record_events(event, redaction)
+    turns = RedactedTurns()
+    assert event.parts[0].digest in turns.format_for_reader(recorded).decode()
+    turns.apply_event(redacted)
+    shown = turns.format_for_reader(recorded).decode()
+    assert [each for each in event.parts if each.digest in shown or str(each.name) in shown] == []
 
 
 @pytest.mark.parametrize("name", SAMPLES)

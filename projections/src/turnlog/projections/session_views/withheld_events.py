@@ -150,7 +150,7 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
                 "summary": summary and instead,
                 "brief": brief and instead,
             }
-            unsaid = {"detail": "", "result": None, "characters": 0}
+            unsaid = {"detail": "", "result": None, "characters": 0, "parts": ()}
             return event.model_copy(update=texts | unsaid)
         case KnowledgeRetrieved():
             return _withhold_retrieval(event, instead)
@@ -209,7 +209,9 @@ def _withhold_part_digest(part: PromptPart) -> PromptPart:
         return part.model_copy(update={"source": hidden, "digest": None, "before": ""})
     if isinstance(part.source, StoredTextSource):
         return part
-    return part.model_copy(update={"digest": None})
+    # The item of a picture or a file is its name, which a tool may have chosen.
+    item = part.item if part.at is None else None
+    return part.model_copy(update={"digest": None, "item": item})
 
 
 def _encode_event(recorded: RecordedEvent, event: KnownEvent, redaction: TurnRedaction) -> bytes:
