@@ -14,14 +14,17 @@ from tests.support.sessions.prompt_assembly import (
 )
 from turnlog.events.content import compute_digest, encode_canonical
 from turnlog.events.errors import Corrupt
+from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.content_parts import MediaKind, MediaPart
 from turnlog.events.model.manifest import PromptPart
 from turnlog.projections.audit.record.prompt_readback import read_prompt
+from turnlog.projections.audit.verify.prompt_reproduction import reproduce_by_reference
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.session.commands import ExcludeTurn, FixContext, SubmitTurn
+from turnlog.projections.session_views.session_history import build_history
 from turnlog.projections.testing import (
     SessionScenario,
     claim_turn,
@@ -322,3 +325,23 @@ def test_picture_that_takes_no_more_than_its_line_is_not_dropped() -> None:
     blueprint = write_budget(300, "drop_images: oldest", "drop_oldest_pairs: {}")
     _, found = run_turns(submit_parts("A", small), submit_turn("B"), blueprint=blueprint)
     assert [part.treatment for part in list_media(found)] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("media", "outcome"),
+    [
+        (BYTES, ("reproduced", "")),
+        ({compute_digest(PICTURE): b"another"}, ("failed", "body")),
+        ({}, ("reproduced", "")),
+    ],
+)
+def test_body_with_a_picture_is_compared_where_its_bytes_are_at_hand(
+    media: dict[str, bytes], outcome: tuple[str, str]
+) -> None:
+    session, found = run_turns(submit_parts("Who?", build_part(PICTURE)))
+    (call,) = [each for each in session.events if isinstance(each.event, ContextAssembled)]
+    assert isinstance(call.event, ContextAssembled)
+    known = [each for each in session.events if each.sequence <= found.manifest.sequence]
+    turns = {turn.turn: turn for turn in build_history(known)}
+    made = reproduce_by_reference(call.event, known, turns, build_blobs(FILES), media=media)
+    assert (made.outcome, made.first_difference) == outcome

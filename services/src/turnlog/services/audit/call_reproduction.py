@@ -22,6 +22,7 @@ from turnlog.projections.audit.verify.prompt_reproduction import (
     reproduce_by_assembly,
     reproduce_by_reference,
 )
+from turnlog.projections.prompt.message_media import NO_BYTES, MediaBytes
 from turnlog.projections.prompt.sources.session_material import get_pins
 from turnlog.projections.session_views.session_history import build_history
 from turnlog.services.audit.session_record import SessionRecordLoader
@@ -55,10 +56,13 @@ async def reproduce_call(
     blobs = await SessionRecordLoader(time_travel.command_handler).load_blobs(
         state_at.recorded.tenant, named
     )
+    media = await _load_media(time_travel, state_at, call)
     reference = (
         loaded_events
         if isinstance(loaded_events, ReproductionResult)
-        else _reproduce_by_reference(call, loaded_events, blobs)
+        else media
+        if isinstance(media, ReproductionResult)
+        else _reproduce_by_reference(call, loaded_events, blobs, media)
     )
     lost = next((digest for digest in named if digest not in blobs), None)
     match made:
@@ -81,13 +85,31 @@ async def _load_referenced_events(
         return build_failure(error)
 
 
+async def _load_media(
+    time_travel: TimeTravel, state_at: StateAt, call: ContextAssembled
+) -> MediaBytes | ReproductionResult:
+    """Return the bytes of the pictures, recordings and files of a body that was sent as it is."""
+    if call.body_digest is None:
+        return NO_BYTES
+    parts = (each for each in call.manifest.parts if each.at is not None and each.digest)
+    sent = [each.digest for each in parts if each.digest and each.treatment != "dropped"]
+    try:
+        return await time_travel.command_handler.texts.media.read_media(
+            state_at.recorded.tenant, sent
+        )
+    except Corrupt as error:
+        return build_failure(error)
+
+
 def _reproduce_by_reference(
-    call: ContextAssembled, referenced: Sequence[RecordedEvent], blobs: Mapping[Digest, str]
+    call: ContextAssembled,
+    referenced: Sequence[RecordedEvent],
+    blobs: Mapping[Digest, str],
+    media: MediaBytes,
 ) -> ReproductionResult:
     known = tuple(each for each in referenced if each.sequence <= call.manifest.sequence)
-    return reproduce_by_reference(
-        call, known, {turn.turn: turn for turn in build_history(known)}, blobs
-    )
+    turns = {turn.turn: turn for turn in build_history(known)}
+    return reproduce_by_reference(call, known, turns, blobs, media=media)
 
 
 async def _load_assembly_inputs(
