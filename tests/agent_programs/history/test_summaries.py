@@ -13,7 +13,12 @@ from tests.support.sessions.puppet_model import ScriptStep
 from tests.support.sessions.session_harness import TENANT, TESTER
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
-from turnlog.events.model.call_events import AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.model.call_events import (
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+    ContextOverflow,
+)
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
@@ -119,6 +124,19 @@ async def test_older_history_is_summarised_by_a_separate_call_before_the_reply()
     roles = [each["role"] for each in shop.house.model.requests[4].messages]
     assert roles == ["system", *["user", "assistant"] * 2, "user"]
     check_window(shop.get_request_texts(4), "They spoke of words.", f"turn 2 {LONG}")
+
+
+async def test_summary_refused_as_too_long_covers_fewer_turns_the_next_time() -> None:
+    shop = await run_turns(3)
+    await run_numbered_turn(shop, 4, [ModelFailure("unauthorised")])
+    overflow = ContextOverflow(tokens=430, limit=300)
+    await run_numbered_turn(shop, 5, [ModelFailure("context_overflow", overflow=overflow)])
+    await run_numbered_turn(shop, 6, ["They spoke of words."])
+    begun = [each.turns for each in shop.list_events(SummaryBegun)]
+    assert begun == [(TurnRange(first=1, last=last),) for last in (1, 2, 1)]
+    codes = [each.code for each in shop.list_events(SummaryFailed)]
+    assert codes == ["unauthorised", "context_overflow"]
+    assert len(shop.list_events(TurnCompleted)) == 6
 
 
 def check_window(texts: list[str], summary: str, *following: str) -> None:

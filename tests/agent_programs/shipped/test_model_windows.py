@@ -5,13 +5,21 @@ Its budget is 8,000 tokens of four characters each, which is right for English o
 
 from __future__ import annotations
 
+from io import StringIO
+from typing import Any
+
 import pytest
+from pydantic import TypeAdapter
+from rich.console import Console
 
 from tests.agent_programs.agent_service import AgentService
 from tests.agent_programs.turns.test_model_adapters import use_adapter
 from tests.support.servers.model_window import ModelWindow
 from turnlog.events.model.call_events import AttemptEnded, ContextAssembled, ContextOverflow
 from turnlog.events.model.manifest import AppliedTrimStep
+from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
+from turnlog.services.api.prompt_payloads import RecordedPromptView
+from turnlog.services.cli.views.why_view import render_why
 from turnlog.services.platform.process_settings import ModelAdapter
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -125,6 +133,14 @@ async def test_later_prompts_keep_to_what_the_model_takes(platform: AgentService
     assert 8_192 // 2 < window.counts[-1] <= last.tokens <= last.budget
 
 
+def render_explanation(why: dict[str, Any], prompt: dict[str, Any]) -> str:
+    """Return what `turnlog why` prints of an explanation."""
+    explanation = TypeAdapter(TurnExplanation).validate_python(why)
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(render_why(explanation, RecordedPromptView.model_validate(prompt), 40))
+    return console.export_text()
+
+
 async def test_why_and_diff_name_the_refusal_and_the_provider_counts(
     platform: AgentService,
 ) -> None:
@@ -140,6 +156,11 @@ async def test_why_and_diff_name_the_refusal_and_the_provider_counts(
     counted = why["counted"]
     assert (counted["call"], counted["by"]) == (before.call, refused["by"])
     assert counted["factor"] == after.manifest.counter.factor > 3
+    prompt = await platform.fetch_prompt(session, after.call)
+    shown = render_explanation(why, prompt)
+    assert f"instead of  call {before.call}, which was too long" in shown
+    assert f"times {counted['factor']:g}, as the provider counted call {before.call}" in shown
+    assert f"refused call {before.call} of {refused['tokens']:,} tokens" in shown
     diff = await platform.fetch_json(f"{path}/calls/{before.call}/diff/{after.call}")
     causes = {cause["what"] for change in diff["changes"] for cause in change["because"]}
     assert causes == {"refused", "counted"}

@@ -1,0 +1,83 @@
+"""The limits of a call follow what its provider has said: its counter, its budget, its ladder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.agent_programs.history.test_summaries import build_summarising_blueprint
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.budget.admission_limits import check_turn_text
+from turnlog.projections.prompt.budget.call_limits import find_call_limits
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.token_counts import CountCorrection, ModelLimit
+from turnlog.projections.testing import given, open_session
+
+MODEL = "openai/heron"
+
+MEASURED = CountCorrection(
+    model=MODEL, counter="chars/1", factor=3.5, measured_in="1.1", context_tokens=800
+)
+
+
+def build_state(**corrections: CountCorrection) -> SessionState:
+    """Return a session of the profile `talk` that has measured its counts so."""
+    opened = given(open_session()).opened_state
+    return replace(opened, profile="talk", corrections=corrections)
+
+
+def build_material(blueprint: Blueprint | None = None) -> SessionMaterial:
+    return SessionMaterial(blueprint=blueprint or build_summarising_blueprint())
+
+
+def test_measured_call_counts_with_the_factor_and_knows_what_its_model_takes() -> None:
+    limits = find_call_limits(build_material(), build_state(reply=MEASURED), "reply", MODEL)
+    assert limits.counting.count_tokens("four") == 14
+    assert limits.counter.measured_in == "1.1"
+    assert limits.model_limit == ModelLimit(700, 800)
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "assembler"),
+    [("summarise", MODEL, 6), ("reply", "openai/owl", 6), ("reply", MODEL, 5)],
+    ids=["another kind of call", "another model", "the assembler before"],
+)
+def test_what_was_measured_of_something_else_corrects_nothing(
+    kind: str, model: str, assembler: int
+) -> None:
+    limits = find_call_limits(
+        material=build_material(),
+        state=build_state(reply=MEASURED),
+        kind=kind,
+        model=model,
+        assembler=assembler,
+    )
+    assert (limits.counting.counter.factor, limits.model_limit) == (1.0, None)
+
+
+def test_summarising_call_without_a_budget_never_drops_what_it_is_to_summarise() -> None:
+    refused = replace(MEASURED, counter="chars/4")
+    limits = find_call_limits(build_material(), build_state(summarise=refused), "summarise", MODEL)
+    assert limits.budget is not None
+    assert limits.budget.ladder == ()
+    assert limits.model_limit == ModelLimit(700, 800)
+
+
+def test_text_over_the_fixed_limit_by_the_provider_count_is_refused_when_it_is_submitted() -> None:
+    fixed = {"query": {"tokens": 300, "fixed": True}}
+    material = build_material(build_summarising_blueprint(components=fixed))
+    text = "x" * 100
+
+    def check(state: SessionState) -> None:
+        check_turn_text(material=material, state=state, text=text, inputs={}, model=MODEL)
+
+    check(build_state())
+    with pytest.raises(Refused) as refused:
+        check(build_state(reply=MEASURED))
+    assert refused.value.detail == (
+        "350 tokens (counts times 3.5, as its provider counts) do not fit component query, "
+        "which has 300"
+    )
