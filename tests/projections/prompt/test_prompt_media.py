@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.support.sessions.prompt_assembly import (
+    REPLY_CALL,
     assemble_next_prompt,
     build_blobs,
+    fetch_prompt_texts,
     open_with_blueprint,
     parse_blueprint,
 )
@@ -21,8 +24,11 @@ from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.audit.verify.prompt_reproduction import reproduce_by_reference
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
+from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import ExcludeTurn, FixContext, SubmitTurn
 from turnlog.projections.session_views.session_history import build_history
 from turnlog.projections.testing import (
@@ -345,3 +351,23 @@ def test_body_with_a_picture_is_compared_where_its_bytes_are_at_hand(
     turns = {turn.turn: turn for turn in build_history(known)}
     made = reproduce_by_reference(call.event, known, turns, build_blobs(FILES), media=media)
     assert (made.outcome, made.first_difference) == outcome
+
+
+def test_model_that_reads_no_pictures_gets_a_line_in_the_place_of_each() -> None:
+    asked = (PORTRAITS[0], submit_parts("These?", build_part(PICTURE, 6), build_part(SOUND, 6)))
+    session = open_with_blueprint(UNFRAMED, FILES)
+    session, _ = run_turn(session, asked[0], UNFRAMED)
+    session = session.apply_steps(asked[1])
+    call = replace(REPLY_CALL, dialect=PLAIN_DIALECT.model_copy(update={"images": False}))
+    unfilled = plan_prompt(SessionMaterial(blueprint=UNFRAMED), session.opened_state, call)
+    found = assemble(unfilled, fetch_prompt_texts(unfilled.needs, session.events, FILES))
+    body = json.loads(found.request.build_chat_body(BYTES))
+    assert body["messages"][1]["content"] == "Who is this?\n(a picture is left out: ann.png)"
+    assert [piece["type"] for piece in body["messages"][-1]["content"]] == [
+        *("text", "text", "input_audio"),
+    ]
+    assert [(part.treatment, part.rule) for part in list_media(found)] == [
+        *[("dropped", "no_images")] * 2,
+        ("kept", "estimate"),
+    ]
+    assert read_prompt(found.manifest, session.events, build_blobs(FILES)) == found.request.messages

@@ -329,6 +329,8 @@ class RequestDialect(EventModel):
     """Parameters of the call that were left out of the request, since the server refuses them."""
     cache_marks: CacheMarks = "none"
     """How the provider is asked to cache; the manifest names the messages."""
+    images: bool = True
+    """Whether the model reads pictures; if not, a line stands in the place of each."""
 
 
 class SegmentOmission(EventModel):

@@ -57,13 +57,18 @@ from turnlog.projections.prompt.history.history_window import (
     list_history_windows,
     render_history,
 )
-from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
+from turnlog.projections.prompt.planned_media import NO_IMAGES_RULE, PlannedMedia, plan_media
 from turnlog.projections.prompt.planned_output import (
     PlannedOutput,
     plan_output,
     plan_rejected_answer,
 )
-from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot, PromptPlan
+from turnlog.projections.prompt.prompt_plan import (
+    PlannedMessage,
+    PlannedSlot,
+    PromptPlan,
+    leave_out_images,
+)
 from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT, select_parameters
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
@@ -200,6 +205,8 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
         *(_fill_slot(slot, unfilled, texts, counting) for slot in unfilled.slots),
         *(message.fill(texts, "tool rounds") for message in unfilled.rounds),
     )
+    if call.dialect and not call.dialect.images:
+        plan = leave_out_images(plan, NO_IMAGES_RULE, counting)
     output = plan_output(call.kind, material.blueprint.calls[call.kind], call.output_request)
     plan = output.add_to(plan) if output else plan
     tools = unfilled.tools.fill(texts, "tools")

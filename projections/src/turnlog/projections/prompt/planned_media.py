@@ -20,6 +20,9 @@ from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.message_media import MessageMedia, format_media_note
 from turnlog.projections.session.text_refs import MediaRef
 
+NO_IMAGES_RULE: Final = "no_images"
+"""The rule of a picture that the model does not read."""
+
 ESTIMATE_RULE: Final = "estimate"
 """The rule of a part that is included: its tokens are estimated by the provider's rule."""
 

@@ -162,6 +162,26 @@ def leave_out_oldest_image(plan: PromptPlan, rule: str, counting: TokenCounter) 
     return plan
 
 
+def leave_out_images(plan: PromptPlan, rule: str, counting: TokenCounter) -> PromptPlan:
+    """Return a plan with a line in the place of every picture."""
+
+    def leave_out(media: tuple[PlannedMedia, ...]) -> tuple[PlannedMedia, ...]:
+        return tuple(
+            each.leave_out(rule, counting) if each.kind == "image" else each for each in media
+        )
+
+    def change(slot: PlannedSlot) -> PlannedSlot:
+        if not isinstance(slot, PlannedHistory):
+            return replace(slot, media=leave_out(slot.media)) if slot.media else slot
+        exchanges = (
+            replace(each, media=leave_out(each.media)) if each.media else each
+            for each in slot.exchanges
+        )
+        return replace(slot, exchanges=tuple(exchanges))
+
+    return tuple(map(change, plan))
+
+
 def place_media(
     slot: PlannedMessage, placed_texts: Sequence[tuple[PlacedPiece, str]]
 ) -> tuple[MessageMedia, ...]:

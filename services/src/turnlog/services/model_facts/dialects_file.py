@@ -53,7 +53,7 @@ class ModelDialect(StrictModel):
     cache_marks: CacheMarks = "none"
     """How its provider is asked to cache prompts."""
     images: bool | None = None
-    """Whether the model reads pictures."""
+    """Whether the model reads pictures; with `false` a line stands in the place of each."""
     files: bool | None = None
     """Whether it reads files such as PDF."""
     audio: bool | None = None
@@ -71,6 +71,7 @@ class ModelDialect(StrictModel):
                 "cache_marks": self.cache_marks,
                 "parallel_tool_calls": self.parallel_tool_calls,
                 "refused_parameters": tuple(sorted(set(self.refused_parameters))),
+                "images": self.images is not False,
             }
         )
         return None if dialect == PLAIN_DIALECT else dialect
