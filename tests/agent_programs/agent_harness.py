@@ -21,10 +21,11 @@ from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
+    ModelDelta,
     ModelRequest,
     ModelToolCall,
     ModelUsage,
-    TextDelta,
+    ReasoningDelta,
 )
 from turnlog.services.worker.tools.tool_server_types import AnswerMedia, ToolAnswer
 from turnlog.services.worker.turn_delivery import DeliverySettled
@@ -195,6 +196,8 @@ TWO_STEP_SCRIPTS: tuple[list[ScriptStep], ...] = (
 class RoundKeyedModel(PuppetModel):
     """A model that looks, pays and replies, by the number of tool results that it is sent.
 
+    It reasons before each answer.
+
     So a call that is made again after a crash gets the same answer.
     """
 
@@ -202,9 +205,7 @@ class RoundKeyedModel(PuppetModel):
     """The server whose tools it calls."""
     arguments_of_look: ClassVar = '{"what": "hammer"}'
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         rounds = (
             build_tool_script((f"{self.server}_look", self.arguments_of_look)),
@@ -213,6 +214,8 @@ class RoundKeyedModel(PuppetModel):
         )
         results = [each for each in request.messages if each["role"] == "tool"]
         self.scripts = [rounds[len(results)]]
+        thought = f"Round {len(results) + 1}."
+        yield ReasoningDelta({"reasoning_content": thought}, thought)
         async for each in super().stream(request):
             yield each
 

@@ -33,7 +33,7 @@ from turnlog.events.model.turn_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog, MemoryTokenStream
 from turnlog.events.testing import make_drafts
-from turnlog.events.tokens import AttemptClosed, AttemptReset, Token, TokenEvent
+from turnlog.events.tokens import AttemptClosed, AttemptReset, ReasoningPiece, Token, TokenEvent
 
 UNKNOWN = TokenUsage(known="unknown")
 
@@ -193,6 +193,37 @@ def test_end_of_an_attempt_is_passed_on_once_and_only_after_all_of_its_text() ->
     position, items = apply_token_event(position, closed)
     assert [item.event for item in items] == [closed]
     assert apply_token_event(position, closed) == (position, ())
+
+
+THOUGHT = ReasoningPiece(call="1.1", attempt=1, offset=0, text="I look.")
+
+
+def test_reasoning_is_passed_on_to_readers_that_ask_for_it_alone() -> None:
+    position = ReplyPosition(turn=1, attempt=1)
+    assert apply_token_event(position, THOUGHT) == (position, ())
+    asking = ReplyPosition(turn=1, attempt=1, reasoned=0)
+    position, items = apply_token_event(asking, THOUGHT)
+    assert [item.event for item in items] == [THOUGHT]
+    assert (position.reasoned, position.offset) == (7, 0)
+    assert apply_token_event(position, THOUGHT) == (position, ())
+
+
+def test_reasoning_that_was_received_in_part_goes_on_and_nothing_waits_for_a_gap() -> None:
+    position, items = apply_token_event(ReplyPosition(turn=1, attempt=1, reasoned=2), THOUGHT)
+    assert [item.event for item in items] == [
+        ReasoningPiece(call="1.1", attempt=1, offset=2, text="look.")
+    ]
+    later = ReasoningPiece(call="1.1", attempt=1, offset=20, text="So.")
+    position, items = apply_token_event(position, later)
+    assert [item.event for item in items] == [later]
+    assert position.reasoned == 23
+
+
+def test_next_attempt_begins_its_reasoning_anew() -> None:
+    again = ReasoningPiece(call="1.1", attempt=2, offset=0, text="Hm.")
+    position, items = apply_token_event(ReplyPosition(turn=1, attempt=1, reasoned=7), again)
+    assert [item.event for item in items] == [again], "nothing of the reply is void"
+    assert position == ReplyPosition(turn=1, attempt=2, reasoned=3)
 
 
 def test_later_attempt_with_a_gap_still_ends_the_previous_one() -> None:

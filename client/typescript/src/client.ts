@@ -112,6 +112,12 @@ export interface WatchOptions {
   signal?: AbortSignal;
 }
 
+/** How the stream of a turn is watched. */
+export interface TurnWatchOptions extends WatchOptions {
+  /** Whether there are `reasoning` events: what the model reasons, which is no reply. */
+  reasoning?: boolean;
+}
+
 /** How events of the log are watched. */
 export interface EventWatchOptions extends WatchOptions {
   /** The types of events, such as `turn-completed`; all others are left out. */
@@ -494,7 +500,7 @@ export class SessionClient {
   async *streamTurn(
     input: string | TurnPart[],
     options: TurnOptions = {},
-    watch: WatchOptions = {},
+    watch: TurnWatchOptions = {},
   ): AsyncGenerator<TurnEvent> {
     const submitted = await this.submitTurn(input, options);
     yield* this.watchTurn(submitted.turn, "", watch);
@@ -504,9 +510,10 @@ export class SessionClient {
   async *watchTurn(
     turn: number,
     after = "",
-    options: WatchOptions = {},
+    options: TurnWatchOptions = {},
   ): AsyncGenerator<TurnEvent> {
-    const path = `${this.path}/turns/${turn}/stream`;
+    const query = options.reasoning ? "?reasoning=true" : "";
+    const path = `${this.path}/turns/${turn}/stream${query}`;
     for await (const { name, data, cursor } of this.turnlog.watchStream(path, after, options)) {
       yield { name, data: parseJson(data), cursor } as TurnEvent;
       if (END_EVENTS.has(name)) return;
@@ -526,9 +533,10 @@ export class SessionClient {
     return this.turnlog.send({ method: "GET", path: this.path, query: { at } });
   }
 
-  /** Return the turns of the session, now or at a sequence. */
-  fetchHistory(at?: number): Promise<HistoryAnswer> {
-    return this.turnlog.send({ method: "GET", path: `${this.path}/history`, query: { at } });
+  /** Return the turns of the session, now or at a sequence; with what the model reasoned, if asked. */
+  fetchHistory(at?: number, reasoning?: boolean): Promise<HistoryAnswer> {
+    const query = { at, reasoning: reasoning ? "true" : undefined };
+    return this.turnlog.send({ method: "GET", path: `${this.path}/history`, query });
   }
 
   /** Cancel the open turn, or a queued one. */

@@ -19,6 +19,7 @@ from tests.agent_programs.agent_service import (
 from tests.agent_programs.approvals.test_approval_service import open_team
 from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
 from tests.agent_programs.phases.test_phases import build_four_phase_blueprint, enter_phase
+from tests.agent_programs.shipped.test_odd_answers import build_frames
 from tests.e2e.axe_checks import AXE_SCRIPT, list_violations, load_axe
 from tests.e2e.browser import (
     CHROMIUM,
@@ -263,6 +264,34 @@ async def test_prompt_is_shown_beside_answer_of_the_model(
     await browser.open_page(f"{address}/calls/1.2")
     await browser.wait_for(f"{ANSWER}?.includes('Half of')")
     assert "the text is incomplete" in await browser.run_script(ANSWER)
+
+
+@pytest.mark.slow("it drives a browser on a service of its own")
+async def test_reasoning_is_folded_at_the_answer_of_its_call_and_a_part_of_the_next_prompt(
+    platform: AgentService, browser: Browser
+) -> None:
+    session = await platform.open_session(build_loop_blueprint())
+    function = {"name": "shop_look", "arguments": "{}"}
+    asked = build_frames(
+        {"reasoning_content": f"I look. {MARKUP}"},
+        {"tool_calls": [{"index": 0, "id": "a", "function": function}]},
+        finish="tool_calls",
+    )
+    await platform.complete_turn(session, asked, answer_with_text("There."))
+    address = f"{platform.gateway.address}/#/sessions/{session}/calls"
+    await browser.open_page(f"{address}/1.1")
+    await browser.wait_for("document.querySelector('.answer details.reasoning')")
+    details = "document.querySelector('.answer details.reasoning')"
+    assert await browser.run_script(f"{details}.open") is False
+    summary = await browser.run_script(f"{details}.querySelector('summary').textContent")
+    assert summary == f"the model reasoned · {len(f'I look. {MARKUP}')} characters"
+    assert await browser.run_script(f"{details}.querySelector('div').textContent") == (
+        f"I look. {MARKUP}"
+    )
+    assert await browser.run_script(MADE_OF_TEXT) == 0
+    await browser.open_page(f"{address}/1.2")
+    await browser.wait_for("document.body?.textContent.includes('I look.')")
+    assert await browser.run_script("document.querySelector('.answer details.reasoning')") is None
 
 
 async def test_withheld_answer_is_shown_as_withheld(

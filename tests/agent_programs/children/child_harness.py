@@ -17,9 +17,9 @@ from turnlog.events.registry import ClaimableEvent
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
+    ModelDelta,
     ModelRequest,
     ModelToolCall,
-    TextDelta,
 )
 from turnlog.services.worker.turn_delivery import DeliveryDeferred, DeliverySettled
 from turnlog.services.worker.turn_runner import TurnRunner
@@ -78,9 +78,7 @@ class TeamModel(PuppetModel):
         """Return the answer to a request."""
         return choose_script(request)
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         self.scripts = [self.choose_script(request)]
         async for each in super().stream(request):

@@ -15,7 +15,10 @@ from turnlog.events.model.call_events import CallCompleted, ContextAssembled
 from turnlog.events.model.memory_events import HistorySummarised, SummaryBegun
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
+from turnlog.services.worker.model.model_types import (
+    ModelDelta,
+    ModelRequest,
+)
 
 APPENDS = 6
 """The number of appends of the turn in these tests."""
@@ -32,9 +35,7 @@ KINDS: Final[Mapping[str, tuple[int, Blueprint | None]]] = {
 class SummarisingModel(PuppetModel):
     """A model that summarises when the prompt asks for it, and replies otherwise."""
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         is_summary_request = request.messages[-1]["content"] == "Sum up what was said."
         self.scripts = [["They spoke of words." if is_summary_request else "Well."]]

@@ -35,6 +35,7 @@ from turnlog.projections.session.commands import (
 from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
+    ModelDelta,
     ModelRequest,
     ModelToolCall,
     ModelUsage,
@@ -118,9 +119,7 @@ class MarkingModel:
     mark: str = ""
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         self.requests.append(request)
         system_prompt = str(request.messages[0]["content"])

@@ -30,7 +30,7 @@ from tests.support.sessions.reproduction_checks import find_unreproducible_calls
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.worker.model.model_types import (
-    FinishedAnswer,
+    ModelDelta,
     ModelFailure,
     ModelRequest,
     TextDelta,
@@ -69,9 +69,7 @@ class RandomModel:
 
     random: Random
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `LanguageModel.stream`."""
         texts = [str(message["content"]) for message in request.messages]
         if texts[-1].startswith("Summarise the conversation above"):

@@ -43,10 +43,10 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import CancelTurn, Command, OpenSession, SubmitTurn
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
+    ModelDelta,
     ModelFailure,
     ModelRequest,
     ModelToolCall,
-    TextDelta,
 )
 
 Scripts = Sequence[Sequence[ScriptStep]]
@@ -126,9 +126,7 @@ class AttemptKeyedModel(PuppetModel):
     """By the last message, the scripts of the first and of later requests; the last one stays."""
     asked: Counter[str] = field(default_factory=Counter[str])
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         text = str(request.messages[-1]["content"])
         scripts = self.scripts_by_text.get(text, [["Well."]])
@@ -144,9 +142,7 @@ class CancellingModel(AttemptKeyedModel):
 
     cancel: Callable[[], Awaitable[object]] = do_nothing
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         async for each in super().stream(request):
             yield each

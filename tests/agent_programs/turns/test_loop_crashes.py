@@ -19,6 +19,7 @@ from tests.agent_programs.turns.test_turn_crashes import (
 )
 from tests.support.sessions.session_harness import build_delivery
 from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.content import get_plain_text
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
@@ -59,6 +60,10 @@ async def test_loop_resumes_from_the_log_after_a_crash(
     came_back = Counter((each.call, each.id) for each in shop.list_events(ToolReturned))
     assert came_back == Counter((each.call, each.id) for each in shop.list_events(ToolCalled))
     assert set(came_back.values()) == {1}
+    reasoned = [get_plain_text(each.reasoning) for each in shop.list_events(CallCompleted)]
+    assert reasoned == [f'{{"reasoning_content":"Round {n}."}}' for n in (1, 2, 3)]
+    asked = [each for each in shop.house.model.requests[-1].messages if "tool_calls" in each]
+    assert [each["reasoning_content"] for each in asked] == ["Round 1.", "Round 2."]
 
 
 async def test_crash_points_cover_every_append_of_a_loop() -> None:

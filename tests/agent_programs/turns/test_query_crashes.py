@@ -18,7 +18,10 @@ from turnlog.events.model.call_events import CallCompleted, ContextAssembled
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved, QueriesRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
+from turnlog.services.worker.model.model_types import (
+    ModelDelta,
+    ModelRequest,
+)
 
 APPENDS = 7
 """The claim, the request of queries, their prompt, the queries, the retrieval, prompt and reply."""
@@ -51,9 +54,7 @@ def build_querying_blueprint(
 class QueryingModel(PuppetModel):
     """A model that writes queries when the prompt asks for them, and replies otherwise."""
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         is_query_request = request.messages[0]["content"] == "Write queries."
         self.scripts = [["free berths\nfees" if is_query_request else "Berth 4."]]

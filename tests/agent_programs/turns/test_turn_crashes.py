@@ -30,7 +30,10 @@ from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import AppendOutcome
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
+from turnlog.services.worker.model.model_types import (
+    ModelDelta,
+    ModelRequest,
+)
 from turnlog.services.worker.turn_delivery import DeliverySettled
 from turnlog.services.worker.turn_runner import TurnRunner
 
@@ -74,9 +77,7 @@ class PromptKeyedModel(PuppetModel):
 
     turn_scripts = TWO_STEP_SCRIPTS
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         prompt = str(request.messages[0]["content"])
         offered = str(request.tools)

@@ -102,6 +102,25 @@ def test_tokens_written_into_a_cache_have_their_own_price() -> None:
     assert compute_cost("heron", usage, own).micro_dollars == 100 + 40 + 625
 
 
+def test_reasoning_tokens_use_their_own_price_if_the_table_has_one() -> None:
+    usage = build_usage(0).model_copy(update={"output_tokens": 1000, "reasoning_tokens": 400})
+    prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+    assert compute_cost("heron", usage, build_price_table(**prices)).micro_dollars == 1000
+    dear = build_price_table(**prices, output_cost_per_reasoning_token=3e-6)
+    assert compute_cost("heron", usage, dear).micro_dollars == 600 + 1200
+
+
+def test_reasoning_tokens_of_a_long_prompt_have_the_price_of_its_threshold() -> None:
+    usage = build_usage(200_001).model_copy(update={"output_tokens": 10, "reasoning_tokens": 10})
+    prices = {"input_cost_per_token": 0.0, "output_cost_per_token": 1e-6}
+    steps = {
+        "input_cost_per_token_above_200k_tokens": 0.0,
+        "output_cost_per_token_above_200k_tokens": 5e-6,
+    }
+    table = build_price_table(**prices, output_cost_per_reasoning_token=1e-6, **steps)
+    assert compute_cost("heron", usage, table).micro_dollars == 50
+
+
 @pytest.mark.parametrize(("tokens", "micro_dollars"), [(4, 0), (5, 1), (14, 1), (15, 2), (25, 3)])
 def test_half_a_micro_dollar_is_rounded_up(tokens: int, micro_dollars: int) -> None:
     prices = build_price_table(input_cost_per_token=1e-7, output_cost_per_token=0.0)

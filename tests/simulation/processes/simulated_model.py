@@ -22,10 +22,12 @@ from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FailureCode,
     FinishedAnswer,
+    ModelDelta,
     ModelFailure,
     ModelRequest,
     ModelToolCall,
     ModelUsage,
+    ReasoningDelta,
     TextDelta,
 )
 
@@ -45,9 +47,7 @@ class SimulatedModel:
     completed_texts: list[str] = field(default_factory=list[str])
     """The texts that were streamed to their end."""
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         chance = self.loop.chance
         self.requests.append((self.loop.read_clock(), _compute_digest(request)))
@@ -58,6 +58,9 @@ class SimulatedModel:
             yield _draw_finish(chance, request)
             return
         text = ""
+        if chance.random() < 0.3:
+            thought = chance.choice(MODEL_WORDS)
+            yield ReasoningDelta({"reasoning_content": thought}, thought)
         for _ in range(chance.randint(0 if bad else 1, 6)):
             slow = 4 if chance.random() < 0.2 else 0.5
             await asyncio.sleep(chance.random() * slow * self.fault_profile.pace)

@@ -10,6 +10,7 @@ from turnlog.events.model.turn_events import FinishReason
 from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
+    ModelDelta,
     ModelFailure,
     ModelRequest,
     ModelUsage,
@@ -42,9 +43,7 @@ class PuppetModel:
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
     closed_count: int = 0
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         self.requests.append(request)
         script = self.scripts.pop(0) if self.scripts else ["ok"]

@@ -406,16 +406,22 @@ class AsyncSessionClient(AsyncSessionRequests):
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
+        reasoning: bool = False,
     ) -> AsyncGenerator[TurnEvent]:
-        """Submit a turn and yield the events of its reply, to its end."""
+        """Submit a turn and yield the events of its reply, to its end.
+
+        What the model reasons is among them where `reasoning` asks for it.
+        """
         submitted = await self.submit_turn(text, parts=parts, inputs=inputs, meta=meta, user=user)
-        async with aclosing(self.watch_turn(submitted.turn)) as events:
+        async with aclosing(self.watch_turn(submitted.turn, reasoning=reasoning)) as events:
             async for event in events:
                 yield event
 
-    async def watch_turn(self, turn: int, *, after: str | None = None) -> AsyncGenerator[TurnEvent]:
+    async def watch_turn(
+        self, turn: int, *, after: str | None = None, reasoning: bool = False
+    ) -> AsyncGenerator[TurnEvent]:
         """Yield the events of a turn's reply, to its end; `after` is the cursor of an event."""
-        path = operations.format_stream_path(self.session, turn)
+        path = operations.format_stream_path(self.session, turn, reasoning=reasoning)
         async with aclosing(self.turnlog.watch_stream(path, after)) as messages:
             async for message in messages:
                 event = parse_turn_event(message)

@@ -178,10 +178,13 @@ class AsyncSessionRequests:
         return await self.turnlog.send(operation)
 
     async def fetch_history(
-        self, *, at: int | None = None, phase: str | None = None
+        self, *, at: int | None = None, phase: str | None = None, reasoning: bool = False
     ) -> HistoryView:
-        """Return the turns of the session, now or at a sequence, or those of a phase."""
-        operation = operations.fetch_history(self.session, at=at, phase=phase)
+        """Return the turns of the session, now or at a sequence, or those of a phase.
+
+        With `reasoning` each has what the model reasoned before its reply.
+        """
+        operation = operations.fetch_history(self.session, at=at, phase=phase, reasoning=reasoning)
         return await self.turnlog.send(operation)
 
     async def fetch_tool_result(self, call: str, id: str) -> ToolResultView:

@@ -144,9 +144,10 @@ def format_events_path(session: str | None, types: Sequence[str]) -> str:
     return f"{path}?types={quote(','.join(types), safe=',')}" if types else path
 
 
-def format_stream_path(session: str, turn: int) -> str:
-    """Return the path of a turn's stream."""
-    return format_path(api_paths.TURN_STREAM, session=session, turn=turn)
+def format_stream_path(session: str, turn: int, *, reasoning: bool = False) -> str:
+    """Return the path of a turn's stream, with what the model reasons if that is asked for."""
+    path = format_path(api_paths.TURN_STREAM, session=session, turn=turn)
+    return f"{path}?reasoning=true" if reasoning else path
 
 
 def open_session(
@@ -379,11 +380,15 @@ def fetch_state(session: str, *, at: int | None = None) -> ClientOperation[Sessi
 
 
 def fetch_history(
-    session: str, *, at: int | None = None, phase: str | None = None
+    session: str, *, at: int | None = None, phase: str | None = None, reasoning: bool = False
 ) -> ClientOperation[HistoryView]:
-    """Return the turns of the session, now or at a sequence, or those of a phase."""
+    """Return the turns of the session, now or at a sequence, or those of a phase.
+
+    With `reasoning` each has what the model reasoned before its reply.
+    """
     path = format_path(api_paths.HISTORY, session=session)
-    return build_read(path, HistoryView, {"at": at, "phase": phase})
+    query = {"at": at, "phase": phase, "reasoning": "true" if reasoning else None}
+    return build_read(path, HistoryView, query)
 
 
 def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolResultView]:

@@ -108,6 +108,19 @@ class TokenEvent:
     cursor: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningEvent:
+    """A piece of what the model reasons, which is no part of the reply."""
+
+    call: str
+    """The call that reasons."""
+    attempt: int
+    offset: int
+    """Where the piece begins in the reasoning of that attempt."""
+    text: str
+    cursor: str
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptResetEvent:
     """The text so far is void, and the reply starts again."""
@@ -234,6 +247,7 @@ class OtherEvent:
 
 TurnEvent = (
     TokenEvent
+    | ReasoningEvent
     | AttemptResetEvent
     | ProgressEvent
     | ApprovalEvent
@@ -339,6 +353,14 @@ def _parse_turn_event(message: SseMessage) -> TurnEvent:
     match message.name:
         case "token":
             return TokenEvent(data["text"], cursor)
+        case "reasoning":
+            return ReasoningEvent(
+                call=data["call"],
+                attempt=data["attempt"],
+                offset=data["offset"],
+                text=data["text"],
+                cursor=cursor,
+            )
         case "attempt-reset":
             return AttemptResetEvent(data["attempt"], cursor)
         case "progress":

@@ -401,16 +401,22 @@ class SessionClient(SessionRequests):
         inputs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         user: str | None = None,
+        reasoning: bool = False,
     ) -> Generator[TurnEvent]:
-        """Submit a turn and yield the events of its reply, to its end."""
+        """Submit a turn and yield the events of its reply, to its end.
+
+        What the model reasons is among them where `reasoning` asks for it.
+        """
         submitted = self.submit_turn(text, parts=parts, inputs=inputs, meta=meta, user=user)
-        with closing(self.watch_turn(submitted.turn)) as events:
+        with closing(self.watch_turn(submitted.turn, reasoning=reasoning)) as events:
             for event in events:
                 yield event
 
-    def watch_turn(self, turn: int, *, after: str | None = None) -> Generator[TurnEvent]:
+    def watch_turn(
+        self, turn: int, *, after: str | None = None, reasoning: bool = False
+    ) -> Generator[TurnEvent]:
         """Yield the events of a turn's reply, to its end; `after` is the cursor of an event."""
-        path = operations.format_stream_path(self.session, turn)
+        path = operations.format_stream_path(self.session, turn, reasoning=reasoning)
         with closing(self.turnlog.watch_stream(path, after)) as messages:
             for message in messages:
                 event = parse_turn_event(message)

@@ -177,9 +177,14 @@ class SessionRequests:
         operation = operations.fetch_state(self.session, at=at)
         return self.turnlog.send(operation)
 
-    def fetch_history(self, *, at: int | None = None, phase: str | None = None) -> HistoryView:
-        """Return the turns of the session, now or at a sequence, or those of a phase."""
-        operation = operations.fetch_history(self.session, at=at, phase=phase)
+    def fetch_history(
+        self, *, at: int | None = None, phase: str | None = None, reasoning: bool = False
+    ) -> HistoryView:
+        """Return the turns of the session, now or at a sequence, or those of a phase.
+
+        With `reasoning` each has what the model reasoned before its reply.
+        """
+        operation = operations.fetch_history(self.session, at=at, phase=phase, reasoning=reasoning)
         return self.turnlog.send(operation)
 
     def fetch_tool_result(self, call: str, id: str) -> ToolResultView:

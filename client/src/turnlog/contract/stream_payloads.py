@@ -37,6 +37,25 @@ class TokenPayload(StreamPayload):
     """The piece of text."""
 
 
+class ReasoningPayload(StreamPayload):
+    """A piece of what the model reasons, which is no part of the reply.
+
+    It is sent to a client that asks for it. Each attempt has its own, which no `attempt-reset`
+    makes void: it is recorded with the attempt.
+    """
+
+    event: ClassVar[Literal["reasoning"]] = "reasoning"
+
+    call: str
+    """The call id."""
+    attempt: int
+    """The attempt that it belongs to."""
+    offset: int
+    """Where the piece begins in the reasoning of the attempt, in code points."""
+    text: str
+    """The piece of text."""
+
+
 class AttemptResetPayload(StreamPayload):
     """The text of all earlier tokens is void; the reply begins again."""
 
@@ -237,6 +256,7 @@ TurnEndPayload = (
 
 TurnStreamPayload = (
     TokenPayload
+    | ReasoningPayload
     | AttemptResetPayload
     | ProgressPayload
     | ApprovalPayload

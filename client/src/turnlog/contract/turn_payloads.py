@@ -341,6 +341,10 @@ class TurnView(ResponseModel):
     """The reply, or the replacement of a redacted one."""
     partial: str | None = None
     """What was shown of the reply before the turn failed or was cancelled; null if nothing was."""
+    reasoning: str | None = None
+    """What the model reasoned before the reply, where the query asks for it and it can be read;
+    otherwise null.
+    """
     finish: FinishReason | None
     """Why the model stopped."""
     call: str | None

@@ -34,7 +34,14 @@ from turnlog.events.model.turn_events import (
     TurnFailed,
     find_turn_end,
 )
-from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
+from turnlog.events.tokens import (
+    AttemptAlive,
+    AttemptClosed,
+    AttemptReset,
+    ReasoningPiece,
+    Token,
+    TokenEvent,
+)
 
 if TYPE_CHECKING:
     from _hashlib import HASH
@@ -76,6 +83,8 @@ class ReplyPosition:
     """How many code points of that attempt's text were received."""
     is_closed: bool = False
     """Whether the end of that attempt was received too."""
+    reasoned: int | None = None
+    """How many code points of its reasoning were received; None for a reader without it."""
     received: ReceivedText | None = field(default=None, compare=False, repr=False)
     """What was received of the text since the reader began or resumed."""
 
@@ -109,6 +118,9 @@ def apply_token_event(position: ReplyPosition, event: TokenEvent) -> ReplyStep:
         case Token(offset=offset, text=text) if offset <= position.offset < offset + len(text):
             position, token = _append_text(position, event.call, text[position.offset - offset :])
             return position, (*reset, *token)
+        case ReasoningPiece() if position.reasoned is not None:
+            position, piece = _append_reasoning(position, position.reasoned, event)
+            return position, (*reset, *piece)
         case AttemptClosed(length=length) if length == position.offset and not position.is_closed:
             position = replace(position, is_closed=True)
             return position, (*reset, ReplyItem(event, position))
@@ -152,8 +164,25 @@ def _advance_to_attempt(
     if attempt <= position.attempt:
         return position, ()
     has_void_text = is_void or position.offset > 0
-    position = ReplyPosition(turn=position.turn, attempt=attempt)
+    position = _begin_attempt(position, attempt)
     return position, (_create_reset(position, call),) if has_void_text else ()
+
+
+def _begin_attempt(position: ReplyPosition, attempt: int) -> ReplyPosition:
+    reasoned = None if position.reasoned is None else 0
+    return ReplyPosition(turn=position.turn, attempt=attempt, reasoned=reasoned)
+
+
+def _append_reasoning(
+    position: ReplyPosition, received: int, event: ReasoningPiece
+) -> tuple[ReplyPosition, tuple[ReplyItem, ...]]:
+    """Pass on what is new of a piece. Nothing fills a gap: reasoning is no part of the reply."""
+    begin = max(received, event.offset)
+    if not (text := event.text[begin - event.offset :]):
+        return position, ()
+    position = replace(position, reasoned=begin + len(text))
+    piece = event.model_copy(update={"offset": begin, "text": text})
+    return position, (ReplyItem(piece, position),)
 
 
 def _create_reset(position: ReplyPosition, call: str) -> ReplyItem:
@@ -304,5 +333,5 @@ def _is_recorded(position: ReplyPosition, record: ReplyRecord, text: str) -> boo
 
 
 def _restart_attempt(position: ReplyPosition, record: ReplyRecord) -> ReplyStep:
-    position = ReplyPosition(turn=position.turn, attempt=record.attempt or position.attempt)
+    position = _begin_attempt(position, record.attempt or position.attempt)
     return position, (_create_reset(position, record.call),)

@@ -96,6 +96,8 @@ class HistoryTurn:
     """The reply, or its replacement where the reply is withheld."""
     partial: Content | None = None
     """What was shown of the reply, where the latest attempt ended without an answer."""
+    reasoning: Content | None = None
+    """What the model reasoned in the latest call, as it is recorded; None if nothing of it came."""
     attempt: int = 0
     """The latest attempt; 0 while no worker has claimed the turn."""
     finish: FinishReason | None = None
@@ -217,6 +219,7 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
                 status="completed",
                 reply=event.text,
                 partial=None,
+                reasoning=event.answer.reasoning if event.answer else turns[event.turn].reasoning,
                 finish=event.finish,
                 call=event.call,
                 fallback=event.fallback,
@@ -228,6 +231,8 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
             turns[event.turn] = replace(turns[event.turn], attempt=event.attempt, partial=None)
         case AttemptEnded() as event if event.turn in turns:
             turns[event.turn] = _keep_partial(turns[event.turn], event)
+        case CallCompleted(turn=number, reasoning=reasoning) if reasoning and number in turns:
+            turns[number] = replace(turns[number], reasoning=reasoning)
         case AttemptStarted() | AttemptEnded() | CallCompleted() | ContextAssembled():
             pass
         case TurnQueued() as event:
@@ -336,6 +341,7 @@ def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTur
         status="completed",
         reply=event.replacement,
         partial=None,
+        reasoning=None,
         redacted=True,
         structured=False,
         work=None,

@@ -44,6 +44,8 @@ _REGION: Final = re.compile(
 _STEP: Final = re.compile(r"input_cost_per_token(_above_(\d+)k_tokens)")
 """Matches the key of the price of prompts that are longer than some thousands of tokens."""
 
+_REASONING_KEY: Final = "output_cost_per_reasoning_token"
+
 _MILLION: Final = 1_000_000
 
 _PRICE_FILE: Final = "litellm/model_prices_and_context_window_backup.json"
@@ -59,7 +61,7 @@ class PriceTable:
     """The installation's own prices by model name; they come first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRates:
     """Dollars a token."""
 
@@ -68,6 +70,8 @@ class TokenRates:
     written: Decimal
     """Of tokens that are put into a cache."""
     output: Decimal
+    reasoning: Decimal | None = None
+    """Of output tokens that went into reasoning; None if they cost what the others do."""
 
 
 class OwnPrice(BaseModel):
@@ -87,8 +91,12 @@ class OwnPrice(BaseModel):
         """The price of one token."""
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.cache_write is None else self.cache_write
-        dollars = (self.input, cached, written, self.output)
-        return TokenRates(*(each / _MILLION for each in dollars))
+        return TokenRates(
+            uncached=self.input / _MILLION,
+            cached=cached / _MILLION,
+            written=written / _MILLION,
+            output=self.output / _MILLION,
+        )
 
 
 _OWN_PRICES: Final = TypeAdapter(dict[Annotated[str, Field(min_length=1)], OwnPrice])
@@ -101,10 +109,10 @@ NO_TABLE: Final = "none"
 """The table of a cost that follows from no table."""
 
 FALLBACK_RATES: Final = TokenRates(
-    Decimal("0.10") / _MILLION,
-    Decimal("0.10") / _MILLION,
-    Decimal("0.10") / _MILLION,
-    Decimal("0.40") / _MILLION,
+    uncached=Decimal("0.10") / _MILLION,
+    cached=Decimal("0.10") / _MILLION,
+    written=Decimal("0.10") / _MILLION,
+    output=Decimal("0.40") / _MILLION,
 )
 
 
@@ -168,11 +176,14 @@ def compute_cost(model: str, usage: TokenUsage, table: PriceTable) -> AttemptCos
         return AttemptCost(micro_dollars=0, price="exact", table=NO_TABLE)
     rates, source = _find_rates(model, usage.input_tokens, table)
     fresh = max(usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens, 0)
+    reasoned = min(usage.reasoning_tokens or 0, usage.output_tokens)
+    reasoning_rate = rates.output if rates.reasoning is None else rates.reasoning
     dollars = (
         fresh * rates.uncached
         + usage.cached_tokens * rates.cached
         + usage.cache_write_tokens * rates.written
-        + usage.output_tokens * rates.output
+        + (usage.output_tokens - reasoned) * rates.output
+        + reasoned * reasoning_rate
     )
     micro_dollars = (dollars * _MILLION).to_integral_value(ROUND_HALF_UP)
     return AttemptCost(micro_dollars=int(micro_dollars), price=source, table=table.version)
@@ -212,7 +223,11 @@ def _parse_rates(entry: Mapping[str, object], input_tokens: int) -> TokenRates |
     cached = _parse_dollars(entry, "cache_read_input_token_cost")
     written = _parse_dollars(entry, "cache_creation_input_token_cost")
     rates = TokenRates(
-        fresh, fresh if cached is None else cached, fresh if written is None else written, output
+        uncached=fresh,
+        cached=fresh if cached is None else cached,
+        written=fresh if written is None else written,
+        output=output,
+        reasoning=_parse_dollars(entry, _REASONING_KEY),
     )
     step = _find_step(entry, input_tokens)
     return _parse_step(entry, step, rates) if step else rates
@@ -234,11 +249,13 @@ def _parse_step(entry: Mapping[str, object], step: str, below: TokenRates) -> To
     cached = _parse_dollars(entry, f"cache_read_input_token_cost{step}")
     output = _parse_dollars(entry, f"output_cost_per_token{step}")
     written = _parse_dollars(entry, f"cache_creation_input_token_cost{step}")
+    reasoning = _parse_dollars(entry, f"{_REASONING_KEY}{step}")
     return TokenRates(
-        below.uncached if fresh is None else fresh,
-        below.cached if cached is None else cached,
-        below.written if written is None else written,
-        below.output if output is None else output,
+        uncached=below.uncached if fresh is None else fresh,
+        cached=below.cached if cached is None else cached,
+        written=below.written if written is None else written,
+        output=below.output if output is None else output,
+        reasoning=below.reasoning if output is None else reasoning,
     )
 
 

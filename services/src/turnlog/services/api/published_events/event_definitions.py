@@ -33,7 +33,7 @@ UNPROMISED_KEYWORD: Final = "x-not-promised"
 """The keyword of a field that is not promised; its value is the reason."""
 
 TURN_CURSOR_PATTERN: Final = (
-    r"^[1-9][0-9]{0,8}\.[0-9]{1,9}\.[0-9]{1,9}(\.(done|redact|failed|cancelled))?$"
+    r"^[1-9][0-9]{0,8}\.[0-9]{1,9}\.[0-9]{1,9}(\.r[0-9]{1,9})?(\.(done|redact|failed|cancelled))?$"
 )
 
 POSITION_PATTERN: Final = "^[0-9]{1,18}$"

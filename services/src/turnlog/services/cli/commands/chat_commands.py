@@ -38,10 +38,13 @@ def start_chat(
             help="Picture, recording or file to send with the first turn; may be repeated.",
         ),
     ] = None,
+    reasoning: Annotated[
+        bool, typer.Option("--reasoning", help="Show what the model reasons before it replies.")
+    ] = False,
     target: ServiceTarget,
 ) -> None:
     """Talk to a session; Ctrl-C cancels the turn, Ctrl-D leaves."""
     from turnlog.services.cli.conversation.chat_terminal import SessionChoice, run_chat
 
     opening = SessionChoice(blueprint, attribute or [], title=title, labels=label)
-    run_chat(target, session, opening, attach or [])
+    run_chat(target, session, opening, attach or [], has_reasoning=reasoning)

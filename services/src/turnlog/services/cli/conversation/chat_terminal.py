@@ -78,7 +78,12 @@ class SessionChoice:
 
 
 def run_chat(
-    target: ServiceTarget, session: str | None, new: SessionChoice, attached: Sequence[Path] = ()
+    target: ServiceTarget,
+    session: str | None,
+    new: SessionChoice,
+    attached: Sequence[Path] = (),
+    *,
+    has_reasoning: bool = False,
 ) -> None:
     """Chat at this terminal with an existing session or a new one.
 
@@ -96,7 +101,7 @@ def run_chat(
                 session = opened.session
             else:
                 session = runner.run(service.send(operations.fetch_state(session))).session
-            conversation = SessionConversation(service, session)
+            conversation = SessionConversation(service, session, has_reasoning=has_reasoning)
             console.print(Text(f"session {session}  {url}\n", MUTED))
             uploads = runner.run(upload_files(service, attached))
             ChatTerminal(runner, conversation, console).run_turns(uploads)

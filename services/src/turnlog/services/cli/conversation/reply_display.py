@@ -123,6 +123,8 @@ class ReplyDisplay:
     asked: set[AskedApproval] | None = None
     """The approvals that the person was asked about; None without a terminal."""
     _writer: LabelledTextWriter = field(init=False)
+    _thoughts: LabelledTextWriter = field(init=False)
+    """What the model reasons, where the stream has it."""
     _children: dict[tuple[str, int], str] = field(
         default_factory=dict[tuple[str, int], str], init=False
     )
@@ -130,6 +132,7 @@ class ReplyDisplay:
 
     def __post_init__(self) -> None:
         self._writer = self._create_writer()
+        self._thoughts = self._create_thoughts()
 
     async def show_turn(self, frames: AsyncGenerator[SseMessage]) -> ApprovalEvent | None:
         """Show a turn until its end, or until a person has to be asked, and return about what."""
@@ -178,7 +181,12 @@ class ReplyDisplay:
         return True
 
     def _handle_frame(self, name: str, data: Mapping[str, Any]) -> None:
+        if name != "reasoning" and self._thoughts.has_text:
+            self._thoughts.end_text()
+            self._thoughts = self._create_thoughts()
         match name:
+            case "reasoning":
+                self._thoughts.write_text(data["text"])
             case "token":
                 self._writer.write_text(data["text"])
             case "attempt-reset" if self._writer.has_text:
@@ -212,6 +220,9 @@ class ReplyDisplay:
 
     def _create_writer(self) -> LabelledTextWriter:
         return LabelledTextWriter(self.console, "reply", REPLY_COLOUR, LABEL_WIDTH)
+
+    def _create_thoughts(self) -> LabelledTextWriter:
+        return LabelledTextWriter(self.console, "reasons", MUTED, LABEL_WIDTH)
 
 
 def _describe_progress(progress: Mapping[str, Any]) -> str:

@@ -63,6 +63,8 @@ class SessionConversation:
     session: str
     user: str | None = None
     """Who asks, where no proxy names users."""
+    has_reasoning: bool = False
+    """Whether the streams have what the model reasons."""
 
     async def submit_turn(self, text: str, attached: Sequence[MediaInput] = ()) -> SubmittedTurn:
         """Submit a turn with a text, and with files that were uploaded."""
@@ -106,6 +108,7 @@ class SessionConversation:
                         return
 
     def _stream_frames(self, stream: str, cursor: str) -> AsyncGenerator[SseMessage]:
+        stream = f"{stream}?reasoning=true" if self.has_reasoning else stream
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
         return self.service.stream_messages(ClientOperation("GET", stream, object, headers=headers))
 

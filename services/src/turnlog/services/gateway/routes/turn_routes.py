@@ -104,6 +104,11 @@ WaitQuery = Annotated[
 ]
 
 
+ReasoningQuery = Annotated[
+    bool, Query(description="Whether to include what the model reasons, which is no reply")
+]
+
+
 @router.post(
     api_paths.TURNS,
     status_code=202,
@@ -119,6 +124,8 @@ async def submit_turn(
     form: SubmitTurnRequest,
     request: Request,
     wait: WaitQuery = None,
+    *,
+    reasoning: ReasoningQuery = False,
 ) -> Response:
     """Submit a turn to a session; a 2xx response means that it is on the event log."""
     is_streamed = choose_media_type(request, JSON_MEDIA_TYPE, SSE_MEDIA_TYPE) == SSE_MEDIA_TYPE
@@ -127,9 +134,12 @@ async def submit_turn(
     as_caller = caller.create_caller(stored.form)
     submitted = await submission.submit_turn(as_caller, session, stored, cursor=cursor)
     if is_streamed and submitted.events:
-        return _create_stream_answer(request, turns.open_new_stream(submitted))
+        opened = turns.open_new_stream(submitted, has_reasoning=reasoning)
+        return _create_stream_answer(request, opened)
     if is_streamed:
-        events = await turns.open_stream(caller.tenant, session, submitted.turn, cursor)
+        events = await turns.open_stream(
+            caller.tenant, session, submitted.turn, cursor, has_reasoning=reasoning
+        )
         return _create_stream_answer(request, events)
     if form.role == "system":
         return create_recorded_answer(submitted)
@@ -185,6 +195,8 @@ async def stream_turn(
     turns: Turns,
     tenant: RequestTenant,
     after: AfterCursorQuery = None,
+    *,
+    reasoning: ReasoningQuery = False,
 ) -> Response:
     """Stream `token` events, then one of `done`, `redact`, `failed` and `cancelled`.
 
@@ -193,11 +205,14 @@ async def stream_turn(
     `progress` events until their reply begins. A tool that needs approval is an `approval` event
     when it begins to wait, again when a client reconnects meanwhile, and when it is decided. What
     a child of the turn does is a `child` event, which is also sent again to a client that
-    reconnects.
+    reconnects. `reasoning` events are sent where the query asks for them; a blueprint with output
+    rules has none.
     """
     choose_media_type(request, SSE_MEDIA_TYPE)
     cursor = get_last_event_id(request)
-    events = await turns.open_stream(tenant, session, turn, after if cursor is None else cursor)
+    events = await turns.open_stream(
+        tenant, session, turn, after if cursor is None else cursor, has_reasoning=reasoning
+    )
     return _create_stream_answer(request, events)
 
 
@@ -234,9 +249,12 @@ async def show_history(
     response: Response,
     at: AtSequence = None,
     phase: Annotated[str | None, Query(description="Only turns of this phase")] = None,
+    *,
+    reasoning: ReasoningQuery = False,
 ) -> HistoryView:
     """Return all turns with their texts, replies and outcomes, and the phases of the session.
 
     A reply that was withheld since is not in the history of an earlier sequence either.
     """
-    return tag_body(response, await history.load_history(tenant, session, at=at, phase=phase))
+    found = await history.load_history(tenant, session, at=at, phase=phase, has_reasoning=reasoning)
+    return tag_body(response, found)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from turnlog.contract.session_payloads import UnreadableMessage
@@ -16,8 +17,14 @@ from turnlog.contract.turn_payloads import (
     TurnToolUse,
     TurnView,
 )
-from turnlog.events.content import RECORDED_TEXTS, get_plain_text, parse_structured_text
+from turnlog.events.content import (
+    RECORDED_TEXTS,
+    Content,
+    get_plain_text,
+    parse_structured_text,
+)
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.recorded_reasoning import parse_reasoning, read_reasoning_text
 from turnlog.projections.session.fold.settled_turns import build_unknown_turn
 from turnlog.projections.session_views.phase_visits import filter_visits, list_phase_visits
 from turnlog.projections.session_views.session_history import (
@@ -42,11 +49,18 @@ class TurnHistory:
     time_travel: TimeTravel
 
     async def load_history(
-        self, tenant: str, session: str, *, at: int | None = None, phase: str | None = None
+        self,
+        tenant: str,
+        session: str,
+        *,
+        at: int | None = None,
+        phase: str | None = None,
+        has_reasoning: bool = False,
     ) -> HistoryView:
         """Return all turns, now or at a sequence, or those of a phase, and the phase visits.
 
-        A reply that was withheld since is not in the history of an earlier sequence either.
+        A reply that was withheld since is not in the history of an earlier sequence either. What
+        the model reasoned is part of it where `has_reasoning` asks for it.
         """
         handler = self.time_travel.command_handler
         events = await self.time_travel.load_events(tenant, session, at)
@@ -70,7 +84,7 @@ class TurnHistory:
             sequence=events[-1].sequence,
             turns=tuple(
                 _create_turn_view(turn, activity.get(turn.turn, NO_ACTIVITY), phases.get(turn.turn))
-                for turn in history
+                for turn in (history if has_reasoning else _drop_reasoning(history))
             ),
             stays=tuple(map(PhaseVisit.model_validate, visits)),
             unreadable=unreadable and UnreadableMessage.model_validate(unreadable),
@@ -101,6 +115,7 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
     values = {name: _publish_value(getattr(turn, name)) for name in _SHARED_FIELDS}
     values |= {
         "partial": get_plain_text(turn.partial) if turn.status in _CUT_STATUSES else None,
+        "reasoning": _read_reasoning(turn.reasoning),
         "fallback": turn.fallback.code if turn.fallback else None,
         "output": parse_structured_text(turn.reply) if turn.structured else None,
         "phase": phase,
@@ -115,6 +130,18 @@ _CUT_STATUSES: Final = frozenset({"failed", "cancelled"})
 """Statuses of turns that show what there is of their reply; an open turn may yet get another."""
 
 _SHARED_FIELDS: Final = TurnView.model_fields.keys() & {each.name for each in fields(HistoryTurn)}
+
+
+def _drop_reasoning(history: Iterable[HistoryTurn]) -> Iterator[HistoryTurn]:
+    for turn in history:
+        yield turn if turn.reasoning is None else replace(turn, reasoning=None)
+
+
+def _read_reasoning(recorded: Content | None) -> str | None:
+    """Return what can be read of recorded reasoning."""
+    text = get_plain_text(recorded)
+    fields = parse_reasoning(text) if text else None
+    return read_reasoning_text(fields) or None if fields else None
 
 
 def _publish_value(value: object) -> object:

@@ -5,7 +5,8 @@ stream event, checks the cursor of a client that reconnects, and adds the event 
 stream. `stream_payloads` defines the form of the data, from which its published schema is made.
 
 A cursor says how much of a stream a client has received: `3.1.120` is turn 3, attempt 1, after 120
-code points of its text; `3.1.120.done` means that the end was sent too. It is the id of every
+code points of its text; `3.1.120.done` means that the end was sent too. In a stream with the
+model's reasoning `3.1.120.r57` is also after 57 code points of that. The cursor is the id of every
 event, and all the state there is: no process keeps a record of its clients.
 """
 
@@ -23,6 +24,7 @@ from turnlog.contract.stream_payloads import (
     DebriefDonePayload,
     ExchangeDonePayload,
     ProgressPayload,
+    ReasoningPayload,
     ReplyCancelledPayload,
     ReplyDonePayload,
     ReplyFailedPayload,
@@ -71,7 +73,8 @@ _NUMBER_PATTERN: Final = "(0|[1-9][0-9]{0,8})"
 _END_PATTERN: Final = "(done|redact|failed|cancelled)"
 
 _CURSOR_PATTERN: Final = re.compile(
-    rf"{_NUMBER_PATTERN}\.{_NUMBER_PATTERN}\.{_NUMBER_PATTERN}(?:\.{_END_PATTERN})?"
+    rf"{_NUMBER_PATTERN}\.{_NUMBER_PATTERN}\.{_NUMBER_PATTERN}"
+    rf"(?:\.r{_NUMBER_PATTERN})?(?:\.{_END_PATTERN})?"
 )
 
 
@@ -84,6 +87,8 @@ class TurnCursor:
     """The attempt whose text was sent; 0 before the first."""
     offset: int = 0
     """How many code points of that text were sent."""
+    reasoned: int | None = None
+    """How many code points of its reasoning were sent; None in a stream without it."""
     end: StreamEnd | None = None
     """The end that was sent."""
     received: ReceivedText | None = field(default=None, compare=False, repr=False)
@@ -93,11 +98,16 @@ class TurnCursor:
     def position(self) -> ReplyPosition:
         """The position in the turn's reply."""
         return ReplyPosition(
-            turn=self.turn, attempt=self.attempt, offset=self.offset, received=self.received
+            turn=self.turn,
+            attempt=self.attempt,
+            offset=self.offset,
+            reasoned=self.reasoned,
+            received=self.received,
         )
 
     def __str__(self) -> str:
         place = f"{self.turn}.{self.attempt}.{self.offset}"
+        place += f".r{self.reasoned}" if self.reasoned else ""
         return f"{place}.{self.end}" if self.end else place
 
 
@@ -107,6 +117,7 @@ def create_turn_cursor(position: ReplyPosition) -> TurnCursor:
         turn=position.turn,
         attempt=position.attempt,
         offset=position.offset,
+        reasoned=position.reasoned,
         received=position.received,
     )
 
@@ -125,7 +136,11 @@ def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
     if attempt == 0 < offset:
         raise create_cursor_refusal("no text comes before the first attempt")
     return TurnCursor(
-        turn=turn, attempt=attempt, offset=offset, end=cast("StreamEnd | None", found[4])
+        turn=turn,
+        attempt=attempt,
+        offset=offset,
+        reasoned=int(found[4]) if found[4] else None,
+        end=cast("StreamEnd | None", found[5]),
     )
 
 
@@ -264,7 +279,10 @@ def _build_item_events(item: ReplyItem) -> Iterator[TurnStreamEvent]:
             yield TurnStreamEvent(AttemptResetPayload(attempt=attempt), at)
         case AttemptAlive(call=call, doing=doing, tool=tool) if doing is not None:
             yield TurnStreamEvent(ProgressPayload(call=call, doing=doing, tool=tool), at)
-        case AttemptAlive() | AttemptAbandoned() | AttemptClosed() | ReasoningPiece():
+        case ReasoningPiece(call=call, attempt=attempt, offset=offset, text=text):
+            payload = ReasoningPayload(call=call, attempt=attempt, offset=offset, text=text)
+            yield TurnStreamEvent(payload, at)
+        case AttemptAlive() | AttemptAbandoned() | AttemptClosed():
             pass
         case _ as never:
             assert_never(never)
@@ -275,7 +293,10 @@ def _split_text(position: ReplyPosition, offset: int, text: str) -> Iterator[Tur
     for start in range(0, len(text), MAX_TOKEN_TEXT):
         piece = text[start : start + MAX_TOKEN_TEXT]
         at = TurnCursor(
-            turn=position.turn, attempt=position.attempt, offset=offset + start + len(piece)
+            turn=position.turn,
+            attempt=position.attempt,
+            offset=offset + start + len(piece),
+            reasoned=position.reasoned,
         )
         yield TurnStreamEvent(TokenPayload(text=piece), at)
 

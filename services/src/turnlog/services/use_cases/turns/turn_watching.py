@@ -84,9 +84,18 @@ class TurnWatching:
     """Set when the process shuts down, so that callers who wait are answered at once."""
 
     async def open_stream(
-        self, tenant: str, session: str, turn: int, after: str | None = None
+        self,
+        tenant: str,
+        session: str,
+        turn: int,
+        after: str | None = None,
+        *,
+        has_reasoning: bool = False,
     ) -> AsyncGenerator[TurnStreamEvent] | None:
-        """Return the events of a turn's stream after a cursor; None if its end was sent."""
+        """Return the events of a turn's stream after a cursor; None if its end was sent.
+
+        The model's reasoning is among them where `has_reasoning` asks for it.
+        """
         state = await self.command_handler.load_state(tenant, session, leader=True)
         if state is None:
             raise refuse_unknown_session()
@@ -100,12 +109,15 @@ class TurnWatching:
         if not isinstance(record.end_event, TurnCompleted):
             await self._check_cursor_reached(state, at, record)
         at = await self._restore_received_text(state, at)
+        at = replace(at, reasoned=(at.reasoned or 0) if has_reasoning else None)
         return self._iterate_events(past, at, record)
 
-    def open_new_stream(self, submitted: TurnOnLog) -> AsyncGenerator[TurnStreamEvent]:
+    def open_new_stream(
+        self, submitted: TurnOnLog, *, has_reasoning: bool = False
+    ) -> AsyncGenerator[TurnStreamEvent]:
         """Return the events of a turn that was submitted just now and has no past."""
         record = apply_log_events(ReplyRecord(turn=submitted.turn), submitted.events)
-        at = TurnCursor(turn=submitted.turn)
+        at = TurnCursor(turn=submitted.turn, reasoned=0 if has_reasoning else None)
         return self._iterate_events(submitted.events, at, record, is_new=True)
 
     async def _check_cursor_reached(

@@ -3,9 +3,10 @@
 
 import { createElement } from "../app/dom.js";
 import { renderFigures } from "../app/figures.js";
-import { renderFoldedText } from "../app/folding.js";
+import { renderDetails, renderFoldedText } from "../app/folding.js";
 import { formatCost, formatCount, formatDuration, readContent } from "../app/formatting.js";
 import { linkToEvent } from "../app/links.js";
+import { readReasoning } from "../app/reasoning.js";
 import { renderToolUse } from "../session/turn_activity.js";
 import { formatTimes } from "./call_figures.js";
 import { renderFailure } from "./failure_rendering.js";
@@ -31,6 +32,7 @@ export function renderCallAnswer(session, call, turn, events) {
     renderFinish(call, completed, ends),
     renderRatings(ends),
     redaction ? renderRedaction(session, redaction) : null,
+    renderReasoning(session, call, ends),
     renderAnswerText(session, call, completed, reply, events, Boolean(redaction)),
     uses.length ? createElement("div", { class: "asked-tools" }, createElement("h3", {}, formatCount(uses.length, "tool call")), uses.map((use) => renderToolUse(session, use, null))) : null,
     renderAttempts(session, call, ends));
@@ -76,6 +78,17 @@ function renderRedaction(session, { sequence, data }) {
     createElement("a", { href: linkToEvent(session, sequence) }, `event ${sequence}`),
     isGuard ? createElement("p", { class: "faint" }, "What the model wrote is on no page; ", createElement("code", {}, `turnlog withheld ${session} ${data.turn}`), " reads it from the log.") : null,
     createElement("p", {}, "Readers get instead: ", createElement("em", {}, readContent(data.replacement))));
+}
+
+// What the model reasoned, folded: it is no part of the answer. A withheld one is no such object.
+function renderReasoning(session, call, ends) {
+  return ends.map((end) => [end, parseJson(readContent(end.data.reasoning))]).filter(([, fields]) => fields).map(([{ data }, fields]) => {
+    const text = readReasoning(fields);
+    const key = `${session} call ${call.call} attempt ${data.attempt} reasoning`;
+    return renderDetails(key, false, { class: "reasoning" },
+      createElement("summary", {}, `the model reasoned · ${formatCount(text.length, "character")}`),
+      renderFoldedText(`${key} text`, text, { class: "answer-text faint" }));
+  });
 }
 
 // The text of a call that the turn goes on from is in the call's own event, that of a reply in the turn's.
