@@ -33,6 +33,7 @@ from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import (
     FinishReason,
     InputFinding,
+    ReplyAnswer,
     ReplyFallback,
     TurnCancelled,
     TurnCompleted,
@@ -215,11 +216,10 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
             turns[number] = replace(turns[number], status="completed", settled_at=at)
         case TurnCompleted() as event if event.turn in turns:
             turns[event.turn] = replace(
-                _keep_outcomes(turns[event.turn], event),
+                _keep_outcomes(_keep_reasoning(turns[event.turn], event.answer), event),
                 status="completed",
                 reply=event.text,
                 partial=None,
-                reasoning=event.answer.reasoning if event.answer else turns[event.turn].reasoning,
                 finish=event.finish,
                 call=event.call,
                 fallback=event.fallback,
@@ -229,10 +229,8 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
             )
         case AttemptStarted() as event if event.turn in turns:
             turns[event.turn] = replace(turns[event.turn], attempt=event.attempt, partial=None)
-        case AttemptEnded() as event if event.turn in turns:
-            turns[event.turn] = _keep_partial(turns[event.turn], event)
-        case CallCompleted(turn=number, reasoning=reasoning) if reasoning and number in turns:
-            turns[number] = replace(turns[number], reasoning=reasoning)
+        case AttemptEnded() | CallCompleted() as event if event.turn in turns:
+            turns[event.turn] = _keep_texts(turns[event.turn], event)
         case AttemptStarted() | AttemptEnded() | CallCompleted() | ContextAssembled():
             pass
         case TurnQueued() as event:
@@ -246,8 +244,8 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
                 returned = (*turns[number].returned, (recorded.sequence, result))
                 turns[number] = replace(turns[number], returned=returned)
         case TurnFailed(turn=number, code=reason, detail=detail) as event if number in turns:
-            failed = _settle_turn(turns[number], "failed", reason, at)
-            turns[number] = _keep_outcomes(replace(failed, detail=detail), event)
+            failed = replace(_settle_turn(turns[number], "failed", reason, at), detail=detail)
+            turns[number] = _keep_outcomes(failed, event)
         case TurnCancelled(turn=number, reason=reason) as event if number in turns:
             cancelled = _settle_turn(turns[number], "cancelled", reason, at)
             turns[number] = _keep_outcomes(cancelled, event)
@@ -293,11 +291,23 @@ def _settle_turn(
     return replace(turn, status=status, reason=reason, settled_at=at)
 
 
-def _keep_partial(turn: HistoryTurn, event: AttemptEnded) -> HistoryTurn:
-    """Return a turn with what an attempt had shown, unless a later one or a reply replaced it."""
+def _keep_texts(turn: HistoryTurn, event: AttemptEnded | CallCompleted) -> HistoryTurn:
+    """Return a turn with what the model reasoned before an answer, or had shown without one.
+
+    A later attempt or a reply replaces what was shown.
+    """
+    if isinstance(event, CallCompleted):
+        return _keep_reasoning(turn, event)
     if event.attempt != turn.attempt or turn.status == "completed":
         return turn
     return replace(turn, partial=event.partial)
+
+
+def _keep_reasoning(turn: HistoryTurn, answer: CallCompleted | ReplyAnswer | None) -> HistoryTurn:
+    """Return a turn with what the model reasoned before its latest answer."""
+    if answer is None or answer.reasoning == turn.reasoning:
+        return turn
+    return replace(turn, reasoning=answer.reasoning)
 
 
 def _keep_outcomes(turn: HistoryTurn, event: TurnEndEvent) -> HistoryTurn:

@@ -133,13 +133,9 @@ async def submit_turn(
     stored = await submission.store_parts(caller.tenant, form, len(await request.body()))
     as_caller = caller.create_caller(stored.form)
     submitted = await submission.submit_turn(as_caller, session, stored, cursor=cursor)
-    if is_streamed and submitted.events:
-        opened = turns.open_new_stream(submitted, has_reasoning=reasoning)
-        return _create_stream_answer(request, opened)
     if is_streamed:
-        events = await turns.open_stream(
-            caller.tenant, session, submitted.turn, cursor, has_reasoning=reasoning
-        )
+        key = (caller.tenant, session)
+        events = await turns.open_submitted_stream(*key, submitted, cursor, has_reasoning=reasoning)
         return _create_stream_answer(request, events)
     if form.role == "system":
         return create_recorded_answer(submitted)

@@ -112,13 +112,27 @@ class TurnWatching:
         at = replace(at, reasoned=(at.reasoned or 0) if has_reasoning else None)
         return self._iterate_events(past, at, record)
 
-    def open_new_stream(
-        self, submitted: TurnOnLog, *, has_reasoning: bool = False
-    ) -> AsyncGenerator[TurnStreamEvent]:
-        """Return the events of a turn that was submitted just now and has no past."""
-        record = apply_log_events(ReplyRecord(turn=submitted.turn), submitted.events)
-        at = TurnCursor(turn=submitted.turn, reasoned=0 if has_reasoning else None)
-        return self._iterate_events(submitted.events, at, record, is_new=True)
+    async def open_submitted_stream(
+        self,
+        tenant: str,
+        session: str,
+        submitted: TurnOnLog,
+        after: str | None,
+        *,
+        has_reasoning: bool = False,
+    ) -> AsyncGenerator[TurnStreamEvent] | None:
+        """Return the same for a turn that was just submitted, perhaps not for the first time."""
+        if submitted.events:
+            record = apply_log_events(ReplyRecord(turn=submitted.turn), submitted.events)
+            at = TurnCursor(turn=submitted.turn, reasoned=0 if has_reasoning else None)
+            return self._iterate_events(submitted.events, at, record, is_new=True)
+        return await self.open_stream(
+            tenant=tenant,
+            session=session,
+            turn=submitted.turn,
+            after=after,
+            has_reasoning=has_reasoning,
+        )
 
     async def _check_cursor_reached(
         self, state: SessionState, at: TurnCursor, record: ReplyRecord
