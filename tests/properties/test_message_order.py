@@ -24,6 +24,7 @@ from turnlog.projections.prompt.message_order import OPENING_TEXT
 from turnlog.projections.prompt.request_dialect import RENDERING_VERSION
 from turnlog.projections.testing import SessionScenario, submit_turn
 from turnlog.services.bundle.verifier import EventChain, rebuild_messages
+from turnlog.services.cli.views.prompt_view import split_prompt
 
 ORDERS: tuple[RoleOrder, ...] = ("system_first", "alternating")
 
@@ -102,3 +103,13 @@ def test_each_part_names_the_message_that_its_text_was_sent_in(case: OrderedProm
     for part in case.written.manifest.parts:
         if part.message is not None and part.role is not None:
             assert part.role == messages[part.message].role
+
+
+@few
+@given(draw_ordered_prompt())
+def test_prompt_in_any_order_is_shown_part_by_part(case: OrderedPrompt) -> None:
+    messages = case.written.request.messages
+    spans = split_prompt(messages, case.written.manifest)
+    for place, message in enumerate(messages):
+        shown = [each.text for each in spans if each.message_index == place]
+        assert "".join(shown) == message.content

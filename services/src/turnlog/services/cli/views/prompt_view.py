@@ -91,8 +91,11 @@ def _iterate_spans(messages: Sequence[ChatMessage], manifest: Manifest) -> Itera
     for part, end in zip(included, ends, strict=False):  # Without parts there are no ends either.
         first = part.message or 0
         if isinstance(part.source, HistorySource):
-            for place in range(first, end or 0):
-                yield PromptSpan(part, place, messages[place].role, messages[place].content)
+            spans = _split_run(part, messages, begins, end or 0)
+            yield from spans
+            is_joined = bool(spans) and spans[-1].message_index == end
+            held = begins if end == first else 0
+            begins = held + len(spans[-1].text) if is_joined else 0
             continue
         if part.role == "tool_call":
             call = messages[first].tool_calls[calls]
@@ -108,6 +111,23 @@ def _iterate_spans(messages: Sequence[ChatMessage], manifest: Manifest) -> Itera
         text = messages[first].content[begins : begins + part.characters]
         begins = begins + part.characters if end == first else 0
         yield PromptSpan(part, first, messages[first].role, text)
+
+
+def _split_run(
+    part: PromptPart, messages: Sequence[ChatMessage], begins: int, end: int
+) -> list[PromptSpan]:
+    """Return the texts of a run, of which the first and the last may share a message with others.
+
+    `begins` is where it begins in its first message, and `end` the message of the next part.
+    """
+    spans, left, first = list[PromptSpan](), part.characters, part.message or 0
+    for place in range(first, min(end + 1, len(messages))):
+        start = begins if place == first else 0
+        text = messages[place].content[start : start + left]
+        if text or place != end:
+            spans.append(PromptSpan(part, place, messages[place].role, text))
+            left -= len(text)
+    return spans
 
 
 def _iterate_media_spans(
