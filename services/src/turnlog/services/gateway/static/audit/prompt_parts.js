@@ -15,6 +15,24 @@ function readText({ content }) {
   return content.filter(({ type }) => type === "text").map(({ text }) => text).join("");
 }
 
+const countLeadingBreaks = (text) => /^\n*/.exec(text ?? "")[0].length;
+
+// Adds the texts of a run of history, of which the first and the last may share a message with other parts. Returns how
+// much of the message of the next part they take.
+function splitRun(part, next, begin, messages, passages) {
+  let left = part.characters;
+  let taken = 0;
+  for (let at = part.message; at <= next && at < messages.length; at += 1) {
+    const start = at === part.message ? begin : 0;
+    const points = Array.from(readText(messages[at])).slice(start, start + left);
+    const separator = at === part.message ? countLeadingBreaks(part.before) : 0;
+    if (points.length || at !== next) passages[at].push({ part, text: points.slice(separator).join("") });
+    left -= points.length;
+    taken = at === next ? start + points.length : 0;
+  }
+  return taken;
+}
+
 export function splitMessages(messages, manifest) {
   const placedParts = manifest.parts.filter((part) => hasMessage(part) && !isMedia(part));
   const passages = messages.map(() => []);
@@ -23,7 +41,7 @@ export function splitMessages(messages, manifest) {
   placedParts.forEach((part, place) => {
     const next = placedParts[place + 1]?.message ?? messages.length;
     if (isHistory(part)) {
-      for (let at = part.message; at < next; at += 1) passages[at].push({ part, text: readText(messages[at]) });
+      offset = splitRun(part, next, offset, messages, passages);
       return;
     }
     if (part.role === "tool_call") {
@@ -40,7 +58,7 @@ export function splitMessages(messages, manifest) {
       return;
     }
     const points = Array.from(readText(messages[part.message]));
-    const separator = /^\n*/.exec(part.before ?? "")[0].length;
+    const separator = countLeadingBreaks(part.before);
     passages[part.message].push({ part, text: points.slice(offset + separator, offset + part.characters).join("") });
     offset = next === part.message ? offset + part.characters : 0;
   });
