@@ -89,7 +89,8 @@ async def test_schemas_and_parameters_are_sent_as_the_server_takes_them(
         assert found["function"]["parameters"]["properties"] == {"at": PLACE}
         assert body["top_p"] == 0.9
     prompt = await dialect_service.fetch_prompt(session, "1.2")
-    assert prompt["manifest"]["dialect"] == {
+    dialect = prompt["manifest"]["dialect"]
+    expected = {
         "rendering": 1,
         "roles": "alternating",
         "tool_refs": "inline",
@@ -97,6 +98,7 @@ async def test_schemas_and_parameters_are_sent_as_the_server_takes_them(
         "cache_marks": "anthropic",
         "refused_parameters": ["seed", "temperature"],
     }
+    assert {name: dialect[name] for name in expected} == expected
     roles = [each["role"] for each in prompt["messages"]]
     assert [roles[place] for place in prompt["manifest"]["cache_marks"]] == ["system", "tool"]
     assert prompt["parameters"] == {"parallel_tool_calls": False, "top_p": 0.9}
