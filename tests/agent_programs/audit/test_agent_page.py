@@ -29,6 +29,7 @@ from tests.e2e.browser import (
     build_texts_script,
     run_browser,
 )
+from tests.services.media.media_samples import PNG
 from tests.support.knowledge.fixed_search import FixedSearch, build_found
 from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
 from turnlog.events.model.child_events import ChildRequested
@@ -36,6 +37,7 @@ from turnlog.events.model.retrieval_events import CandidateVote
 from turnlog.events.model.tool_events import ToolStarted
 from turnlog.services.api.published_errors.turn_failures import TURN_FAILURES
 from turnlog.services.cli.views.text_format import format_duration
+from turnlog.services.worker.tools.tool_server_types import AnswerMedia
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -493,3 +495,19 @@ async def test_retrieved_cases_of_a_call_are_shown_with_their_scores(
     voted = f"champion/disliked 0: voted +1 by session s-3, event 16, {named}"
     shown = "document.querySelector('.difference')?.textContent"
     assert voted in await browser.wait_for(f"{shown}?.includes('voted') && {shown}")
+
+
+@pytest.mark.slow("it drives a browser on a service of its own")
+async def test_page_shows_the_picture_that_a_tool_returned(
+    platform: AgentService, browser: Browser
+) -> None:
+    platform.shop.media = (AnswerMedia(PNG, "image/png", "map.png"),)
+    session = await platform.open_session(build_loop_blueprint())
+    looked = answer_with_tool_calls(("shop_look", {"what": "map"}))
+    await platform.complete_turn(session, looked, answer_with_text("A map."))
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}")
+    await browser.wait_for("document.querySelector('.use .parts img')")
+    await browser.run_script("document.querySelector('.use').open = true")
+    await browser.wait_for("document.querySelector('.use .parts img').naturalWidth === 1")
+    alt = await browser.run_script("document.querySelector('.use .parts img').alt")
+    assert alt == "map.png"

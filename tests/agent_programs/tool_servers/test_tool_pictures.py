@@ -194,6 +194,25 @@ class TestInATurn:
         await self.require_verified(platform, session)
         await platform.fetch_prompt(session, "1.2")
 
+    async def test_history_has_the_parts_until_the_reply_is_withheld(
+        self, platform: AgentService
+    ) -> None:
+        session, _ = await self.run_turn(platform, "openai/heron")
+        (turn,) = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+        (used,) = turn["tools"]
+        assert [each["digest"] for each in used["parts"]] == [
+            compute_digest(PNG),
+            compute_digest(WAV),
+        ]
+        form = {"turn": 1, "reason": "it shows a face"}
+        answer = await platform.http.post(f"/v1/sessions/{session}/redactions", json=form)
+        assert answer.status_code == 200, answer.text
+        history = await platform.http.get(f"/v1/sessions/{session}/history")
+        events = await platform.http.get(f"/v1/sessions/{session}/events?limit=100")
+        for shown in (history, events):
+            assert shown.status_code == 200
+            assert compute_digest(PNG) not in shown.text
+
     async def test_picture_that_is_gone_or_altered_is_a_finding(
         self, platform: AgentService
     ) -> None:

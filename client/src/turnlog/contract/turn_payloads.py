@@ -242,6 +242,31 @@ class TurnChild(ResponseModel):
     """Its outcome; null while the coordinator waits."""
 
 
+class MediaPartView(ResponseModel):
+    """A picture, a recording or a file; `/v1/blobs/{digest}` has its bytes."""
+
+    kind: MediaKind
+    """What a model is sent it as."""
+    digest: str
+    """SHA-256 of its bytes."""
+    size: int
+    """Number of bytes."""
+    media_type: str
+    """Its type, such as `image/png`."""
+    name: str | None = None
+    """The name of the file; null if it has none."""
+    at: int
+    """Where it stands in the text, in code points."""
+    width: int | None = None
+    """Width of a picture in pixels; null if its bytes do not say."""
+    height: int | None = None
+    """Height of a picture in pixels; null if its bytes do not say."""
+    pages: int | None = None
+    """Pages of a document; null if its bytes do not say."""
+    seconds: int | None = None
+    """Length of a recording; null if its bytes do not say."""
+
+
 class TurnToolUse(ResponseModel):
     """A tool that a model requested, and its outcome."""
 
@@ -271,6 +296,8 @@ class TurnToolUse(ResponseModel):
     """The approval that it needs, if any."""
     child: TurnChild | None = None
     """The child's turn that it stands for, if the tool is a child of a coordinator."""
+    parts: tuple[MediaPartView, ...] = ()
+    """The pictures, recordings and files of its result."""
 
 
 class InputFindingView(ResponseModel):
@@ -295,31 +322,6 @@ class TurnVoteView(ResponseModel):
     """The collection of the entry; null for a vote on the turn."""
     entry: str | None = None
     """The id of the entry; null for a vote on the turn."""
-
-
-class MediaPartView(ResponseModel):
-    """A picture, a recording or a file of a turn; `/v1/blobs/{digest}` has its bytes."""
-
-    kind: MediaKind
-    """What a model is sent it as."""
-    digest: str
-    """SHA-256 of its bytes."""
-    size: int
-    """Number of bytes."""
-    media_type: str
-    """Its type, such as `image/png`."""
-    name: str | None = None
-    """The name of the file; null if it has none."""
-    at: int
-    """Where it stands in the text of the turn, in code points."""
-    width: int | None = None
-    """Width of a picture in pixels; null if its bytes do not say."""
-    height: int | None = None
-    """Height of a picture in pixels; null if its bytes do not say."""
-    pages: int | None = None
-    """Pages of a document; null if its bytes do not say."""
-    seconds: int | None = None
-    """Length of a recording; null if its bytes do not say."""
 
 
 class TurnView(ResponseModel):

@@ -14,6 +14,7 @@ from typing import Protocol
 from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.child_events import ChildOutcome, ChildRequested, ChildSettled
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     ApprovalDecision,
@@ -98,6 +99,8 @@ class ToolActivity:
     """The child's turn that it stands for, if the tool is a child of a coordinator."""
     sequence: int = 0
     """Sequence of the event with its outcome; 0 until it returns."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,7 @@ def _withhold_tool_texts(use: ToolActivity) -> ToolActivity:
         detail="",
         text=None,
         characters=0,
+        parts=(),
         approval=use.approval and replace(use.approval, reason="", edited=None),
     )
 
@@ -305,4 +309,5 @@ def _finish_tool_use(back: ToolReturned, sequence: int, use: ToolActivity) -> To
         condensed=back.treatment == "condensed",
         milliseconds=back.milliseconds,
         sequence=sequence,
+        parts=back.parts,
     )

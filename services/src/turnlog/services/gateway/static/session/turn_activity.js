@@ -8,6 +8,7 @@ import { renderDetails, renderFoldedText } from "../app/folding.js";
 import { formatCount, formatDuration, formatOneLine, readContent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToCall, linkToSession } from "../app/links.js";
+import { renderParts } from "./media_parts.js";
 
 export function renderTurnActivity(session, turn, isLive = false) {
   const { steps = [], tools = [] } = turn;
@@ -31,6 +32,7 @@ export function renderToolUse(session, use, turn) {
     use.child ? createElement("p", { class: "faint" }, createElement("a", { href: linkToSession(use.child.session) }, `turn ${use.child.turn} of its child session`)) : null,
     isWaiting && turn !== null ? renderApprovalActions(session, turn, use) : null,
     renderToolTexts(key, use, isWaiting),
+    renderParts(use.parts),
     use.condensed && use.text ? renderWholeResult(session, use, key) : null);
 }
 
@@ -87,7 +89,7 @@ export function listToolFigures(use, isWaiting) {
 
 const applyToolResult = (turn, data) => ({ tools: (turn.tools ?? []).map((use) => (use.call === data.call && use.id === data.id
   ? { ...use, outcome: data.outcome, detail: data.detail, text: data.text ? readContent(data.text) : null, characters: data.characters ?? 0,
-    condensed: data.treatment === "condensed", milliseconds: data.milliseconds }
+    condensed: data.treatment === "condensed", milliseconds: data.milliseconds, parts: data.parts }
   : use)) });
 
 const setChild = (turn, data) => ({ tools: (turn.tools ?? []).map((use) => (use.call === data.call && use.id === data.id
