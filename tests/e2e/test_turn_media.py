@@ -14,7 +14,11 @@ import pytest_asyncio
 
 from tests.e2e.browser import CHROMIUM, Browser
 from tests.services.media.media_samples import PNG, SAMPLES
-from tests.support.processes.process_host import ProcessHost, run_process_host
+from tests.support.processes.process_host import (
+    ProcessHost,
+    run_process_host,
+    run_turnlog,
+)
 from tests.support.processes.separate_roles import build_settings
 from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from tests.support.servers.model_behaviours import ModelAnswer, ModelBehaviour, ModelRefusal
@@ -128,6 +132,11 @@ async def test_turn_takes_a_picture_a_document_and_a_recording(
     assert (turn["parts"][0]["width"], turn["parts"][0]["height"]) == (1, 1)
     report = await up.service.get_json(f"/v1/sessions/{session}/verify")
     assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
+    url = ("--url", str(up.service.http.base_url))
+    code, printed, _ = await run_turnlog("history", session, *url)
+    assert (code, "heron.png · image/png" in printed) == (0, True), printed
+    code, printed, _ = await run_turnlog("prompt", session, "2.1", *url)
+    assert (code, "[heron.png]" in printed) == (0, True), printed
     shown = await up.service.get_json(f"/v1/sessions/{session}/calls/2.1/prompt")
     assert shown["reference"]["outcome"] == shown["assembly"]["outcome"] == "reproduced"
     assert compute_digest(PNG) in str(shown["messages"])

@@ -15,7 +15,13 @@ import pytest_asyncio
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
 from tests.services.media.media_samples import PNG, SAMPLES, make_png
 from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.services.cli.client.service_client import create_client
+from turnlog.services.cli.conversation.session_conversation import (
+    SessionConversation,
+    upload_files,
+)
 
 Form = dict[str, Any]
 
@@ -236,3 +242,26 @@ async def test_requests_of_the_page_on_pictures_are_taken(idle: RunningGateway) 
         written = form.replace("sha256:DIGEST", stored.json()["digest"])
         status, problem = await post_turn(idle, session, **json.loads(written))
         assert status == 202, problem
+
+
+async def test_terminal_sends_attached_files_with_a_turn(
+    idle: RunningGateway, tmp_path: Path
+) -> None:
+    session = await idle.open_session()
+    (tmp_path / "heron.png").write_bytes(PNG)
+    (tmp_path / "birds.pdf").write_bytes(SAMPLES["application/pdf"])
+    service = create_client(str(idle.http.base_url))
+    try:
+        files = [tmp_path / "heron.png", tmp_path / "birds.pdf"]
+        conversation = SessionConversation(service, session)
+        await conversation.submit_turn("Which?", await upload_files(service, files))
+        with pytest.raises(Refused, match="No such file"):
+            await upload_files(service, [tmp_path / "none.png"])
+    finally:
+        await service.close()
+    turn = await load_turn(idle, session)
+    assert turn["text"] == "Which?"
+    assert [(each["kind"], each["name"]) for each in turn["parts"]] == [
+        ("image", "heron.png"),
+        ("file", "birds.pdf"),
+    ]

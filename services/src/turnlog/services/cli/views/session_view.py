@@ -17,7 +17,13 @@ from turnlog.contract.session_payloads import (
     SessionView,
     UnreadableMessage,
 )
-from turnlog.contract.turn_payloads import HistoryView, PhaseVisit, TurnToolUse, TurnView
+from turnlog.contract.turn_payloads import (
+    HistoryView,
+    MediaPartView,
+    PhaseVisit,
+    TurnToolUse,
+    TurnView,
+)
 from turnlog.contract.usage_payloads import TurnUsage
 from turnlog.contract.value_names import InputFindingAction
 from turnlog.events.content import encode_canonical
@@ -109,6 +115,8 @@ def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
         yield Text("")
         return
     yield render_user_text(turn.text if turn.text is not None else _NO_TEXT)
+    for part in turn.parts:
+        yield render_labelled_text(part.kind, _format_part(part), MUTED, LABEL_WIDTH)
     if turn.steps or turn.tools:
         yield render_labelled_text(
             "plan" if turn.steps else "tools",
@@ -131,6 +139,12 @@ def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
             label="reply", text=HIDDEN_TEXT, colour=REPLY_COLOUR, width=LABEL_WIDTH, style=MUTED
         )
     yield Text("")
+
+
+def _format_part(part: MediaPartView) -> str:
+    """Describe a picture, a recording or a file in a line."""
+    named = part.name or "without a name"
+    return f"{named} · {part.media_type} · {part.size:,} bytes · {part.digest}"
 
 
 def format_turn_activity(turn: TurnView) -> Iterator[str]:
