@@ -20,10 +20,9 @@ from turnlog.events.model.call_events import (
 )
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.services.worker.model.model_types import (
-    FinishedAnswer,
+    ModelDelta,
     ModelFailure,
     ModelRequest,
-    TextDelta,
 )
 
 APPENDS = 5
@@ -39,9 +38,7 @@ LIMIT = 100
 class NarrowModel(PuppetModel):
     """A model that refuses a prompt of more than `LIMIT` tokens."""
 
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """See `Model.stream`."""
         tokens = sum(count_model_tokens(str(each["content"])) for each in request.messages)
         overflow = ContextOverflow(tokens=tokens, limit=LIMIT)
