@@ -18,6 +18,7 @@ from tests.layered_prompts.session_actions import (
     play_actions,
 )
 from tests.layered_prompts.tutor_sessions import require_phase_graph
+from tests.support.generators.reference_assembler import is_kept
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
@@ -214,7 +215,7 @@ def assert_only_visible_turns(made: ReadBackCall) -> None:
         if isinstance(part.source, HistorySource) and part.is_included
     ]
     included = {number for run in runs for number in range(run.first, run.last + 1)}
-    usable = {n for n, turn in made.turns.items() if turn.status == "completed"}
+    usable = {n for n, turn in made.turns.items() if is_kept(turn)}
     usable -= {n for n, turn in made.turns.items() if turn.excluded}
     assert included <= usable
     if made.call.manifest.kind == "debrief":

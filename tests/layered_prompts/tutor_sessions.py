@@ -25,8 +25,8 @@ from turnlog.projections.session.commands import (
     OpenSession,
     RecordChoice,
     SubmitTurn,
-    WithheldAnswer,
 )
+from turnlog.projections.session.open_turn import WithheldAnswer
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import (
     SAMPLE_SPENT,

@@ -21,8 +21,8 @@ from turnlog.events.model.turn_events import ReplyAnswer, TurnCompleted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.audit.verify.verification_report import compute_totals
-from turnlog.projections.session.commands import AnswerCall, CompleteTurn, WithheldAnswer
-from turnlog.projections.session.open_turn import OpenTurn
+from turnlog.projections.session.commands import AnswerCall, CompleteTurn
+from turnlog.projections.session.open_turn import OpenTurn, WithheldAnswer
 from turnlog.projections.session_views.session_history import build_history
 from turnlog.projections.session_views.turn_timeline import collect_turn_spans
 from turnlog.projections.session_views.withheld_events import RedactedTurns

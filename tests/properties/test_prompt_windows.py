@@ -14,6 +14,7 @@ from tests.support.generators.reference_assembler import (
     build_turn_messages,
     count_tokens,
     count_turn_tokens,
+    is_kept,
 )
 from tests.support.generators.session_strategies import (
     SessionRequest,
@@ -138,8 +139,8 @@ def test_required_layer_is_always_included(case: PromptCase) -> None:
 
 @few
 @given(draw_case())
-def test_excluded_failed_and_cancelled_turns_are_absent(case: PromptCase) -> None:
-    kept = {turn.turn for turn in build_history(case.session.events) if turn.status == "completed"}
+def test_excluded_turns_and_cut_ones_that_are_dropped_are_absent(case: PromptCase) -> None:
+    kept = {turn.turn for turn in build_history(case.session.events) if is_kept(turn)}
     excluded = {turn.turn for turn in build_history(case.session.events) if turn.excluded}
     assert list_shown_turns(case.runs) <= kept - excluded
 

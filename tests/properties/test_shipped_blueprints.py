@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from tests.support.generators.reference_assembler import is_kept
 from tests.support.generators.session_strategies import (
     SessionRequest,
     continue_session,
@@ -133,9 +134,11 @@ def test_characters_of_the_parts_add_up_to_each_message(case: ShippedCallCase) -
 
 @fewer_examples
 @given(draw_case())
-def test_excluded_failed_and_cancelled_turns_are_in_no_window(case: ShippedCallCase) -> None:
+def test_excluded_turns_and_cut_ones_that_are_dropped_are_in_no_window(
+    case: ShippedCallCase,
+) -> None:
     turns = build_history(case.session.events)
-    usable = {turn.turn for turn in turns if turn.status == "completed" and not turn.excluded}
+    usable = {turn.turn for turn in turns if is_kept(turn) and not turn.excluded}
     assert list_kept_turns(case.assembled.manifest.parts) <= usable
 
 

@@ -18,9 +18,9 @@ from turnlog.projections.session.commands import (
     GiveUpQueries,
     GiveUpSummary,
     RecordSummary,
-    WithheldAnswer,
 )
 from turnlog.projections.session.next_call import CallStage
+from turnlog.projections.session.open_turn import WithheldAnswer
 from turnlog.projections.session.rules.outcome_commands import (
     NOTHING_SPENT,
     OVERDUE_FAULT,
@@ -58,7 +58,7 @@ MODEL_OFF = AttemptFault(code="model_off", detail="no model", retryable=False)
 
 def test_an_answer_completes_the_turn_and_keeps_the_original_text_only_if_it_was_repaired() -> None:
     assert build_outcome_command(REPORT, ANSWER) == CompleteTurn(
-        attempt=ATTEMPT, text="Hello there.", finish="stop", spent=SAMPLE_SPENT
+        attempt=ATTEMPT, text="Hello there.", finish="stop", spent=SAMPLE_SPENT, shown="Hello"
     )
     repaired = AttemptAnswer(text="{}", finish="stop", repairs=("fence removed",))
     command = build_outcome_command(replace(REPORT, text="```{}```"), repaired)

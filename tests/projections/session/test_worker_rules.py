@@ -26,6 +26,10 @@ from turnlog.projections.session.commands import (
     FixContext,
     SnapshotPrompts,
 )
+from turnlog.projections.session.rules.steps.outcome_rules import (
+    BROKEN_REPLY_LINE,
+    FAILED_TURN_LINE,
+)
 from turnlog.projections.testing import (
     DEFAULT_POLICIES,
     SAMPLE_SPENT,
@@ -147,14 +151,22 @@ def test_a_turn_past_its_deadline_fails_when_claimed() -> None:
     )
 
 
-def build_turn_failed(code: str) -> TurnFailed:
+def build_turn_failed(code: str, shown: str = "") -> TurnFailed:
     details = {
         "deadline": "the turn was not answered in time",
         "claims-exhausted": "2 workers claimed the turn, none answered it",
         "rate_limited": "too many requests",
         "failed": "the attempt gave no answer",
     }
-    return TurnFailed(turn=1, code=code, detail=details[code], retryable=True)
+    line = BROKEN_REPLY_LINE if shown else FAILED_TURN_LINE
+    return TurnFailed(
+        turn=1,
+        code=code,
+        detail=details[code],
+        retryable=True,
+        cut_reply=PlainText(text=f"{shown}\n\n{line}" if shown else line),
+        shown=len(shown),
+    )
 
 
 def test_the_deadline_of_a_queued_turn_runs_from_its_release() -> None:
@@ -184,7 +196,7 @@ def test_failed_turn_releases_the_next_queued_one() -> None:
         build_lost_attempt(1), build_turn_failed("deadline"), TurnReleased(turn=2)
     )
     WAITING.when(build_end_attempt()).then(
-        build_attempt_ended(), build_turn_failed("rate_limited"), TurnReleased(turn=2)
+        build_attempt_ended(), build_turn_failed("rate_limited", "Hel"), TurnReleased(turn=2)
     )
 
 
@@ -265,7 +277,9 @@ def test_command_of_a_superseded_attempt_records_nothing(command: CommandOrFacto
 
 
 def test_late_answer_of_a_superseded_attempt_is_recorded_only_as_its_end() -> None:
-    late = CompleteTurn(attempt=FIRST, text="Hello", finish="stop", spent=SAMPLE_SPENT)
+    late = CompleteTurn(
+        attempt=FIRST, text="Hello you.", finish="stop", spent=SAMPLE_SPENT, shown="Hello"
+    )
     kept = AttemptEnded(
         turn=1,
         call="1.1",
@@ -302,9 +316,11 @@ def test_released_attempt_leaves_the_turn_open() -> None:
 
 
 def test_failed_turn_records_the_fault_of_its_last_attempt() -> None:
-    CLAIMED.when(build_end_attempt()).then(build_attempt_ended(), build_turn_failed("rate_limited"))
+    CLAIMED.when(build_end_attempt()).then(
+        build_attempt_ended(), build_turn_failed("rate_limited", "Hel")
+    )
     CLAIMED.when(build_end_attempt(fault=None)).then(
-        build_attempt_ended(fault=None), build_turn_failed("failed")
+        build_attempt_ended(fault=None), build_turn_failed("failed", "Hel")
     )
 
 

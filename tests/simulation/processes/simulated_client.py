@@ -31,6 +31,7 @@ from turnlog.contract.session_requests import (
     RedactReplyRequest,
     SubmitTurnRequest,
 )
+from turnlog.events.model.redaction_events import OPERATOR_RULE
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     CancelTurn,
@@ -48,7 +49,6 @@ from turnlog.projections.session.commands import (
 from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway.routes import memory_routes, session_command_routes, turn_routes
 from turnlog.services.http.request_identity import RequestIdentity
-from turnlog.services.use_cases.sessions.session_steering import OPERATOR_RULE
 
 PLAIN_REQUEST: Final = Request({"type": "http", "method": "POST", "path": "/", "headers": []})
 

@@ -37,6 +37,7 @@ from turnlog.services.media.turn_parts import TurnPartsIntake
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.use_cases.sessions.session_steering import SessionSteering
 from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
@@ -211,6 +212,7 @@ def build_gateway(
 ) -> SimulatedGateway:
     made = build_role(name, server, making, wrong_by)
     handler, overrides = making.asking(made.sessions), build_override_service(made)
+    cut_replies = CutReplyReader(made.blueprints, made.client.tokens)
     return SimulatedGateway(
         role=made,
         submission=TurnSubmitter(
@@ -220,9 +222,10 @@ def build_gateway(
             default_model="simulated/one",
             intake=TurnPartsIntake(store=made.client.media, most_bytes=1_000_000),
             most_bytes=262_144,
+            cut_replies=cut_replies,
         ),
         turns=TurnWatching(handler, made.client.tokens, asyncio.Event()),
-        steering=SessionSteering(handler, made.blueprints),
+        steering=SessionSteering(handler, made.blueprints, cut_replies),
         approvals=ApprovalUseCases(handler, made.blueprints),
     )
 

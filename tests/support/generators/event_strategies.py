@@ -190,8 +190,16 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         code=st.just("x"),
         detail=st.just("x"),
         retryable=st.booleans(),
+        cut_reply=st.none() | CONTENTS,
+        shown=st.integers(0, 3),
     ),
-    TurnCancelled: st.builds(TurnCancelled, turn=TURN_NUMBERS, reason=st.just("cancelled")),
+    TurnCancelled: st.builds(
+        TurnCancelled,
+        turn=TURN_NUMBERS,
+        reason=st.just("cancelled"),
+        cut_reply=st.none() | CONTENTS,
+        shown=st.integers(0, 3),
+    ),
     TurnExcluded: st.builds(TurnExcluded, turn=TURN_NUMBERS),
     TurnRestored: st.builds(TurnRestored, turn=TURN_NUMBERS),
     TurnDisplayed: st.builds(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.support.generators.blueprint_strategies import BlueprintVariant
-from turnlog.events.content import PlainText
+from turnlog.events.content import Content, PlainText
 from turnlog.projections.blueprint.schema.budget_specs import get_max_characters_per_token
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.session_views.session_history import HistoryTurn, build_history
@@ -34,16 +34,25 @@ def assemble_reference_prompt(
 
 def list_usable_turns(session: SessionScenario) -> list[HistoryTurn]:
     """Give the turns a window may show."""
-    completed = [turn for turn in build_history(session.events) if turn.status == "completed"]
-    return [turn for turn in completed if not turn.excluded and build_turn_messages(turn)]
+    kept = [turn for turn in build_history(session.events) if is_kept(turn)]
+    return [turn for turn in kept if not turn.excluded and build_turn_messages(turn)]
+
+
+def is_kept(turn: HistoryTurn) -> bool:
+    """Whether a turn has a reply: whole, or cut and kept; a cut one may be withheld since."""
+    return turn.status == "completed" or turn.is_kept
 
 
 def build_turn_messages(turn: HistoryTurn) -> list[ChatMessage]:
     """Give what a turn says in a window."""
     question = turn.text.text if isinstance(turn.text, PlainText) else ""
-    reply = turn.reply.text if isinstance(turn.reply, PlainText) else ""
+    reply = _get_text(turn.reply) if turn.reply else _get_text(turn.cut_reply)
     messages = (ChatMessage(turn.role, question), ChatMessage("assistant", reply))
     return [each for each in messages if each.content]
+
+
+def _get_text(content: Content | None) -> str:
+    return content.text if isinstance(content, PlainText) else ""
 
 
 def count_tokens(variant: BlueprintVariant, text: str) -> int:

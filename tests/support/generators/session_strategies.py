@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.blueprint.schema.policy_specs import CutTurnPolicy, Policies
 from turnlog.projections.session.commands import (
     AttemptRef,
     CancelTurn,
@@ -28,6 +28,7 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
     SubmitTurn,
 )
+from turnlog.projections.session.open_turn import CutReply
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import (
     SAMPLE_SPENT,
@@ -121,13 +122,14 @@ def _build_command(state: SessionState, request: SessionRequest) -> Command | No
         case "submit":
             return SubmitTurn(text=request.text, policies=Policies())
         case "interrupt":
-            return SubmitTurn(text=request.text, policies=Policies(second_submit="interrupt"))
+            policies, cut = Policies(second_submit="interrupt"), _build_cut_reply(request)
+            return SubmitTurn(text=request.text, policies=policies, cut=cut)
         case "system":
             return SubmitTurn(text=request.text, policies=Policies(), role="system")
         case "cancel":
-            return CancelTurn()
+            return CancelTurn(cut=_build_cut_reply(request))
         case "cancel one":
-            return CancelTurn(turn)
+            return CancelTurn(turn, _build_cut_reply(request))
         case "exclude":
             return ExcludeTurn(turn)
         case "restore":
@@ -135,7 +137,7 @@ def _build_command(state: SessionState, request: SessionRequest) -> Command | No
         case "redact":
             return RedactReply(turn, "because", "operator", request.text or "(Withheld.)")
         case "close":
-            return CloseSession("done")
+            return CloseSession("done", _build_cut_reply(request))
         case "late answer":
             return CompleteTurn(
                 attempt=AttemptRef(turn, f"{turn}.1", 0),
@@ -145,6 +147,15 @@ def _build_command(state: SessionState, request: SessionRequest) -> Command | No
             )
         case _:
             return _build_worker_command(state, request) if state.open else None
+
+
+def _build_cut_reply(request: SessionRequest) -> CutReply:
+    return CutReply(_choose_policy(request), request.text)
+
+
+def _choose_policy(request: SessionRequest) -> CutTurnPolicy:
+    policies: tuple[CutTurnPolicy, ...] = get_args(CutTurnPolicy)
+    return policies[request.number % len(policies)]
 
 
 def _build_worker_command(state: SessionState, request: SessionRequest) -> Command:
@@ -163,6 +174,7 @@ def _build_worker_command(state: SessionState, request: SessionRequest) -> Comma
                 spent=SAMPLE_SPENT,
                 then=request.what,
                 partial=request.text,
+                failed_policy=_choose_policy(request),
             )
         case "hand back":
             return EndAttempt(

@@ -347,6 +347,10 @@ class TurnView(ResponseModel):
     """What the model reasoned before the reply, where the query asks for it and it can be read;
     otherwise null.
     """
+    cut_line: str | None = None
+    """The line after it by which later prompts say that the reply was cut; null if they leave out
+    what was said in the turn.
+    """
     finish: FinishReason | None
     """Why the model stopped."""
     call: str | None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from turnlog.events.content import Content, Digest
 from turnlog.events.event_model import EventModel
+
+OPERATOR_RULE: Final = "operator"
+"""The rule of a reply that a person withholds."""
 
 
 class ReplyRedacted(EventModel):
@@ -20,7 +23,7 @@ class ReplyRedacted(EventModel):
     reason: str
     """The reason for people."""
     rule: str
-    """The rule that caused it; `operator` for a person."""
+    """The rule that caused it; `operator` for a person, who withholds what was shown before."""
     replacement: Content
     """The text used instead."""
     withheld: Digest | None = None
@@ -35,3 +38,8 @@ class ReplyRedacted(EventModel):
     """Sequences of the tool results that are not withheld with the reply: later prompts include
     them, and readers keep them. Rules judged each when it was recorded.
     """
+
+
+def is_of_ended_turn(event: ReplyRedacted) -> bool:
+    """Return whether the turn had ended before its reply was withheld."""
+    return event.rule == OPERATOR_RULE and event.withheld is None

@@ -259,12 +259,13 @@ class TurnCompleted(EventModel):
     """Sequences of the tool results that later prompts include with it."""
 
 
-class TurnFailed(EventModel):
+class TurnFailed(ReplyTextEvent):
     """A turn ended without a reply."""
 
     type: ClassVar[str] = "turnlog.turn-failed.v1"
     leaf: ClassVar[str] = "turn"
     sentence: ClassVar[str] = "turn {turn} {code}: {detail}"
+    reply_texts: ClassVar[tuple[str, ...]] = ("cut_reply",)
 
     turn: int
     """The turn number."""
@@ -280,14 +281,21 @@ class TurnFailed(EventModel):
     """
     kept_results: tuple[int, ...] = ()
     """Sequences of the tool results that later prompts include with it."""
+    cut_reply: Content | None = None
+    """What later prompts include as its reply: what was shown of it, and a line that says that it
+    was cut. None if they leave out what was said in the turn.
+    """
+    shown: int = 0
+    """How many code points of `cut_reply` were shown; the rest is that line."""
 
 
-class TurnCancelled(EventModel):
+class TurnCancelled(ReplyTextEvent):
     """A turn was cancelled."""
 
     type: ClassVar[str] = "turnlog.turn-cancelled.v1"
     leaf: ClassVar[str] = "turn"
     sentence: ClassVar[str] = "turn {turn} {reason}"
+    reply_texts: ClassVar[tuple[str, ...]] = ("cut_reply",)
 
     turn: int
     """The turn number."""
@@ -301,6 +309,12 @@ class TurnCancelled(EventModel):
     """
     kept_results: tuple[int, ...] = ()
     """Sequences of the tool results that later prompts include with it."""
+    cut_reply: Content | None = None
+    """What later prompts include as its reply: what was shown of it, and a line that says that it
+    was cut. None if they leave out what was said in the turn.
+    """
+    shown: int = 0
+    """How many code points of `cut_reply` were shown; the rest is that line."""
 
 
 TurnEndEvent = TurnCompleted | TurnFailed | TurnCancelled | ReplyRedacted

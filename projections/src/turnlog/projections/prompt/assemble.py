@@ -39,6 +39,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptCall,
     PromptNeeds,
     PromptTexts,
+    has_cut_turns,
     has_joined_summary,
 )
 from turnlog.projections.prompt.budget.call_limits import CallLimits, find_call_limits
@@ -87,6 +88,7 @@ def find_missing_turns(
     material: SessionMaterial, state: SessionState, call: PromptCall
 ) -> MissingTurns | None:
     """Return which turns the state lacks for a call; those must be folded again before its plan."""
+    state = _select_kept_turns(state, call)
     budget = _find_budget(material.blueprint, call)
     tokens = budget.resolve_largest(call.inputs) if budget else 0
     windows = list_history_windows(material, state, call)
@@ -143,6 +145,7 @@ class UnfilledPrompt:
 
 def plan_prompt(material: SessionMaterial, state: SessionState, call: PromptCall) -> UnfilledPrompt:
     """Plan the prompt of a call, without its texts."""
+    state = _select_kept_turns(state, call)
     slots = material.blueprint.calls[call.kind].messages
     sources = LayerSources(material, state, call)
     return UnfilledPrompt(
@@ -154,6 +157,19 @@ def plan_prompt(material: SessionMaterial, state: SessionState, call: PromptCall
         rejected=plan_rejected_answer(material, state, call.kind),
         tools=plan_offered_tools(material, state, call.kind),
     )
+
+
+def _select_kept_turns(state: SessionState, call: PromptCall) -> SessionState:
+    """Return the state with the cut turns that the assembler of the call includes: all or none.
+
+    While the processes of a service are replaced, one of an earlier version assembles prompts
+    without those that a later one has recorded.
+    """
+    if has_cut_turns(call.assembler):
+        return state
+    turns = tuple(replace(ref, is_kept=False) for ref in state.turns)
+    earlier = tuple(replace(run, is_kept=False) for run in state.earlier)
+    return replace(state, turns=turns, earlier=earlier)
 
 
 def _find_budget(blueprint: Blueprint, call: PromptCall) -> BudgetSpec | None:

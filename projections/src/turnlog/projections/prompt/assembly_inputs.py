@@ -25,7 +25,8 @@ save. Version 4 condenses no repeated question in the last exchange, nor in the 
 keeps once it exceeds its limit, and these count towards the repetitions. Version 5 puts a summary
 at the end of the first system message, where that comes right before it, since the templates of
 many models take one such message only. Version 6 counts tokens with the factor that the provider's
-own counts have shown. How a call asks for the form of its answer needs no version:
+own counts have shown, and includes turns that were cancelled or failed where their events say so.
+How a call asks for the form of its answer needs no version:
 its manifest says so, and a manifest without a word of it is of a call that did not ask.
 """
 
@@ -50,6 +51,11 @@ def has_joined_summary(assembler: int) -> bool:
 
 def has_corrected_counts(assembler: int) -> bool:
     """Return whether a version corrects its token counts by those of the provider."""
+    return assembler >= 6  # noqa: PLR2004 - the version that began with it
+
+
+def has_cut_turns(assembler: int) -> bool:
+    """Return whether a version includes turns that were cancelled or failed and are kept."""
     return assembler >= 6  # noqa: PLR2004 - the version that began with it
 
 

@@ -10,6 +10,7 @@ from turnlog.events.model.child_events import ChildOutcome, ParentInput
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.blueprint.schema.policy_specs import CutTurnPolicy
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.quotas.turn_bound import TurnBound
 
@@ -55,6 +56,8 @@ class SettleChild:
     """The result that the model reads."""
     fails_turn: bool = False
     """Whether the parent's turn fails with it."""
+    failed_policy: CutTurnPolicy = "keep_partial"
+    """What later prompts of the parent include of a turn that fails."""
 
 
 ChildCommand = SubmitChildTurn | WithdrawChildTurn | SettleChild

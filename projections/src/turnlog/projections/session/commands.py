@@ -31,10 +31,16 @@ from turnlog.events.model.turn_events import FinishReason, InputFinding, TurnRol
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
-from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.blueprint.schema.policy_specs import CutTurnPolicy, Policies
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.session.child_commands import ChildCommand
+from turnlog.projections.session.open_turn import (
+    NOTHING_KEPT,
+    AnswerRejection,
+    CutReply,
+    WithheldAnswer,
+)
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
 from turnlog.projections.session.session_description import NO_DESCRIPTION, SessionDescription
 from turnlog.projections.session.tool_uses import ToolUse
@@ -219,6 +225,8 @@ class AnswerCall:
     """The offered tools that are child profiles."""
     reasoning: str = ""
     """What the model reasoned, as it is recorded; empty if nothing of it came."""
+    shown: str = ""
+    """What was shown of the answer, for an attempt that was superseded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +266,8 @@ class DecideApproval:
     """Digest of the arguments that the person was shown."""
     edited: str | None = None
     """The arguments that the person wrote instead; they are valid for the tool."""
+    failed_policy: CutTurnPolicy = "keep_partial"
+    """What later prompts include of a turn that fails instead of going on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +346,8 @@ class SubmitTurn:
     """What the rules of `input_safety` masked or noted."""
     parts: tuple[MediaPart, ...] = ()
     """Pictures, recordings and files beside the text."""
+    cut: CutReply = NOTHING_KEPT
+    """The reply of the open turn, where this one interrupts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +355,8 @@ class CancelTurn:
     """Cancel an open or waiting turn; without a number, the open one."""
 
     turn: int | None = None
+    cut: CutReply = NOTHING_KEPT
+    """The reply of the open turn, where that is the one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,6 +387,7 @@ class CloseSession:
     """Accept no more turns; cancel the open and the waiting ones."""
 
     reason: str
+    cut: CutReply = NOTHING_KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +429,7 @@ class ClaimTurn:
     worker: str
     policies: Policies
     partial: str = ""
-    """The text of the tokens of the lost attempt that are still stored."""
+    """The text of the tokens of the latest attempt that are still stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +438,7 @@ class FailBrokenTurn:
 
     turn: int
     policies: Policies
+    partial: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -441,15 +457,6 @@ class ResolveTurn:
     found: bool = True
     """Whether the entity exists."""
     meta: JsonObject = field(default_factory=dict[str, JsonValue])
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerRejection:
-    """An answer without the required form, and what the next attempt is told about it."""
-
-    text: str
-    correction: str = ""
-    """Empty if the next attempt is told nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -496,16 +503,6 @@ class FixContext:
     """Digest of the body that is sent; None where litellm writes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class WithheldAnswer:
-    """A refused answer: the rule that refused it, its replacement, and the blob that holds it."""
-
-    reason: str
-    rule: str
-    replacement: str
-    blob: Digest
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteTurn:
     """Record the final answer, and complete the turn with it."""
@@ -530,6 +527,8 @@ class CompleteTurn:
     """Whether the text is JSON that matches the schema of its call."""
     reasoning: str = ""
     """What the model reasoned, as it is recorded; empty if nothing of it came."""
+    shown: str = ""
+    """What was shown of the answer, for an attempt that was superseded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -546,6 +545,8 @@ class EndAttempt:
     then: Literal["retry", "fail", "release"]
     fault: AttemptFault | None = None
     partial: str = ""
+    failed_policy: CutTurnPolicy = "keep_partial"
+    """What later prompts include of a turn that fails."""
     rejection: AnswerRejection | None = None
     """The answer, where it did not have the required form."""
     reasoning: str = ""

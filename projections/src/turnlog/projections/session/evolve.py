@@ -295,12 +295,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return apply_query_call(state, event)
         case ReferenceUpdated() as event:
             return _update_reference(state, recorded, event.turn, event)
-        case TurnFailed(turn=turn) as event:
-            left = find_left_outcomes(state, recorded, event)
-            return settle_turn(state, turn, "failed", left=left)
-        case TurnCancelled(turn=turn) as event:
-            left = find_left_outcomes(state, recorded, event)
-            return settle_turn(state, turn, "cancelled", left=left)
+        case TurnFailed() | TurnCancelled() as event:
+            return _settle_cut_turn(state, recorded, event)
         case TurnExcluded(turn=turn):
             return mark_turn(state, turn, excluded=True)
         case TurnRestored(turn=turn):
@@ -313,6 +309,18 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return apply_reply_redacted(state, recorded, event)
         case _ as never:
             assert_never(never)
+
+
+def _settle_cut_turn(
+    state: SessionState, recorded: RecordedEvent, event: TurnFailed | TurnCancelled
+) -> SessionState:
+    return settle_turn(
+        state=state,
+        turn=event.turn,
+        status="failed" if isinstance(event, TurnFailed) else "cancelled",
+        reply=build_optional_text_ref(recorded, "cut_reply", event.cut_reply),
+        left=find_left_outcomes(state, recorded, event),
+    )
 
 
 def _update_reference(

@@ -22,6 +22,7 @@ from turnlog.events.model.child_events import ParentInput
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.retrieval_events import NothingFoundPolicy
 from turnlog.events.model.turn_events import TurnReservation, TurnRole
+from turnlog.projections.blueprint.schema.policy_specs import CutTurnPolicy
 from turnlog.projections.session.text_refs import InputsRef, MediaRef, TextRef
 from turnlog.projections.session.token_counts import CountedPrompt
 from turnlog.projections.session.tool_uses import ChildTurnRef, ToolUse, UndecidedApproval
@@ -336,6 +337,39 @@ class OpenTurn:
     def call_attempts(self) -> int:
         """Number of attempts at its current call, a running one included."""
         return self.attempt - self.call.after_attempt
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRejection:
+    """An answer without the required form, and what the next attempt is told about it."""
+
+    text: str
+    correction: str = ""
+    """Empty if the next attempt is told nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldAnswer:
+    """A refused answer: the rule that refused it, its replacement, and the blob that holds it."""
+
+    reason: str
+    rule: str
+    replacement: str
+    blob: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class CutReply:
+    """The reply of an open turn that ends before it is whole."""
+
+    policy: CutTurnPolicy = "drop"
+    """What later prompts include of the turn."""
+    shown: str = ""
+    """What was shown of it."""
+
+
+NOTHING_KEPT: Final = CutReply()
+"""Of a turn that later prompts leave out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,8 @@ class SettledTurnRef:
     """Whether windows include the outcomes, since no reply of a model mentions them."""
     media: tuple[MediaRef, ...] = ()
     """The pictures, recordings and files beside its text."""
+    is_kept: bool = False
+    """Whether windows include a turn that was cancelled or failed; its reply says that it was."""
     characters: int = field(init=False, repr=False, compare=False)
     """Characters the turn takes in a window; 0 when no window includes it."""
 
@@ -99,8 +101,9 @@ class SettledTurnRef:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it has anything for a window: a reply, or outcomes of tools."""
-        return self.status == "completed" or bool(self.outcomes and self.shows_outcomes)
+        """Whether it has anything for a window: a reply, whole or cut, or outcomes of tools."""
+        has_reply = self.status == "completed" or self.is_kept
+        return has_reply or bool(self.outcomes and self.shows_outcomes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +119,13 @@ class SettledTurnRun:
     role: TurnRole = "user"
     shows_outcomes: bool = False
     """Whether windows include the outcomes of tools that ran."""
+    is_kept: bool = False
+    """See `SettledTurnRef.is_kept`."""
 
     @property
     def is_usable(self) -> bool:
         """See `SettledTurnRef.is_usable`."""
-        return self.status == "completed" or self.shows_outcomes
+        return self.status == "completed" or self.is_kept or self.shows_outcomes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
@@ -59,6 +59,9 @@ from turnlog.projections.tools.result_condensation import omit_answered_results
 
 TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
 
+CUT_STATUSES: Final = frozenset[TurnStatus]({"failed", "cancelled"})
+"""The statuses of turns that ended without their reply."""
+
 
 @dataclass(frozen=True, slots=True)
 class TurnDisplay:
@@ -99,6 +102,14 @@ class HistoryTurn:
     """What was shown of the reply, where the latest attempt ended without an answer."""
     reasoning: Content | None = None
     """What the model reasoned in the latest call, as it is recorded; None if nothing of it came."""
+    cut_reply: Content | None = None
+    """What prompts include as the reply of a turn that was cancelled or failed; None if they leave
+    out what was said in it.
+    """
+    cut_line: str | None = None
+    """The end of it, which says that the reply was cut."""
+    is_kept: bool = False
+    """Whether prompts include what was said in a turn that was cancelled or failed."""
     attempt: int = 0
     """The latest attempt; 0 while no worker has claimed the turn."""
     finish: FinishReason | None = None
@@ -169,7 +180,7 @@ class HistoryTurn:
         return build_turn_messages(_get_text(self.text), answer, has_media=has_media)
 
     def _build_answer(self) -> str:
-        reply = _get_text(self.reply)
+        reply = _get_text(self.reply or self.cut_reply)
         if not (self.outcomes and self.shows_outcomes):
             return reply
         return add_outcomes((self.outcomes, *map(_get_text, self.results)), reply)
@@ -199,7 +210,8 @@ def apply_redactions(
 
 
 def _apply_redaction(turn: HistoryTurn, redaction: RecordedEvent | None) -> HistoryTurn:
-    if redaction is None or turn.reply is None or not isinstance(redaction.event, ReplyRedacted):
+    is_open = turn.settled_at is None
+    if redaction is None or is_open or not isinstance(redaction.event, ReplyRedacted):
         return turn
     return _redact_turn(turn, redaction.event, redaction.envelope.time)
 
@@ -244,11 +256,11 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
                 returned = (*turns[number].returned, (recorded.sequence, result))
                 turns[number] = replace(turns[number], returned=returned)
         case TurnFailed(turn=number, code=reason, detail=detail) as event if number in turns:
-            failed = replace(_settle_turn(turns[number], "failed", reason, at), detail=detail)
-            turns[number] = _keep_outcomes(failed, event)
+            failed = replace(turns[number], status="failed", reason=reason, detail=detail)
+            turns[number] = _settle_cut_turn(failed, event, at)
         case TurnCancelled(turn=number, reason=reason) as event if number in turns:
-            cancelled = _settle_turn(turns[number], "cancelled", reason, at)
-            turns[number] = _keep_outcomes(cancelled, event)
+            cancelled = replace(turns[number], status="cancelled", reason=reason)
+            turns[number] = _settle_cut_turn(cancelled, event, at)
         case TurnExcluded(turn=number) if number in turns:
             turns[number] = replace(turns[number], excluded=True)
         case TurnRestored(turn=number) if number in turns:
@@ -285,10 +297,16 @@ def _start_turn(
     return turn
 
 
-def _settle_turn(
-    turn: HistoryTurn, status: Literal["failed", "cancelled"], reason: str, at: str
-) -> HistoryTurn:
-    return replace(turn, status=status, reason=reason, settled_at=at)
+def _settle_cut_turn(turn: HistoryTurn, event: TurnFailed | TurnCancelled, at: str) -> HistoryTurn:
+    settled = _keep_outcomes(replace(turn, settled_at=at), event)
+    if event.cut_reply is None:
+        return settled
+    kept = replace(settled, cut_reply=event.cut_reply, is_kept=True)
+    if not isinstance(event.cut_reply, PlainText):
+        return kept
+    text = event.cut_reply.text
+    shown = PlainText(text=text[: event.shown]) if event.shown else settled.partial
+    return replace(kept, cut_line=text[event.shown :].strip(), partial=shown)
 
 
 def _keep_texts(turn: HistoryTurn, event: AttemptEnded | CallCompleted) -> HistoryTurn:
@@ -298,9 +316,11 @@ def _keep_texts(turn: HistoryTurn, event: AttemptEnded | CallCompleted) -> Histo
     """
     if isinstance(event, CallCompleted):
         return _keep_reasoning(turn, event)
-    if event.attempt != turn.attempt or turn.status == "completed":
+    if event.attempt != turn.attempt or turn.status == "completed" or turn.redacted:
         return turn
-    return replace(turn, partial=event.partial)
+    # What prompts include was read when the turn ended, and the worker may have published more.
+    has_shown = turn.is_kept and turn.partial is not None
+    return turn if has_shown else replace(turn, partial=event.partial)
 
 
 def _keep_reasoning(turn: HistoryTurn, answer: CallCompleted | ReplyAnswer | None) -> HistoryTurn:
@@ -348,10 +368,12 @@ def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTur
     kept = _keep_outcomes(turn, event) if event.outcomes else replace(turn, results=())
     return replace(
         kept,
-        status="completed",
+        status=turn.status if turn.status in CUT_STATUSES else "completed",
         reply=event.replacement,
         partial=None,
         reasoning=None,
+        cut_reply=None,
+        cut_line=None,
         redacted=True,
         structured=False,
         work=None,

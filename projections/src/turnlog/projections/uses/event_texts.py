@@ -18,7 +18,9 @@ from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
 from turnlog.events.model.tool_events import StepPlanned, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
+    TurnCancelled,
     TurnCompleted,
+    TurnFailed,
     TurnQueued,
     TurnResolved,
     TurnSubmitted,
@@ -59,6 +61,8 @@ def list_event_texts(sequence: int, event: object) -> Iterator[EventText]:
     """Yield the texts of an event."""
     match event:
         case TurnSubmitted(turn=turn) | TurnQueued(turn=turn) | ReplyRedacted(turn=turn):
+            yield EventText(sequence=sequence, kind="turn", first=turn, last=turn)
+        case TurnFailed(turn=turn) | TurnCancelled(turn=turn) if event.cut_reply is not None:
             yield EventText(sequence=sequence, kind="turn", first=turn, last=turn)
         case TurnCompleted(turn=turn, call=call):
             yield EventText(sequence=sequence, kind="turn", first=turn, last=turn, call=call)

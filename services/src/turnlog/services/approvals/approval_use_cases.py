@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turnlog.contract.session_requests import DecideApprovalRequest
 from turnlog.contract.turn_payloads import ApprovalResult
@@ -61,7 +61,8 @@ class ApprovalUseCases:
                 if arguments is not None:
                     blobs = self.blueprints.blobs
                     await check_edited_arguments(blobs, state, command, arguments)
-                return command
+                material = await self.blueprints.load_material(state)
+                return replace(command, failed_policy=material.blueprint.policies.failed)
 
             return await self._record_decision(as_caller, session, command, choose)
 

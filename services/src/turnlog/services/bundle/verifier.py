@@ -149,7 +149,7 @@ def apply_event(turns: dict[int, list[Json]], kind: str, sequence: int, data: Js
         was = turns[turn][4][:1]
         results = [turns[turn][5].get(each) or "" for each in data.get("kept_results", ())]
         outcomes = [data["outcomes"], *results] if data.get("outcomes") else was
-        reply = data.get("replacement") or data.get("text")
+        reply = data.get("replacement") or data.get("text") or data.get("cut_reply")
         turns[turn][1:3] = [reply, data.get("work")]
         # A reply of a model mentions what its tools did, until it is withheld.
         turns[turn][4] = outcomes
@@ -443,7 +443,8 @@ class BundleFolder:
             return "was asked something else than its parent wrote"
         if outcome == "answered" and digest not in replied:
             return "did not reply what its parent recorded"
-        if outcome in {"failed", "cancelled"} and replied:
+        cut = any(e["type"] in UNANSWERED_TYPES and e["data"]["turn"] == turn for e in events)
+        if outcome in {"failed", "cancelled"} and replied and not cut:
             return f"replied, and its parent recorded that it was {outcome}"
         return None
 

@@ -36,6 +36,7 @@ _TEXT_FIELDS: Final = (
     "work",
     "arguments",
     "outcomes",
+    "cut_reply",
     "rejected",
     "correction",
     "reasoning",

@@ -29,6 +29,7 @@ from turnlog.events.model.turn_events import (
     find_turn_end,
 )
 from turnlog.events.store.ports import EventLog
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.quotas.quota_decisions import (
     QuotaExceeded,
     UserBalance,
@@ -39,7 +40,7 @@ from turnlog.projections.quotas.quota_limits import UNLIMITED
 from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.projections.quotas.turn_usage import TurnUse, collect_turn_use
 from turnlog.projections.session.child_commands import SubmitChildTurn
-from turnlog.projections.session.commands import Command, SubmitTurn
+from turnlog.projections.session.commands import Command, DecideApproval, SubmitTurn
 from turnlog.projections.session.open_turn import OpenTurn, TurnSubmission
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.rules.quota_waits import (
@@ -198,11 +199,11 @@ class CommandQuota:
         """
         self.before = state
         if state is not None and state.open is not None and ends_wait(state.open, events):
-            return await self._resume_turn(state, state.open, events)
+            return await self._resume_turn(state, state.open, command, events)
         return await self._reserve_submitted(state, command, events)
 
     async def _resume_turn(
-        self, state: SessionState, opened: OpenTurn, events: NewEvents
+        self, state: SessionState, opened: OpenTurn, command: Command | None, events: NewEvents
     ) -> NewEvents:
         submission = opened.submission
         if submission.reservation is None or submission.user is None or _ends_turn(events):
@@ -211,7 +212,9 @@ class CommandQuota:
         if is_asked_of_person(opened):
             refusal = await self.quotas.find_used_up_tokens(*place)
             if refusal is not None:
-                return fail_over_quota(state, events, refusal.detail)
+                decided = command if isinstance(command, DecideApproval) else None
+                policy = decided.failed_policy if decided else Policies().failed
+                return fail_over_quota(state, events, refusal.detail, policy)
         self.resumed = submission
         await self.quotas.resume_reservation(*place)
         return events

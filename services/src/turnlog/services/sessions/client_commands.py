@@ -5,12 +5,14 @@ from __future__ import annotations
 from turnlog.contract.turn_payloads import CommandResult
 from turnlog.events.model.turn_events import TurnCancelled
 from turnlog.projections.session.commands import CancelTurn, Command
+from turnlog.projections.session.state import SessionState
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.sessions.command_handler import (
     ChooseCommand,
     CommandHandler,
     CommandOutcome,
 )
+from turnlog.services.sessions.cut_replies import CutReplyReader
 
 
 async def handle_client_command(
@@ -27,10 +29,18 @@ async def handle_client_command(
 
 
 async def cancel_turn(
-    command_handler: CommandHandler, caller: Caller, session: str, turn: int | None
+    command_handler: CommandHandler,
+    cut_replies: CutReplyReader,
+    caller: Caller,
+    session: str,
+    turn: int | None,
 ) -> CommandResult:
     """Cancel a turn, the open one without a number; the result names it in both cases."""
-    done = await _handle(command_handler, caller, session, CancelTurn(turn))
+
+    async def choose(state: SessionState | None) -> CancelTurn:
+        return CancelTurn(turn, await cut_replies.read_cut_reply(state, turn))
+
+    done = await _handle(command_handler, caller, session, choose)
     found = turn or await _find_cancelled_turn(command_handler, caller.tenant, session, done)
     return _create_result(session, found, done)
 

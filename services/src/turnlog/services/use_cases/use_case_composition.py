@@ -33,6 +33,7 @@ from turnlog.services.quotas.quota_use_cases import QuotaUseCases
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.segments.segment_use_cases import SegmentUseCases
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.time_travel import TimeTravel
 from turnlog.services.usage.usage_use_cases import UsageUseCases
@@ -169,6 +170,7 @@ class _UseCaseBuilder:
         )
         self.opening_commands = OpeningCommandBuilder(parts.blueprint_folders, parts.default_model)
         self.opening = SessionOpening(self.time_travel, parts.blueprints, self.opening_commands)
+        self.cut_replies = CutReplyReader(parts.blueprints, parts.tokens)
         self.submission = TurnSubmitter(
             command_handler=self.handler,
             blueprints=parts.blueprints,
@@ -178,6 +180,7 @@ class _UseCaseBuilder:
                 store=self.handler.texts.media.store, most_bytes=parts.max_part_bytes
             ),
             most_bytes=parts.max_request_bytes,
+            cut_replies=self.cut_replies,
         )
         self.turns = TurnWatching(self.handler, parts.tokens, parts.shutdown_event)
         self.redactions = RedactionCache()
@@ -189,7 +192,7 @@ class _UseCaseBuilder:
             opening=self.opening,
             sessions=SessionReading(travel, parts.store, self.session_row_waits),
             forking=SessionForking(travel),
-            steering=SessionSteering(handler, parts.blueprints),
+            steering=SessionSteering(handler, parts.blueprints, self.cut_replies),
             memory=SessionMemory(handler, parts.blueprints),
             moves=BlueprintMoves(travel, parts.blueprints, parts.blueprint_folders),
             submission=self.submission,

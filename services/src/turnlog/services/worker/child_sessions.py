@@ -241,6 +241,7 @@ class ChildSessions:
             detail=end.detail,
             returned=await self._build_return(parent, pending.use, end),
             fails_turn=parent.policy.failed == "fail" and end.outcome != "answered",
+            failed_policy=parent.material.blueprint.policies.failed,
         )
         by = CommandMetadata("worker", state.open.submission.event if state.open else None)
         await self.sessions.handle(state.tenant, state.session, command, by)

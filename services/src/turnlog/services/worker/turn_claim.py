@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from turnlog.events.content import compute_digest
 from turnlog.events.store.ports import StampedTokenEvent, TokenStream
-from turnlog.events.tokens import AttemptAbandoned, AttemptClosed, Token
+from turnlog.events.tokens import AttemptAbandoned, AttemptClosed
 from turnlog.projections.session.commands import ClaimTurn
-from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.cut_replies import join_tokens, read_shown_text
 from turnlog.services.worker.turn_context import AttemptSuperseded, TurnContext
 from turnlog.services.worker.turn_delivery import TurnDelivery, compute_redelivery_wait
 
@@ -33,18 +33,6 @@ class RecoveredAnswer:
 
     text: str
     closed: AttemptClosed
-
-
-def join_tokens(events: Iterable[StampedTokenEvent], attempt: int) -> str:
-    """Join the tokens of an attempt up to the first gap."""
-    text = ""
-    for stamped in events:
-        match stamped.event:
-            case Token(attempt=of, offset=offset, text=piece) if of == attempt:
-                text += piece if offset == len(text) else ""
-            case _:
-                pass
-    return text
 
 
 def recover_answer(events: Iterable[StampedTokenEvent], attempt: int) -> RecoveredAnswer | None:
@@ -129,7 +117,7 @@ class TurnClaims:
         Raises `AttemptSuperseded` if another worker was first. Claims nothing if the turn is over.
         """
         seen, policies = context.require_turn(), context.policies
-        partial = await self._recover_partial(context, seen)
+        partial = await read_shown_text(self.tokens, context.tenant, context.session, seen)
 
         async def choose(state: SessionState | None) -> ClaimTurn | None:
             opened = state.open if state else None
@@ -143,9 +131,3 @@ class TurnClaims:
             context.tenant, context.session, choose, context.by, expected_state=context.state
         )
         return done.state
-
-    async def _recover_partial(self, context: TurnContext, seen: OpenTurn) -> str:
-        if not seen.is_running:
-            return ""
-        events = await self.tokens.read_token_events(context.tenant, context.session, seen.turn)
-        return join_tokens(events, seen.attempt)

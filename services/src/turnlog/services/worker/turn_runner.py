@@ -41,6 +41,7 @@ from turnlog.services.command_handling.idempotent_commands import CommandMetadat
 from turnlog.services.model_facts.model_prices import compute_cost
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.cut_replies import read_shown_text
 from turnlog.services.worker.attempts.active_attempt import create_report, start_attempt
 from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import (
@@ -141,7 +142,9 @@ class TurnRunner:
         state = await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
         if state is None or state.open is None or state.open.turn != delivery.turn:
             return
-        command = FailBrokenTurn(delivery.turn, await self._load_policies(state))
+        policies = await self._load_policies(state)
+        shown = await read_shown_text(self.tokens, state.tenant, state.session, state.open)
+        command = FailBrokenTurn(delivery.turn, policies, shown)
         by = CommandMetadata("worker", state.open.submission.event)
         await self.sessions.handle(delivery.tenant, delivery.session, command, by)
 
@@ -278,6 +281,7 @@ class TurnRunner:
             create_report(context.material, attempt, "reply", spent),
             work=work,
             reasoning=closed.reasoning or "",
+            shown_text=recovered.text,
         )
         answer = AttemptAnswer(text=recovered.text, finish=closed.finish, tools=closed.tools)
         after = await append_command(self.sessions, context, build_outcome_command(report, answer))

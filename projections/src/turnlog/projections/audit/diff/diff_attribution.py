@@ -225,7 +225,7 @@ def _iterate_text_changes(
     if milestones.redacted:
         yield "redacted", milestones.redacted
     elif other_milestones.redacted is None and milestones.settled:
-        yield "answered", milestones.settled
+        yield from classify_events((milestones.settled,))
 
 
 def _get_digest(ref: TextRef | None) -> str | None:

@@ -83,7 +83,8 @@ def _find_later_answers(turn: int, side: CallSnapshot) -> Iterator[RecordedEvent
     """Yield the events by which later turns were answered: the latest ones stay verbatim."""
     if has_verbatim_last_exchange(side.manifest.assembler):
         for milestones in side.turns.iterate_after(turn):
-            if milestones.settled and milestones.status == "completed":
+            is_shown = milestones.status == "completed" or milestones.is_kept
+            if milestones.settled and is_shown:
                 yield milestones.settled
 
 

@@ -31,7 +31,7 @@ from turnlog.events.model.manifest import (
 )
 from turnlog.events.model.memory_events import MemoryPurged
 from turnlog.events.model.prompt_events import PromptsSnapshotted
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, is_of_ended_turn
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.segment_events import SegmentsAdded, SegmentsEdited
 from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
@@ -92,8 +92,8 @@ def _find_disclosure_end(
 ) -> Iterator[RecordedEvent]:
     """Yield the first answer of a turn that had full tool descriptions from its start."""
     for recorded in side.log_before_call.iterate_from(disclosing_event.sequence):
-        if isinstance(recorded.event, TurnCompleted | ReplyRedacted):
-            milestones = side.turns.get(recorded.event.turn)
+        if answered_turn := _find_answered_turn(recorded):
+            milestones = side.turns.get(answered_turn)
             begun = milestones.opening_events[-1].sequence if milestones else 0
             if begun > disclosing_event.sequence or isinstance(
                 disclosing_event.event, ToolsSnapshotted
@@ -371,8 +371,15 @@ def _find_first_turn_events(side: CallSnapshot) -> Iterator[RecordedEvent]:
         yield side.milestones.begun
     elif side.state.completed:
         onward = side.log_before_call.iterate_from(side.first_sequence)
-        yield from islice(filter(_is_answer, onward), 1)
+        yield from islice(filter(_find_answered_turn, onward), 1)
 
 
-def _is_answer(recorded: RecordedEvent) -> bool:
-    return isinstance(recorded.event, TurnCompleted | ReplyRedacted)
+def _find_answered_turn(recorded: RecordedEvent) -> int | None:
+    """Return the turn that an event completes; None if it completes none."""
+    match recorded.event:
+        case TurnCompleted(turn=turn):
+            return turn
+        case ReplyRedacted(turn=turn) as event if not is_of_ended_turn(event):
+            return turn
+        case _:
+            return None

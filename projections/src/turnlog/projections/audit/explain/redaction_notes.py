@@ -9,8 +9,14 @@ from collections.abc import Iterator
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
-from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.turn_events import TurnCompleted, TurnQueued, TurnSubmitted
+from turnlog.events.model.redaction_events import ReplyRedacted, is_of_ended_turn
+from turnlog.events.model.turn_events import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnQueued,
+    TurnSubmitted,
+)
 from turnlog.projections.audit.record.partial_log import PartialLog
 from turnlog.projections.session.fold.turn_progress import REDACTION_NOTE_RULE
 
@@ -82,7 +88,14 @@ def is_latest_when_redacted(redaction: RecordedEvent, log: PartialLog) -> bool:
         match recorded.event:
             case TurnCompleted(call=None, fallback=None):
                 pass  # A turn of the system has no reply
+            case ReplyRedacted() as event if is_of_ended_turn(event):
+                pass  # The event by which it ended comes before
             case TurnCompleted(turn=other) | ReplyRedacted(turn=other) if other > turn:
+                return False
+            case TurnFailed(cut_reply=None) | TurnCancelled(cut_reply=None) as event:
+                if event.turn == turn:
+                    return False  # No prompt includes what was said in it
+            case TurnFailed(turn=other) | TurnCancelled(turn=other) if other > turn:
                 return False
             case TurnSubmitted(turn=begun) | TurnQueued(turn=begun) if begun == turn:
                 return True

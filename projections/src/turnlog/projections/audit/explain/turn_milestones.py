@@ -65,6 +65,8 @@ class TurnMilestones:
     """Whether windows include them."""
     media: tuple[MediaRef, ...] = ()
     """The pictures, recordings and files beside its text."""
+    is_kept: bool = False
+    """Whether windows include it although it was cancelled or failed."""
 
     @property
     def is_excluded(self) -> bool:
@@ -88,6 +90,7 @@ class TurnMilestones:
             outcomes=self.outcomes,
             shows_outcomes=self.shows_outcomes,
             media=self.media,
+            is_kept=self.is_kept,
         )
 
     @property
@@ -191,10 +194,11 @@ def _apply_event(turns: dict[int, TurnMilestones], recorded: RecordedEvent) -> N
             reply = build_optional_text_ref(recorded, "text", text)
             settled = _settle_turn(turns[turn], recorded, event, "completed")
             turns[turn] = replace(settled, reply=reply)
-        case TurnFailed(turn=turn) as event if turn in turns:
-            turns[turn] = _settle_turn(turns[turn], recorded, event, "failed")
-        case TurnCancelled(turn=turn) as event if turn in turns:
-            turns[turn] = _settle_turn(turns[turn], recorded, event, "cancelled")
+        case TurnFailed(turn=turn) | TurnCancelled(turn=turn) as event if turn in turns:
+            status = "failed" if isinstance(event, TurnFailed) else "cancelled"
+            reply = build_optional_text_ref(recorded, "cut_reply", event.cut_reply)
+            cut = _settle_turn(turns[turn], recorded, event, status)
+            turns[turn] = replace(cut, reply=reply, is_kept=reply is not None)
         case TurnExcluded(turn=turn) | TurnRestored(turn=turn) if turn in turns:
             turns[turn] = replace(turns[turn], marked=recorded)
         case ReplyRedacted() as event if event.turn in turns:

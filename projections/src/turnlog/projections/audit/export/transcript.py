@@ -126,7 +126,7 @@ def render_turn(turn: HistoryTurn, activity: TurnActivity) -> str:
         if activity != NO_ACTIVITY
         else []
     )
-    blocks += _render_message("Reply", turn.reply)
+    blocks += _render_message("Reply", turn.reply or turn.cut_reply)
     return "\n".join([*blocks, _render_note(turn.reason) if turn.reason else ""])
 
 

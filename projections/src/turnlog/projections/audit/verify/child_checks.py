@@ -24,7 +24,9 @@ from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import (
     TURN_END_TYPES,
+    TurnCancelled,
     TurnCompleted,
+    TurnFailed,
     TurnQueued,
     TurnSubmitted,
     find_turn_end,
@@ -172,6 +174,7 @@ def collect_child_turns(events: Sequence[RecordedEvent]) -> tuple[ChildTurn, ...
     asked: dict[int, Digest | None] = {}
     inputs: dict[int, tuple[ParentInput, ...]] = {}
     replied: dict[int, tuple[Digest, ...]] = {}
+    cut: set[int] = set()
     for recorded in events:
         match recorded.event:
             case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
@@ -179,7 +182,9 @@ def collect_child_turns(events: Sequence[RecordedEvent]) -> tuple[ChildTurn, ...
                 inputs[turn] = _list_references(recorded)
             case TurnCompleted(turn=turn, text=text):
                 replied[turn] = (*replied.get(turn, ()), text.digest)
-            case ReplyRedacted(turn=turn, replacement=text):
+            case TurnFailed(turn=turn) | TurnCancelled(turn=turn):
+                cut.add(turn)
+            case ReplyRedacted(turn=turn, replacement=text) if turn not in cut:
                 replied[turn] = (*replied.get(turn, ()), text.digest)
             case _:
                 pass

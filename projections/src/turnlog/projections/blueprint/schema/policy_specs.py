@@ -147,6 +147,10 @@ ReplacementSpec = Annotated[
 """One text, or texts by the session's attribute `locale`; that of `en` stands in for others."""
 
 
+CutTurnPolicy = Literal["drop", "keep_question", "keep_partial"]
+"""What later prompts include of a turn that ended without its whole reply."""
+
+
 class Policies(StrictModel):
     """How a session handles overlapping, slow and failing turns."""
 
@@ -168,6 +172,12 @@ class Policies(StrictModel):
     """Retries of failed attempts."""
     empty_reply: Literal["retry", "fail", "accept"] = "retry"
     """What becomes of an answer that holds neither text nor a tool call."""
+    cancelled: CutTurnPolicy = "keep_partial"
+    """What later prompts include of a turn that was cancelled or interrupted: nothing, what the
+    user wrote, or that and what was shown of the reply.
+    """
+    failed: CutTurnPolicy = "keep_partial"
+    """The same of a turn that failed."""
     children: ChildPolicy = ChildPolicy()
     """The children of coordinators."""
     safety: SafetySpec = SafetySpec()

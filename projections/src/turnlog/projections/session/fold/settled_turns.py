@@ -169,6 +169,7 @@ def _convert_to_run(ref: SettledTurnRef) -> SettledTurnRun:
         phase=ref.phase,
         role=ref.role,
         shows_outcomes=bool(ref.outcome_refs),
+        is_kept=ref.is_kept,
     )
 
 
@@ -197,8 +198,9 @@ def _merge_runs(runs: tuple[SettledTurnRun, ...]) -> tuple[SettledTurnRun, ...]:
 
 def _get_run_key(
     run: SettledTurnRun,
-) -> tuple[SettledStatus, bool, bool, str | None, TurnRole, bool]:
-    return run.status, run.excluded, run.redacted, run.phase, run.role, run.shows_outcomes
+) -> tuple[SettledStatus, bool, bool, str | None, TurnRole, bool, bool]:
+    usable = (run.shows_outcomes, run.is_kept)
+    return (run.status, run.excluded, run.redacted, run.phase, run.role, *usable)
 
 
 def find_settled_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun | None:

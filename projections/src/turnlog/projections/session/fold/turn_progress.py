@@ -229,7 +229,8 @@ def settle_turn(
 ) -> SessionState:
     """Settle an open or waiting turn, and add it to the settled turns.
 
-    A turn of the system is no exchange and has no reply.
+    A turn of the system is no exchange and has no reply. One that was cancelled or failed has a
+    reply where windows keep it.
     """
     opened = state.open if state.open and state.open.turn == turn else None
     submission = opened.submission if opened else _find_waiting_turn(state, turn)
@@ -262,6 +263,7 @@ def settle_turn(
             results=left.results,
             shows_outcomes=left.is_shown,
             media=submission.media if submission else (),
+            is_kept=status != "completed" and reply is not None,
         ),
     )
 
@@ -357,7 +359,11 @@ def apply_reply_redacted(
     left = find_left_outcomes(state, recorded, event)
     if state.open and state.open.turn == event.turn:
         state = settle_turn(state, event.turn, "completed", replacement, left=left)
-    replied = (ref.turn for ref in state.turns if ref.status == "completed" and ref.role == "user")
+    replied = (
+        ref.turn
+        for ref in state.turns
+        if (ref.status == "completed" or ref.is_kept) and ref.role == "user"
+    )
     latest = event.turn == max(replied, default=0)
     marked = mark_turn(state, event.turn, redacted=True, reply=replacement, results=left.results)
     return replace(marked, note=RedactionNote(event.turn)) if latest else marked

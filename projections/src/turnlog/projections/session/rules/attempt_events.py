@@ -21,8 +21,8 @@ from turnlog.events.model.call_events import (
 from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.session.commands import AnswerRejection, AttemptRef
-from turnlog.projections.session.open_turn import OpenTurn
+from turnlog.projections.session.commands import AttemptRef
+from turnlog.projections.session.open_turn import AnswerRejection, OpenTurn
 from turnlog.projections.session.state import SessionState
 
 NewEvents = tuple[KnownEvent, ...]
@@ -70,11 +70,11 @@ def release_next_turn(state: SessionState) -> NewEvents:
 
 
 def record_superseded_attempt(
-    attempt: AttemptRef, spent: AttemptUsage, partial: str, reasoning: str
+    attempt: AttemptRef, spent: AttemptUsage, *, shown: str = "", reasoning: str = ""
 ) -> NewEvents:
-    """Record what a superseded attempt wrote and what it cost, and nothing else."""
+    """Record what a superseded attempt has shown and what it cost, and nothing else."""
     ended = build_attempt_ended(
-        attempt=attempt, outcome="cancelled", spent=spent, partial=partial, reasoning=reasoning
+        attempt=attempt, outcome="cancelled", spent=spent, partial=shown, reasoning=reasoning
     )
     return (ended,)
 

@@ -43,6 +43,7 @@ from turnlog.projections.session.next_call import get_step_number
 from turnlog.projections.session.open_turn import (
     ApprovalWait,
     ChildWait,
+    CutReply,
     EndedAttempt,
     OpenTurn,
     RunningAttempt,
@@ -114,7 +115,8 @@ def fail_broken_turn(state: SessionState, command: FailBrokenTurn, at: datetime)
         return ()
     if not is_overdue(opened, command.policies, at):
         return ()
-    return _fail_turn(state, opened, "bug", "an error in the worker ends each attempt at it")
+    detail = "an error in the worker ends each attempt at it"
+    return _fail_turn(state=state, opened=opened, command=command, code="bug", detail=detail)
 
 
 def _claim_lease(
@@ -122,11 +124,16 @@ def _claim_lease(
 ) -> NewEvents:
     """Claim a turn that waits for nothing, or fail it after its deadline or too many claims."""
     if is_overdue(opened, command.policies, at):
-        return _fail_turn(state, opened, "deadline", "the turn was not answered in time")
+        detail = "the turn was not answered in time"
+        return _fail_turn(
+            state=state, opened=opened, command=command, code="deadline", detail=detail
+        )
     tried = opened.call_attempts
     if tried >= command.policies.max_claims:
         detail = f"{tried} workers claimed the turn, none answered it"
-        return _fail_turn(state, opened, "claims-exhausted", detail)
+        return _fail_turn(
+            state=state, opened=opened, command=command, code="claims-exhausted", detail=detail
+        )
     return (*end_lost_attempt(opened, command.partial), _start_attempt(opened, command.worker))
 
 
@@ -136,8 +143,20 @@ def _start_attempt(opened: OpenTurn, worker: str) -> AttemptStarted:
     )
 
 
-def _fail_turn(state: SessionState, opened: OpenTurn, code: str, detail: str) -> NewEvents:
-    failed = fail_open_turn(opened, end_open_work(opened), code, detail)
+def _fail_turn(
+    state: SessionState,
+    opened: OpenTurn,
+    command: ClaimTurn | FailBrokenTurn,
+    code: str,
+    detail: str,
+) -> NewEvents:
+    failed = fail_open_turn(
+        opened=opened,
+        settled=end_open_work(opened, command.partial),
+        code=code,
+        detail=detail,
+        cut=CutReply(command.policies.failed, command.partial),
+    )
     return (*failed, *release_next_turn(state))
 
 
@@ -170,8 +189,10 @@ def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
     command = replace(command, tools=tuple(_assign_unique_ids(command.tools)))
     attempt = command.attempt
     if find_claimed_turn(state, attempt) is None:
-        partial = "" if command.withheld else command.raw or command.text
-        return record_superseded_attempt(attempt, command.spent, partial, command.reasoning)
+        shown = "" if command.withheld else command.shown
+        return record_superseded_attempt(
+            attempt, command.spent, shown=shown, reasoning=command.reasoning
+        )
     step = find_transition(state, command)
     moved = (
         enter_phase(state, command.phases, step, attempt.turn) if step and command.phases else ()
@@ -270,10 +291,11 @@ def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
         case "fail":
             fault = command.fault
             failed = fail_open_turn(
-                opened,
-                tuple(settle_pending_tools(opened)),
+                opened=opened,
+                settled=tuple(settle_pending_tools(opened)),
                 code=fault.code if fault else "failed",
                 detail=fault.detail if fault else "the attempt gave no answer",
+                cut=CutReply(command.failed_policy, command.partial),
                 retryable=fault.retryable if fault else True,
             )
             return (ended, *failed, *release_next_turn(state))
@@ -298,7 +320,9 @@ def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEv
     attempt, text = command.attempt, PlainText(text=command.text)
     opened = find_claimed_turn(state, attempt)
     if opened is None:
-        return record_superseded_attempt(attempt, command.spent, command.text, command.reasoning)
+        return record_superseded_attempt(
+            attempt, command.spent, shown=command.shown, reasoning=command.reasoning
+        )
     repairs = (*command.repairs, *_describe_unrecorded(command))
     tools = tuple(_record_tool_calls(state, opened, command))
     deadline = at + timedelta(seconds=command.approval_seconds)

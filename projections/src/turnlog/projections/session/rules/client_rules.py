@@ -150,7 +150,7 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
             return (TurnQueued.model_validate(fields),)
         case "interrupt":
             submitted = TurnSubmitted.model_validate(fields)
-            return (*cancel_open_turn(state.open, "interrupted"), submitted)
+            return (*cancel_open_turn(state.open, "interrupted", command.cut), submitted)
         case _ as never:
             assert_never(never)
 
@@ -175,7 +175,7 @@ def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
         return (cancelled, *report_child_ends(state, [command.turn]))
     if state.open and command.turn in {None, state.open.turn}:
         reports = report_child_ends(state, [state.open.turn])
-        given_up = cancel_open_turn(state.open, "cancelled")
+        given_up = cancel_open_turn(state.open, "cancelled", command.cut)
         return (*given_up, *reports, *release_next_turn(state))
     if command.turn is None or find_settled_turn(state, command.turn):
         raise Refused(
@@ -187,7 +187,7 @@ def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
 def close_session(state: SessionState, command: CloseSession) -> NewEvents:
     if state.closed:
         return ()
-    ended = cancel_open_turn(state.open, "closed") if state.open else ()
+    ended = cancel_open_turn(state.open, "closed", command.cut) if state.open else ()
     waiting = [each.turn for each in state.waiting]
     cancelled = tuple(TurnCancelled(turn=turn, reason="closed") for turn in waiting)
     left = [*([state.open.turn] if state.open else []), *waiting]
@@ -222,19 +222,20 @@ def _patch_metadata(state: SessionState, patch: JsonObject) -> JsonObject | None
     return None if is_same else patched
 
 
-def _require_completed_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun:
+def _require_settled_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun:
     found = find_settled_turn(state, turn)
     if found is None and 1 <= turn <= state.submitted:
         raise Refused("turn-open", f"turn {turn} is not settled", field="turn", fix="cancel it")
     if found is None:
         raise build_unknown_turn(turn)
-    if found.status != "completed":
-        raise Refused("no-reply", f"turn {turn} was {found.status}", field="turn")
     return found
 
 
 def set_turn_exclusion(state: SessionState, command: ExcludeTurn | RestoreTurn) -> NewEvents:
-    found = _require_completed_turn(state, command.turn)
+    found = _require_settled_turn(state, command.turn)
+    if not found.is_usable:
+        what = f"turn {command.turn} was {found.status}, and no prompt includes it"
+        raise Refused("no-reply", what, field="turn")
     exclude = isinstance(command, ExcludeTurn)
     if found.excluded == exclude:
         return ()
@@ -247,7 +248,7 @@ def set_turn_exclusion(state: SessionState, command: ExcludeTurn | RestoreTurn) 
 
 
 def redact_reply(state: SessionState, command: RedactReply) -> NewEvents:
-    found = _require_completed_turn(state, command.turn)
+    found = _require_settled_turn(state, command.turn)
     if found.role == "system":
         what, fix = (
             f"turn {command.turn} has the role `system`, and no reply",

@@ -17,9 +17,9 @@ from turnlog.events.model.turn_events import FinishReason
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, PhaseGraph
+from turnlog.projections.blueprint.schema.policy_specs import CutTurnPolicy
 from turnlog.projections.session.commands import (
     AnswerCall,
-    AnswerRejection,
     AttemptRef,
     CompleteTurn,
     EndAttempt,
@@ -27,9 +27,9 @@ from turnlog.projections.session.commands import (
     GiveUpQueries,
     GiveUpSummary,
     RecordSummary,
-    WithheldAnswer,
 )
 from turnlog.projections.session.next_call import SIDE_STAGES, CallStage
+from turnlog.projections.session.open_turn import AnswerRejection, WithheldAnswer
 from turnlog.projections.tools.parsed_plan import ParsedPlan
 
 NOTHING_SPENT: Final = AttemptUsage(
@@ -171,6 +171,8 @@ class AttemptReport:
     """What is shown in place of a refused reply."""
     excludes_filtered: bool = False
     """Whether a turn whose answer a filter of the provider cut is excluded from windows."""
+    failed_policy: CutTurnPolicy = "keep_partial"
+    """What later prompts include of the turn if it fails."""
     phases: PhaseGraph | None = None
     references: ReferencesSpec | None = None
 
@@ -247,6 +249,7 @@ def _build_answer_command(
                 excludes_filtered=report.excludes_filtered,
                 structured=answer.structured,
                 reasoning=report.reasoning,
+                shown=report.shown_text,
             )
 
 
@@ -266,6 +269,7 @@ def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerC
         approval_seconds=report.approval_seconds,
         children=report.children,
         reasoning=report.reasoning,
+        shown=report.shown_text,
     )
 
 
@@ -315,6 +319,7 @@ def _build_failure_command(
         then="fail",
         fault=fault,
         partial=partial,
+        failed_policy=report.failed_policy,
         rejection=failed.rejection,
         reasoning=reasoning,
     )

@@ -8,9 +8,11 @@ from typing import Final, assert_never
 from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.model.tool_events import ApprovalDecided, ToolReturned
 from turnlog.events.registry import KnownEvent
+from turnlog.projections.blueprint.schema.policy_specs import CutTurnPolicy
 from turnlog.projections.session.open_turn import (
     ApprovalWait,
     ChildWait,
+    CutReply,
     EndedAttempt,
     OpenTurn,
     RunningAttempt,
@@ -55,12 +57,24 @@ def ends_wait(opened: OpenTurn | None, events: Sequence[KnownEvent]) -> bool:
             assert_never(never)
 
 
-def fail_over_quota(state: SessionState, events: NewEvents, detail: str) -> NewEvents:
-    """Return the decisions among events that let a turn go on, and its failure instead."""
+def fail_over_quota(
+    state: SessionState, events: NewEvents, detail: str, policy: CutTurnPolicy
+) -> NewEvents:
+    """Return the decisions among events that let a turn go on, and its failure instead.
+
+    `policy` is what later prompts include of a turn that failed.
+    """
     opened = state.open
     if opened is None:
         return events
     decided = tuple(each for each in events if isinstance(each, ApprovalDecided | ToolReturned))
     ended = (*decided, *settle_pending_tools(opened))
-    failed = fail_open_turn(opened, ended, QUOTA_FAILURE, detail, retryable=False)
+    failed = fail_open_turn(
+        opened=opened,
+        settled=ended,
+        code=QUOTA_FAILURE,
+        detail=detail,
+        cut=CutReply(policy),
+        retryable=False,
+    )
     return (*failed, *release_next_turn(state))

@@ -31,7 +31,7 @@ from turnlog.events.model.memory_events import (
 )
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, is_of_ended_turn
 from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
@@ -256,10 +256,8 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield _patch_turn(recorded, turn, "failed")
         case TurnCancelled(turn=turn):
             yield _patch_turn(recorded, turn, "cancelled")
-        case ReplyRedacted(turn=turn):
-            # A reply withheld before it was shown completes its turn; one redacted later has one.
-            yield _patch_turn(recorded, turn, "completed")
-            yield _patch_session(recorded, redacted=True)
+        case ReplyRedacted() as event:
+            yield from _build_redaction(recorded, event)
         case PhaseEntered(phase=phase):
             yield _patch_session(recorded, phase=phase)
         case TurnExcluded() | TurnRestored():
@@ -282,6 +280,13 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             return
         case _ as never:
             assert_never(never)
+
+
+def _build_redaction(recorded: RecordedEvent, event: ReplyRedacted) -> Iterator[RowChange]:
+    # A reply that is withheld before it is shown completes its turn.
+    if not is_of_ended_turn(event):
+        yield _patch_turn(recorded, event.turn, "completed")
+    yield _patch_session(recorded, redacted=True)
 
 
 def _build_child_turn(recorded: RecordedEvent, event: ChildRequested) -> Iterator[RowChange]:

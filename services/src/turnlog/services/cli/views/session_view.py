@@ -132,8 +132,8 @@ def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
         yield render_labelled_text(
             "reply", turn.reply, BAD if turn.redacted else REPLY_COLOUR, LABEL_WIDTH
         )
-    elif turn.partial:
-        yield render_labelled_text("cut", turn.partial, REPLY_COLOUR, LABEL_WIDTH)
+    elif shown := [each for each in (turn.partial, turn.cut_line) if each]:
+        yield render_labelled_text("cut", "\n\n".join(shown), REPLY_COLOUR, LABEL_WIDTH)
     elif turn.status == "completed":
         yield render_labelled_text(
             label="reply", text=HIDDEN_TEXT, colour=REPLY_COLOUR, width=LABEL_WIDTH, style=MUTED

@@ -20,6 +20,7 @@ from turnlog.contract.session_requests import (
 )
 from turnlog.contract.turn_payloads import CloseResult, CommandResult
 from turnlog.events.errors import Refused
+from turnlog.events.model.redaction_events import OPERATOR_RULE
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved, RetrievalCandidate
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.storable_json import check_text
@@ -48,11 +49,9 @@ from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import Form, GuardedRequest
 from turnlog.services.sessions.client_commands import cancel_turn, handle_client_command
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
+from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.orphaned_children import close_children
 from turnlog.services.sessions.request_guard import RequestGuard
-
-OPERATOR_RULE = "operator"
-"""The rule name recorded when a person redacts a reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,7 @@ class SessionSteering:
 
     command_handler: CommandHandler
     blueprints: BlueprintStore
+    cut_replies: CutReplyReader
 
     async def handle_command(
         self,
@@ -74,14 +74,23 @@ class SessionSteering:
 
     async def cancel_turn(self, caller: Caller, session: str, turn: int | None) -> CommandResult:
         """Cancel the open turn, or one that is queued; the result names it."""
-        return await cancel_turn(self.command_handler, caller, session, turn)
+        return await cancel_turn(
+            command_handler=self.command_handler,
+            cut_replies=self.cut_replies,
+            caller=caller,
+            session=session,
+            turn=turn,
+        )
 
     async def close_session(self, caller: Caller, session: str, reason: str) -> CloseResult:
         """Close a session, then its children; repeated, it closes the children that are left."""
-        command = CloseSession(reason)
-        done = await self._handle(caller, session, command)
+
+        async def choose(state: SessionState | None) -> CloseSession:
+            return CloseSession(reason, await self.cut_replies.read_cut_reply(state))
+
+        done = await self._handle(caller, session, choose)
         state = await self.command_handler.require_state(caller.tenant, session)
-        children = await close_children(self.command_handler, caller, state, command)
+        children = await close_children(self.command_handler, caller, state, CloseSession(reason))
         return CloseResult(**done.model_dump(), children=children)
 
     async def handle_request(

@@ -28,6 +28,7 @@ from turnlog.events.recorded_reasoning import parse_reasoning, read_reasoning_te
 from turnlog.projections.session.fold.settled_turns import build_unknown_turn
 from turnlog.projections.session_views.phase_visits import filter_visits, list_phase_visits
 from turnlog.projections.session_views.session_history import (
+    CUT_STATUSES,
     HistoryTurn,
     apply_redactions,
     build_history,
@@ -114,7 +115,7 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
     activity = withhold_texts(activity, turn.kept) if turn.redacted else activity
     values = {name: _publish_value(getattr(turn, name)) for name in _SHARED_FIELDS}
     values |= {
-        "partial": get_plain_text(turn.partial) if turn.status in _CUT_STATUSES else None,
+        "partial": get_plain_text(turn.partial) if turn.status in CUT_STATUSES else None,
         "reasoning": _read_reasoning(turn.reasoning),
         "fallback": turn.fallback.code if turn.fallback else None,
         "output": parse_structured_text(turn.reply) if turn.structured else None,
@@ -125,9 +126,6 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
     }
     return TurnView.model_validate(values)
 
-
-_CUT_STATUSES: Final = frozenset({"failed", "cancelled"})
-"""Statuses of turns that show what there is of their reply; an open turn may yet get another."""
 
 _SHARED_FIELDS: Final = TurnView.model_fields.keys() & {each.name for each in fields(HistoryTurn)}
 

@@ -11,12 +11,14 @@ from turnlog.events.content import encode_canonical
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.events.model.content_parts import MediaPart
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.prompt.budget.admission_limits import check_turn_text
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.quotas.turn_bound import compute_turn_bound
 from turnlog.projections.session.commands import SubmitTurn
+from turnlog.projections.session.open_turn import NOTHING_KEPT, CutReply
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
@@ -24,6 +26,7 @@ from turnlog.services.command_handling.guarded_requests import GuardedRequest
 from turnlog.services.media.turn_parts import SubmittedParts, TurnPartsIntake, place_parts
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler, CommandOutcome
+from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.request_guard import RequestGuard
 from turnlog.services.use_cases.turns.turn_stream_events import create_cursor_refusal
 
@@ -48,6 +51,7 @@ class TurnSubmitter:
     command_handler: CommandHandler
     blueprints: BlueprintStore
     overrides: OverrideService
+    cut_replies: CutReplyReader
     default_model: str
     """The model of profiles that say `default`."""
     intake: TurnPartsIntake
@@ -148,7 +152,13 @@ class TurnSubmitter:
             ),
             findings=guarded.findings,
             parts=placed,
+            cut=await self._read_interrupted_reply(state, blueprint.policies),
         )
+
+    async def _read_interrupted_reply(self, state: SessionState, policies: Policies) -> CutReply:
+        if policies.second_submit != "interrupt":
+            return NOTHING_KEPT
+        return await self.cut_replies.read_cut_reply(state)
 
     def _check_turn_inputs(
         self, material: SessionMaterial, state: SessionState, request: SubmitTurnRequest

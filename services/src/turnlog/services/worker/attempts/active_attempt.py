@@ -374,6 +374,7 @@ def create_report(
         max_tools=tools.most_calls,
         approval_seconds=tools.approval_seconds,
         excludes_filtered=blueprint.policies.filtered_replies == "exclude",
+        failed_policy=blueprint.policies.failed,
         phases=material.phases,
         references=material.references,
     )

@@ -9,8 +9,8 @@ from typing import Final
 
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
-from turnlog.projections.session.commands import AnswerRejection
 from turnlog.projections.session.next_call import SIDE_STAGES
+from turnlog.projections.session.open_turn import AnswerRejection
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer
 from turnlog.projections.structured_output.json_repair import InvalidAnswer, validate_answer
 from turnlog.projections.structured_output.schema_repair import JsonSchema

@@ -26,9 +26,9 @@ from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
-from turnlog.projections.session.commands import AnswerRejection, AttemptRef, CompleteTurn
+from turnlog.projections.session.commands import AttemptRef, CompleteTurn
 from turnlog.projections.session.next_call import SIDE_STAGES
-from turnlog.projections.session.open_turn import OpenTurn
+from turnlog.projections.session.open_turn import AnswerRejection, OpenTurn
 from turnlog.projections.session.rules.attempt_events import UNKNOWN_USAGE
 from turnlog.projections.session.rules.outcome_commands import (
     OVERDUE_FAULT,

@@ -37,6 +37,7 @@ from turnlog.projections.session.child_commands import (
 )
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.open_turn import (
+    CutReply,
     OpenTurn,
     PendingChild,
     list_pending_children,
@@ -227,7 +228,13 @@ def settle_child(state: SessionState, command: SettleChild) -> NewEvents:
     others = tuple(each for each in opened.tools if each != pending.use)
     detail = f"child {pending.use.tool} gave no reply: {command.detail}"
     rest = settle_pending_tools(replace(opened, tools=others))
-    failed = fail_open_turn(opened, (*settled, *rest), "child-failed", detail)
+    failed = fail_open_turn(
+        opened=opened,
+        settled=(*settled, *rest),
+        code="child-failed",
+        detail=detail,
+        cut=CutReply(command.failed_policy),
+    )
     return (*failed, *release_next_turn(state))
 
 

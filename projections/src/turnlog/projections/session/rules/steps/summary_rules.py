@@ -124,7 +124,7 @@ def record_summary(state: SessionState, command: RecordSummary) -> NewEvents:
     attempt, text = command.attempt, PlainText(text=command.text)
     opened = find_claimed_turn(state, attempt)
     if opened is None or opened.summing is None:
-        return record_superseded_attempt(attempt, command.spent, command.text, command.reasoning)
+        return record_superseded_attempt(attempt, command.spent, reasoning=command.reasoning)
     return (
         record_answer(
             attempt=attempt,

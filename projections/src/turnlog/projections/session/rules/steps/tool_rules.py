@@ -137,9 +137,9 @@ def _build_unanswered(
     )
 
 
-def end_open_work(opened: OpenTurn) -> NewEvents:
+def end_open_work(opened: OpenTurn, partial: str = "") -> NewEvents:
     """End the attempt and the pending tools of a turn that is settled from outside."""
-    return (*end_lost_attempt(opened), *settle_pending_tools(opened))
+    return (*end_lost_attempt(opened, partial), *settle_pending_tools(opened))
 
 
 def settle_pending_tools(opened: OpenTurn) -> Iterator[KnownEvent]:

@@ -11,14 +11,18 @@ import { createActionButton, createField, openActionDialog } from "./action_dial
 const MAX_SUMMARY_CHARACTERS = 160;
 const MAX_REASON_CHARACTERS = 1000;
 
-// Only a completed turn is in prompts, so only such a turn can be excluded or withheld.
+// A turn that is in prompts can be excluded: a completed one, or one that was cut and is kept. A cut reply can be
+// withheld also where no prompt includes it.
 export function renderTurnActions(session, turn) {
-  if (turn.status !== "completed" || turn.purged) return null;
+  const isCut = turn.status === "failed" || turn.status === "cancelled";
+  if ((turn.status !== "completed" && !isCut) || turn.purged) return null;
+  const isInPrompts = !isCut || turn.cut_line || turn.redacted;
+  const hasReply = isCut ? turn.partial : turn.role !== "system";
   const key = formatKey(session, turn.turn);
   const word = turn.excluded ? "include again" : "exclude";
   return createElement("span", { class: "turn-actions" },
-    createActionButton(`${key} exclusion`, word, () => openExclusion(session, turn), { "aria-label": `${word}: turn ${turn.turn}` }),
-    turn.redacted || turn.role === "system" ? null
+    isInPrompts ? createActionButton(`${key} exclusion`, word, () => openExclusion(session, turn), { "aria-label": `${word}: turn ${turn.turn}` }) : null,
+    turn.redacted || !hasReply ? null
       : createActionButton(`${key} redaction`, "redact", () => openRedaction(session, turn.turn), { "aria-label": `redact: the reply of turn ${turn.turn}` }));
 }
 

@@ -160,14 +160,26 @@ const FOLDS = {
   "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), parts: data.parts, findings: data.findings, reply: null }),
   "turn-released": () => ({ status: "open" }),
   "attempt-started": (data) => ({ attempt: data.attempt, partial: null }),
-  "attempt-ended": (data, before) => (before.attempt === undefined || before.attempt === data.attempt ? { partial: readContent(data.partial) } : {}),
+  "attempt-ended": (data, before) => (isLatestAttempt(data, before) ? { partial: readContent(data.partial) } : {}),
   "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), finish: data.finish, fallback: data.fallback?.code }),
-  "turn-failed": (data) => ({ status: "failed", reason: data.code, detail: data.detail }),
-  "turn-cancelled": (data) => ({ status: "cancelled", reason: data.reason }),
+  "turn-failed": (data) => ({ status: "failed", reason: data.code, detail: data.detail, ...readCutReply(data) }),
+  "turn-cancelled": (data) => ({ status: "cancelled", reason: data.reason, ...readCutReply(data) }),
   "turn-excluded": () => ({ excluded: true }),
   "turn-restored": () => ({ excluded: false }),
-  "reply-redacted": (data) => ({ status: "completed", redacted: true, reply: readContent(data.replacement), reason: data.reason }),
+  "reply-redacted": (data, before) => ({ status: isCut(before) ? before.status : "completed", redacted: true, reply: readContent(data.replacement), reason: data.reason, partial: null, cut_line: null }),
 };
+
+const isCut = (turn) => turn.status === "failed" || turn.status === "cancelled";
+
+const isLatestAttempt = (data, { attempt, cut_line, redacted }) => (attempt === undefined || attempt === data.attempt) && !cut_line && !redacted;
+
+// What prompts include as the reply of a turn that was cut: what was shown of it, and a line that says so.
+function readCutReply({ cut_reply, shown = 0 }) {
+  const characters = [...(readContent(cut_reply) ?? "")];
+  if (!characters.length) return {};
+  const partial = characters.slice(0, shown).join("");
+  return { ...(partial ? { partial } : {}), cut_line: characters.slice(shown).join("").trim() };
+}
 
 export function renderInput(session, turn) {
   if (turn.text === null || turn.text === undefined) return null;
@@ -175,13 +187,22 @@ export function renderInput(session, turn) {
 }
 
 function renderPartial(session, turn) {
-  return turn.partial ? renderFoldedText(`${session} turn ${turn.turn} partial`, turn.partial, { class: "answer-text partial" }) : null;
+  if (!turn.partial && !turn.cut_line) return null;
+  return [
+    turn.partial ? renderFoldedText(`${session} turn ${turn.turn} partial`, turn.partial, { class: "answer-text partial" }) : null,
+    turn.cut_line ? createElement("p", { class: "faint", title: "Later prompts include the turn, with this line" }, turn.cut_line) : null,
+  ];
+}
+
+function renderWholeReply(session, turn) {
+  return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} reply`, turn.reply ?? "(sealed)"));
 }
 
 export function renderReply(session, turn, stream) {
   if (turn.role === "system") return createElement("div", { class: "faint" }, "system");
+  if (turn.redacted) return renderWholeReply(session, turn);
   switch (turn.status) {
-    case "completed": return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} reply`, turn.reply ?? "(sealed)"));
+    case "completed": return renderWholeReply(session, turn);
     case "failed": return createElement("div", { class: "bubble reply fault" }, renderPartial(session, turn), renderFailure(`${session} turn ${turn.turn}`, turn.reason, turn.detail));
     case "cancelled": return createElement("div", { class: "bubble reply given-up" }, renderPartial(session, turn), describeCancel(turn.reason));
     default: return stream?.element ?? createElement("div", { class: "bubble reply waiting" }, "waits");
