@@ -95,6 +95,17 @@ async def test_picture_that_is_no_base64_is_a_line_and_no_media() -> None:
     assert (answer.text, answer.media) == ("(image)", ())
 
 
+async def test_name_and_type_that_a_server_chose_are_cut() -> None:
+    long = "x" * 1_000_000
+    data = BlobResourceContents(uri=f"file:///tmp/{long}", blob=encode(WAV), mime_type=long)
+    answer = await convert_result(
+        CallToolResult(content=[EmbeddedResource(type="resource", resource=data)])
+    )
+    (media,) = answer.media
+    assert media.name == media.media_type == "x" * 200 + "..."
+    assert answer.text == f"({media.name}, {media.media_type}, {len(WAV)} bytes)"
+
+
 async def test_parts_have_the_type_that_their_bytes_are_of() -> None:
     store = MemoryMediaStore()
     media = (

@@ -12,11 +12,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events.content import Digest
+from turnlog.events.errors import TooLarge
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.prompt.message_media import MediaBytes
 
 MAX_CACHED_BYTES: Final = 64 * 1024 * 1024
 """Bytes that a process caches."""
+
+MAX_PROMPT_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of the media of one prompt, each counted as often as it is sent.
+
+A request has them several times in memory, and a budget of tokens does not bound them: a small
+picture may have megabytes. No provider takes as many.
+"""
 
 
 @dataclass
@@ -30,9 +38,21 @@ class MediaReader:
     )
     _byte_count: int = 0
 
-    async def read_media(self, tenant: str, digests: Iterable[Digest]) -> MediaBytes:
-        """Return the bytes of media by digest; raises `Corrupt` if some are gone or altered."""
-        return {digest: await self._read(tenant, digest) for digest in dict.fromkeys(digests)}
+    async def read_media(
+        self, tenant: str, digests: Iterable[Digest], *, most_bytes: int = MAX_PROMPT_BYTES
+    ) -> MediaBytes:
+        """Return the bytes of a prompt's media; `digests` has each as often as it is sent.
+
+        Raises `Corrupt` if some are gone or altered, and `TooLarge` as soon as they are too many.
+        """
+        found, size = dict[Digest, bytes](), 0
+        for digest in digests:
+            if digest not in found:
+                found[digest] = await self._read(tenant, digest)
+            size += len(found[digest])
+            if size > most_bytes:
+                raise TooLarge("the media of the prompt", size, most_bytes)
+        return found
 
     async def _read(self, tenant: str, digest: Digest) -> bytes:
         key = tenant, digest

@@ -12,6 +12,7 @@ from base64 import b64decode
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain, repeat
 from typing import Final
 
 from turnlog.contract.session_requests import (
@@ -41,6 +42,9 @@ PLACEHOLDER: Final = "\ufffc"
 """Stands in a text for a part: the object replacement character."""
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)((?:;[^;,]*)*);base64,", re.IGNORECASE)
+
+_MAX_URL_HEAD: Final = 256
+"""Characters before the bytes of a `data:` URL; looking through a longer URL would take seconds."""
 
 MAX_TOTAL_FACTOR: Final = 2
 """All parts of a turn together may be so many times as large as the largest one."""
@@ -148,14 +152,15 @@ def place_parts(
 ) -> tuple[SubmitTurnRequest, tuple[MediaPart, ...]]:
     """Return a request with its text alone, and its parts with their places in that text.
 
-    The names of the parts are those of the request, of which a rule may have masked some.
+    The names of the parts are those of the request, of which a rule may have masked some. It may
+    have masked places of parts too: those parts are at the end of the text.
     """
     if not parts:
         return form, ()
     pieces = (form.text or "").split(PLACEHOLDER)
     placed: list[MediaPart] = []
     at = 0
-    for piece, named, part in zip(pieces, form.parts or (), parts, strict=False):
+    for piece, named, part in zip(chain(pieces, repeat("")), form.parts or (), parts, strict=False):
         at += len(piece)
         name = named.name if isinstance(named, MediaPartInput) else None
         placed.append(part.model_copy(update={"at": at, "name": name}))
@@ -211,7 +216,7 @@ def _read_part(part: MediaPartInput | ImageUrlInput | InputAudioInput, field: st
 
 
 def _read_data_url(kind: MediaKind, url: str, field: str, name: str | None = None) -> _SentMedia:
-    begun = _DATA_URL.match(url)
+    begun = _DATA_URL.match(url, 0, _MAX_URL_HEAD)
     if begun is None:
         detail = "only a `data:` URL in base64 is taken: no address is fetched"
         fix = "send the bytes as `data:TYPE;base64,...`, or upload them with POST /v1/blobs"

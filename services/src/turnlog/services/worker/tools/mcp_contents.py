@@ -9,17 +9,21 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
 from turnlog.events.storable_text import replace_unstorable
+from turnlog.projections.blueprint.storable_json import cut_text
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.worker.tools.tool_server_types import AnswerMedia, ToolAnswer
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, GetPromptResult
+
+MAX_NAME_CHARACTERS: Final = 200
+"""Characters that are kept of a media's name and of its type, which its server chose."""
 
 
 async def convert_result(result: CallToolResult) -> ToolAnswer:
@@ -79,8 +83,8 @@ def _read_media(block: ContentBlock) -> AnswerMedia | None:
     written = media_type if isinstance(media_type, str) else "application/octet-stream"
     return AnswerMedia(
         data=data,
-        media_type=replace_unstorable(written),
-        name=replace_unstorable(name) if name else None,
+        media_type=cut_text(replace_unstorable(written), MAX_NAME_CHARACTERS),
+        name=cut_text(replace_unstorable(name), MAX_NAME_CHARACTERS) if name else None,
     )
 
 

@@ -1,0 +1,45 @@
+"""Parts of a turn: what their URLs may be, and their places in a text that a rule has changed."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import pytest
+
+from tests.services.media.media_samples import PNG, SAMPLES
+from turnlog.contract.session_requests import SubmitTurnRequest
+from turnlog.events.errors import Refused
+from turnlog.events.store.memory_log import MemoryMediaStore
+from turnlog.services.media.turn_parts import PLACEHOLDER, TurnPartsIntake, place_parts
+
+INTAKE = TurnPartsIntake(store=MemoryMediaStore(), most_bytes=1_000_000)
+
+
+def build_form(*parts: object) -> SubmitTurnRequest:
+    return SubmitTurnRequest.model_validate({"parts": [*parts]})
+
+
+def build_url(head: str) -> SubmitTurnRequest:
+    url = f"data:{head};base64,{b64encode(PNG).decode()}"
+    return build_form({"type": "image_url", "image_url": {"url": url}})
+
+
+async def test_parts_whose_places_a_rule_masks_are_at_the_end_of_the_text() -> None:
+    data = [b64encode(each).decode() for each in (PNG, SAMPLES["image/gif"])]
+    words = [{"type": "text", "text": each} for each in ("my secret", "ends")]
+    pictures = [{"type": "image", "data": each} for each in data]
+    form = build_form(words[0], *pictures, words[1])
+    submitted = await INTAKE.store_parts("t", form)
+    assert submitted.form.text == f"my secret{PLACEHOLDER * 2}\nends"
+    masked = submitted.form.model_copy(update={"text": "my [masked]"})
+    request, placed = place_parts(masked, submitted.parts)
+    assert request.text == "my [masked]"
+    assert [each.media_type for each in placed] == ["image/png", "image/gif"]
+    assert [each.at for each in placed] == [11, 11]
+
+
+async def test_url_is_read_up_to_its_bytes_and_not_searched_for_them() -> None:
+    ((part,)) = (await INTAKE.store_parts("t", build_url("image/png;charset=utf-8"))).parts
+    assert part.media_type == "image/png"
+    with pytest.raises(Refused, match="only a `data:` URL in base64 is taken"):
+        await INTAKE.store_parts("t", build_url("image/png" + ";a=b" * 1_000))
