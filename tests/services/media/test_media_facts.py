@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.services.media.media_samples import PNG, SAMPLES
-from turnlog.services.media.media_facts import MediaFacts, read_media_facts
+from turnlog.services.media.media_facts import (
+    MAX_PAGES,
+    MAX_STEPS,
+    MediaFacts,
+    read_media_facts,
+)
 from turnlog.services.media.media_types import MEDIA_TYPES
 
 JPEG = (
@@ -72,6 +77,23 @@ def test_seconds_of_a_recording_are_rounded_up(length: float, seconds: int) -> N
 )
 def test_size_that_the_bytes_do_not_say_is_unknown(media_type: str, data: bytes) -> None:
     assert read_media_facts(media_type, data) == MediaFacts()
+
+
+@pytest.mark.parametrize(
+    ("media_type", "data"),
+    [
+        ("image/jpeg", JPEG[:2] + b"\xff" * MAX_STEPS + JPEG[2:]),
+        ("image/jpeg", JPEG[:2] + b"\xff\x01" * MAX_STEPS + JPEG[2:]),
+        ("audio/wav", build_wav(1)[:12] + b"junk\0\0\0\0" * MAX_STEPS + build_wav(1)[12:]),
+    ],
+)
+def test_only_so_many_steps_are_taken_to_a_size(media_type: str, data: bytes) -> None:
+    assert read_media_facts(media_type, data) == MediaFacts()
+
+
+def test_only_so_many_pages_are_counted() -> None:
+    data = b"%PDF-1.4 " + b"/Type/Page " * (MAX_PAGES + 1)
+    assert read_media_facts("application/pdf", data) == MediaFacts(pages=MAX_PAGES)
 
 
 @given(st.sampled_from(MEDIA_TYPES), st.binary(max_size=80), st.integers(0, 60))

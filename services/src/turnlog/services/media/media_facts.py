@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil
 from struct import error as struct_error
 from struct import unpack_from
@@ -16,6 +17,15 @@ from typing import Final
 
 MAX_SIDE: Final = 100_000
 """The largest width or height that is believed; the sizes of pictures are below."""
+
+MAX_STEPS: Final = 10_000
+"""Segments, chunks and filling bytes that are looked through; a picture or a recording has dozens.
+
+Without a limit, 25 MB of filling bytes would take seconds.
+"""
+
+MAX_PAGES: Final = 100_000
+"""Most pages that are counted."""
 
 _PAGE: Final = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 
@@ -42,7 +52,7 @@ def read_media_facts(media_type: str, data: bytes) -> MediaFacts:
         if read_size := _SIZE_READERS.get(media_type):
             return _build_size(read_size(data))
         if media_type == "application/pdf":
-            return MediaFacts(pages=len(_PAGE.findall(data)) or None)
+            return MediaFacts(pages=sum(1 for _ in islice(_PAGE.finditer(data), MAX_PAGES)) or None)
         if media_type == "audio/wav":
             return MediaFacts(seconds=_read_wav_seconds(data))
     except (struct_error, IndexError):  # They end too early.
@@ -70,7 +80,9 @@ def _read_gif_size(data: bytes) -> tuple[int, int] | None:
 
 def _read_jpeg_size(data: bytes) -> tuple[int, int] | None:
     place = 2
-    while data[place : place + 1] == b"\xff":
+    for _ in range(MAX_STEPS):
+        if data[place : place + 1] != b"\xff":
+            break
         marker = data[place + 1]
         if marker in _JPEG_FRAMES:
             height, width = unpack_from(">HH", data, place + 5)
@@ -108,7 +120,7 @@ _SIZE_READERS: Final[Mapping[str, Callable[[bytes], tuple[int, int] | None]]] = 
 
 
 def _read_wav_seconds(data: bytes) -> int | None:
-    chunks = dict(_iterate_riff_chunks(data))
+    chunks = dict(islice(_iterate_riff_chunks(data), MAX_STEPS))
     if b"fmt " not in chunks or b"data" not in chunks:
         return None
     begin, _ = chunks[b"fmt "]
