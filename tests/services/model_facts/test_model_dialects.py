@@ -45,8 +45,30 @@ def write_dialects(folder: Path, text: str) -> Path:
 async def test_order_of_roles_follows_from_the_name_of_the_model(model: str, roles: str) -> None:
     dialect = await ModelDialects().find_dialect(model)
     assert dialect.roles == roles
-    is_plain = roles == "anywhere" and dialect.cache_marks == "none"
-    assert (dialect.request_dialect is None) == is_plain
+
+
+async def test_requests_for_a_model_in_no_table_are_written_as_the_blueprint_has_them() -> None:
+    dialect = await ModelDialects().find_dialect("openai/heron")
+    assert dialect.request_dialect is None
+
+
+@pytest.mark.parametrize(
+    ("model", "images", "place"),
+    [
+        ("openai/gpt-4o", True, "user"),
+        ("openai/o4-mini", True, "user"),
+        ("azure/our-deployment", None, "user"),
+        ("openai/heron", None, "result"),
+        ("anthropic/claude-sonnet-4-5", True, "result"),
+        ("deepseek/deepseek-chat", False, "result"),
+        ("hosted_vllm/deepseek-ai/deepseek-vl2", True, "result"),
+    ],
+)
+async def test_pictures_of_tools_are_where_the_server_of_the_model_takes_them(
+    model: str, images: bool | None, place: str
+) -> None:
+    dialect = await ModelDialects().find_dialect(model)
+    assert (dialect.images, dialect.tool_pictures) == (images, place)
 
 
 async def test_size_and_media_of_a_model_are_those_that_litellm_knows() -> None:

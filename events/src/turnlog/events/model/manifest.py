@@ -310,6 +310,12 @@ ToolReferences = Literal["keep", "inline"]
 """Whether a server takes `$ref` in the schemas of tools; with `inline` they are written out."""
 
 
+PicturePlace = Literal["result", "user"]
+"""Where a server takes the pictures of a tool's result.
+
+`result`: in the message of the result. `user`: in a message of the user after the results.
+"""
+
 CacheMarks = Literal["none", "anthropic"]
 """How a provider is asked to cache the beginning of a prompt; `none` where nothing is asked."""
 
@@ -331,6 +337,8 @@ class RequestDialect(EventModel):
     """How the provider is asked to cache; the manifest names the messages."""
     images: bool = True
     """Whether the model reads pictures; if not, a line stands in the place of each."""
+    tool_pictures: PicturePlace = "result"
+    """The message in which the server takes the pictures of a tool's result."""
 
 
 class SegmentOmission(EventModel):

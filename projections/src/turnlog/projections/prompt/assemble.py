@@ -153,7 +153,7 @@ def plan_prompt(material: SessionMaterial, state: SessionState, call: PromptCall
         state=state,
         call=call,
         slots=tuple(_plan_slot(sources, slot) for slot in slots),
-        rounds=plan_tool_rounds(material, state, call.kind, call.model),
+        rounds=plan_tool_rounds(material, state, call),
         rejected=plan_rejected_answer(material, state, call.kind),
         tools=plan_offered_tools(material, state, call.kind),
     )

@@ -12,7 +12,6 @@ on record, and a line of its text names each.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,6 +25,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     TOOL_CALLS_LAYER,
     TOOL_RESULTS_LAYER,
 )
+from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.prompt.deferred_part import DeferredPart
 from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
 from turnlog.projections.prompt.prompt_plan import (
@@ -33,6 +33,7 @@ from turnlog.projections.prompt.prompt_plan import (
     PlannedReasoning,
     PlannedToolCall,
 )
+from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.projections.prompt.sources.layer_content import (
     LayerBlock,
     LayerItem,
@@ -47,12 +48,6 @@ from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import ToolResultRef, ToolUse
 from turnlog.projections.tools.result_condensation import find_result_start
 
-_TEXT_MODELS: Final = re.compile(r"deepseek|gpt-3\.5|o1-mini|o1-preview|o3-mini|codestral|command-")
-"""Models that take texts only."""
-
-_USER_PICTURES: Final = re.compile(r"(^|/)(gpt-|chatgpt-|o\d)|^(azure|groq|xai)/")
-"""Models whose servers take pictures in messages of the user only."""
-
 OTHER_MODEL_RULE: Final = "of another model"
 """The rule of reasoning that the asked model did not write."""
 
@@ -61,26 +56,27 @@ MARKED_RULE: Final = "not recorded whole"
 
 
 def plan_tool_rounds(
-    material: SessionMaterial, state: SessionState, kind: str, model: str
+    material: SessionMaterial, state: SessionState, call: PromptCall
 ) -> tuple[DeferredPart[PlannedMessage], ...]:
     """Plan the messages of the open turn's tool rounds; none for a call that writes queries."""
     profile = material.blueprint.profiles.get(state.profile)
-    if profile is None or not profile.has_rounds or kind != material.find_call_kind(state):
+    if profile is None or not profile.has_rounds or call.kind != material.find_call_kind(state):
         return ()
     if state.open is not None and state.open.querying is not None:
         return ()
     rounds = list_tool_rounds(state.open)
-    return tuple(message for each in rounds for message in _plan_round(each, model))
+    return tuple(message for each in rounds for message in _plan_round(each, call))
 
 
-def _plan_round(tool_round: ToolRound, model: str) -> Iterator[DeferredPart[PlannedMessage]]:
-    yield _plan_calls_message(tool_round, model)
+def _plan_round(tool_round: ToolRound, call: PromptCall) -> Iterator[DeferredPart[PlannedMessage]]:
+    yield _plan_calls_message(tool_round, call.model)
+    dialect = call.dialect or PLAIN_DIALECT
     separate: list[DeferredPart[PlannedMessage]] = []
     for use in tool_round.tools:
         if use.result is None:
             continue
-        pictures = _plan_pictures(use.result, model)
-        if pictures and _USER_PICTURES.search(model):
+        pictures = _plan_pictures(use.result, call.model) if dialect.images else ()
+        if pictures and dialect.tool_pictures == "user":
             separate.append(_plan_pictures_message(use, use.result, pictures))
             pictures = ()
         yield _plan_result_message(use, use.result, pictures)
@@ -88,8 +84,6 @@ def _plan_round(tool_round: ToolRound, model: str) -> Iterator[DeferredPart[Plan
 
 
 def _plan_pictures(result: ToolResultRef, model: str) -> tuple[PlannedMedia, ...]:
-    if _TEXT_MODELS.search(model):
-        return ()
     return plan_media((each for each in result.media if each.part.kind == "image"), model)
 
 

@@ -15,7 +15,13 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from turnlog.events.errors import Refused
-from turnlog.events.model.manifest import CacheMarks, RequestDialect, RoleOrder, ToolReferences
+from turnlog.events.model.manifest import (
+    CacheMarks,
+    PicturePlace,
+    RequestDialect,
+    RoleOrder,
+    ToolReferences,
+)
 from turnlog.projections.blueprint.loading.validation_messages import explain_validation_error
 from turnlog.projections.blueprint.loading.yaml_document import load_yaml
 from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
@@ -54,6 +60,8 @@ class ModelDialect(StrictModel):
     """How its provider is asked to cache prompts."""
     images: bool | None = None
     """Whether the model reads pictures; with `false` a line stands in the place of each."""
+    tool_pictures: PicturePlace = "result"
+    """The message in which it takes the pictures of a tool's result."""
     files: bool | None = None
     """Whether it reads files such as PDF."""
     audio: bool | None = None
@@ -72,6 +80,7 @@ class ModelDialect(StrictModel):
                 "parallel_tool_calls": self.parallel_tool_calls,
                 "refused_parameters": tuple(sorted(set(self.refused_parameters))),
                 "images": self.images is not False,
+                "tool_pictures": self.tool_pictures,
             }
         )
         return None if dialect == PLAIN_DIALECT else dialect
