@@ -19,6 +19,7 @@ from turnlog.contract.stream_payloads import (
     DebriefDonePayload,
     ExchangeDonePayload,
     ProgressPayload,
+    ReasoningPayload,
     ReplyCancelledPayload,
     ReplyDonePayload,
     ReplyFailedPayload,
@@ -64,6 +65,7 @@ SCHEMA_DESCRIPTION = (
 
 EXAMPLES: tuple[tuple[str, TurnStreamPayload], ...] = (
     ("3.1.5", TokenPayload(text="Hello")),
+    ("3.1.0.r9", ReasoningPayload(call="3.1", attempt=1, offset=0, text="A harbour")),
     ("3.2.0", AttemptResetPayload(attempt=2)),
     ("3.1.0", ProgressPayload(call="3.2", doing="tool", tool="ship__arrivals")),
     (

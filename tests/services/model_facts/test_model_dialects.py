@@ -65,7 +65,7 @@ async def test_requests_for_a_model_in_no_table_are_written_as_the_blueprint_has
     ],
 )
 async def test_pictures_of_tools_are_where_the_server_of_the_model_takes_them(
-    model: str, images: bool | None, place: str
+    model: str, *, images: bool | None, place: str
 ) -> None:
     dialect = await ModelDialects().find_dialect(model)
     assert (dialect.images, dialect.tool_pictures) == (images, place)
