@@ -106,6 +106,23 @@ async def test_u9_loop_over_too_many_rows_is_cut_and_the_cut_is_recorded(
     )
 
 
+async def test_u9_loop_over_result_larger_than_a_message_plans_one_step_per_row(
+    platform: AgentService,
+) -> None:
+    rows = [{"n": n, "log": "x" * 600_000} for n in range(2)]
+    session = await open_session_with_result(platform, json.dumps(rows))
+    (result,) = await platform.load_events(session, ToolReturned)
+    assert result.whole is not None
+    loop, tactics = {"goal": "Look.", "loop": {"source": "r1"}}, [answer_with_text("None.")] * 2
+    await platform.complete_turn(
+        session, answer_with_steps(loop), *tactics, answer_with_text("Done."), text="Each?"
+    )
+    goals = (await list_goals(platform, session))[1:]
+    assert [each.partition(":")[0] for each in goals] == [
+        f"Look.\nRow {number} of 2" for number in (1, 2)
+    ]
+
+
 async def test_u9_unknown_fields_and_sources_of_a_plan_are_recorded_as_repairs(
     platform: AgentService,
 ) -> None:

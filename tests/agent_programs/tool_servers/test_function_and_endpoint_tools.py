@@ -337,7 +337,7 @@ async def test_endpoint_response_decides_whether_a_call_failed_or_is_lost(
     outcome: str,
     reason: str,
 ) -> None:
-    monkeypatch.setattr(function_and_endpoint_tools, "MAX_RESPONSE_BYTES", 1_000)
+    monkeypatch.setattr(function_and_endpoint_tools, "MAX_RESULT_BYTES", 1_000)
     endpoint.set_behaviours(behaviour)
     returned = await call_tool(real, build_endpoint(endpoint.url), "shop_order", what="hammer")
     assert returned.outcome == outcome

@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from turnlog.events.content import PlainText
+from turnlog.events.codec import MAX_EVENT_BYTES
+from turnlog.events.content import PlainText, compute_digest, encode_canonical
+from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
 from turnlog.projections.tools.result_condensation import (
+    build_result_texts,
     condense_result,
     format_turn_work,
     omit_answered_results,
@@ -183,3 +186,36 @@ WORK_LINES = st.lists(
 def test_standalone_verifier_omits_the_same_results(lines: list[str]) -> None:
     work = "\n".join(lines)
     assert drop_results(work) == omit_answered_results(work)
+
+
+ALL = CondensationSpec(rows=10_000_000, chars=100_000_000)
+"""The limits of a blueprint that wants every result whole."""
+
+
+@pytest.mark.parametrize(
+    ("result", "treatment"),
+    [
+        ("x" * 890_000, "kept"),
+        ("x" * 910_000, "condensed"),
+        ("\n" * 200_000, "kept"),
+        ("\n" * 250_000, "condensed"),
+        ("漢" * 310_000, "condensed"),
+        (json.dumps([{"id": n, "text": "x" * 60} for n in range(20_000)]), "condensed"),
+    ],
+    ids=["short", "long", "lines", "more lines", "characters of three bytes", "rows"],
+)
+def test_result_that_no_event_can_hold_is_condensed_whatever_the_blueprint_allows(
+    result: str, treatment: str
+) -> None:
+    request = ToolRequest(id="1", tool="shop_look", arguments="{}")
+    digest = compute_digest(result)
+    texts = build_result_texts(request, result, digest, "answered", ALL)
+    assert texts.treatment == treatment
+    assert len(encode_canonical(texts.text.text)) < MAX_EVENT_BYTES
+    assert texts.brief
+    assert texts.brief.text.endswith(f"{len(result)} characters, kept as {digest[:19]}")
+
+
+def test_result_of_too_many_values_is_condensed_as_text() -> None:
+    flat = "[" + "1," * 400_000 + "1]"
+    assert condense_result(flat, SPEC).text.startswith(f"{len(flat)} characters; the first 400:")

@@ -101,6 +101,7 @@ from turnlog.events.model.tool_events import (
     ToolReturned,
     ToolsSnapshotted,
     ToolStarted,
+    WholeResult,
 )
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
@@ -885,6 +886,17 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             text=SAMPLE_TEXT,
             result=compute_digest("all that it gave"),
             parts=SAMPLE_PARTS,
+        ),
+        "tool-returned-whole": ToolReturned(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look",
+            outcome="answered",
+            text=SAMPLE_TEXT,
+            characters=4_980_000,
+            treatment="condensed",
+            whole=WholeResult(digest=compute_digest("all that it gave"), size=5_000_000),
         ),
         "tool-returned-answered": ToolReturned(
             turn=4,

@@ -54,6 +54,7 @@ from turnlog.events.model.tool_events import (
     ToolReturned,
     ToolsSnapshotted,
     ToolStarted,
+    WholeResult,
 )
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
@@ -314,6 +315,8 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         outcome=st.sampled_from(["accepted", "refused", "answered", "failed", "lost"]),
         text=st.none() | CONTENTS,
         parts=PARTS,
+        whole=st.none()
+        | st.builds(WholeResult, digest=st.just(SAMPLE_DIGEST), size=st.integers(1)),
     ),
     ChoiceRecorded: st.builds(
         ChoiceRecorded, phase=PHASES, choice=st.just("a"), label=st.none() | st.just("took a")

@@ -148,6 +148,15 @@ class ResultPartView(ResponseModel):
     """The bytes in base64; null if they are more than a megabyte, or cannot be read."""
 
 
+class WholeResultView(ResponseModel):
+    """A result that is larger than one message of the log, and so than this answer."""
+
+    digest: str
+    """SHA-256 of its text as UTF-8, which `/v1/blobs` has under it."""
+    size: int
+    """Number of bytes."""
+
+
 class ToolResultView(ResponseModel):
     """The whole result of a tool use, and what prompts say of it."""
 
@@ -178,9 +187,11 @@ class ToolResultView(ResponseModel):
     characters: int
     """The length of the whole result."""
     result: str | None
-    """The whole result, which has that digest."""
+    """The whole result, which has that digest; null if it is too large, and `whole` names it."""
     parts: tuple[ResultPartView, ...] = ()
     """Its pictures, recordings and files, for each of which the result has a line."""
+    whole: WholeResultView | None = None
+    """Where the whole result is, if it is larger than a megabyte."""
 
 
 class CallMetrics(ResponseModel):

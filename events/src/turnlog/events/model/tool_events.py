@@ -194,6 +194,15 @@ class ToolStarted(EventModel):
     """Digest of the arguments it runs with, if a person approved them."""
 
 
+class WholeResult(EventModel):
+    """A result that is larger than one message; the media store has its text in chunks."""
+
+    digest: Digest
+    """SHA-256 of its text as UTF-8."""
+    size: int
+    """Number of bytes."""
+
+
 class ToolReturned(EventModel):
     """A tool request ended: answered, failed, lost or refused."""
 
@@ -202,6 +211,7 @@ class ToolReturned(EventModel):
     sentence: ClassVar[str] = (
         "call {call} · {tool} {outcome}[: {detail}]"
         "[ · {characters|count:character}][ · {treatment|when:condensed}]"
+        "[ · whole in {whole.size|count:byte}, {whole.digest|digest}]"
     )
 
     turn: int
@@ -225,7 +235,7 @@ class ToolReturned(EventModel):
     brief: Content | None = None
     """Name, length and digest of the result, for prompts without room for more of it."""
     result: Digest | None = None
-    """Blob of the complete result."""
+    """Blob of the complete result; None if there is none, or `whole` names it."""
     characters: int = 0
     """Length of the complete result in code points."""
     treatment: Literal["kept", "condensed"] = "kept"
@@ -234,6 +244,8 @@ class ToolReturned(EventModel):
     """Duration of the server call; None if no server was called."""
     parts: tuple[MediaPart, ...] = ()
     """The pictures, recordings and files of the result, whose texts have a line for each."""
+    whole: WholeResult | None = None
+    """The complete result if it is larger than a message; the texts are then condensed."""
 
 
 class PlanMade(EventModel):

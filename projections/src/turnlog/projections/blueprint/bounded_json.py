@@ -75,7 +75,7 @@ def parse_json(
         raise InvalidJson("too-large", f"it is larger than {max_size}")
     try:
         text = raw if isinstance(raw, str) else raw.decode()
-        _check_value_count(text)
+        check_value_count(text)
         value: JsonValue = decoder.decode(text)
     except InvalidJson:
         raise
@@ -111,7 +111,7 @@ def parse_embedded_json(
     return value if as_written else _make_storable(value, text[at:end]), end
 
 
-def _check_value_count(text: str) -> None:
+def check_value_count(text: str) -> None:
     """Raise `InvalidJson` before a text of too many values is parsed.
 
     Each value follows a comma or opens what is around it. Those within strings are left out only

@@ -150,7 +150,13 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
                 "summary": summary and instead,
                 "brief": brief and instead,
             }
-            unsaid = {"detail": "", "result": None, "characters": 0, "parts": ()}
+            unsaid = {
+                "detail": "",
+                "result": None,
+                "characters": 0,
+                "parts": (),
+                "whole": None,
+            }
             return event.model_copy(update=texts | unsaid)
         case KnowledgeRetrieved():
             return _withhold_retrieval(event, instead)

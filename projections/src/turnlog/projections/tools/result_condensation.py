@@ -5,7 +5,8 @@ rows of its table, their columns and a sample; for a text, its length and its be
 has a length limit, whatever a server sends. The whole result is a blob that can be fetched.
 
 A result has members if it is JSON from its first character to its last. Servers send one value, or
-several on lines of their own, and often nest the rows in an object. Everything else is text.
+several on lines of their own, and often nest the rows in an object. Everything else is text, and so
+is JSON of so many values that parsing it would hold up a whole process.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.content import Digest, PlainText, encode_canonical
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.events.tokens import ToolRequest
-from turnlog.projections.blueprint.bounded_json import parse_embedded_json
+from turnlog.projections.blueprint.bounded_json import check_value_count, parse_embedded_json
 from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
 from turnlog.projections.blueprint.storable_json import cut_text
 
@@ -41,6 +43,7 @@ WHOLE_RESULT: Final = ""
 def parse_members(result: str) -> Mapping[str, JsonValue] | None:
     """Return the members of a result by their dotted paths; None if it has none."""
     try:
+        check_value_count(result)
         values = [*_iterate_values(result.strip())]
     except ValueError:
         return None
@@ -170,6 +173,8 @@ def build_result_texts(
     """Build the texts of a result; `note` is added to the longest one."""
     tool, arguments = request.tool, request.arguments
     gist, is_answer = condense_result(result, spec), outcome == "answered"
+    if not _fits_event(format_tool_result(tool, arguments, gist.text)):
+        gist = condense_result(result, CondensationSpec(sample=spec.sample))
     shown = (gist.text if is_answer else f"{outcome}: {gist.text}") + note
     later = summarise_result(result) if is_answer else None
     text = format_tool_result(tool, arguments, shown)
@@ -180,6 +185,19 @@ def build_result_texts(
         PlainText(text=brief) if len(brief) < len(text) else None,
         gist.treatment,
     )
+
+
+_MAX_TEXT_BYTES: Final = MAX_EVENT_BYTES - 100_000
+"""Bytes that the text of a result may have in its event, beside everything else."""
+
+_MAX_CHARACTER_BYTES: Final = 6
+"""Bytes of a character in an event, where it is written as an escape."""
+
+
+def _fits_event(text: str) -> bool:
+    if len(text) * _MAX_CHARACTER_BYTES <= _MAX_TEXT_BYTES:
+        return True
+    return len(text) <= _MAX_TEXT_BYTES and len(encode_canonical(text).encode()) <= _MAX_TEXT_BYTES
 
 
 def list_rows(result: str) -> list[str]:

@@ -156,7 +156,7 @@ def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
 
 
 MEDIA_NAMING_TYPES: Final = (TurnSubmitted, TurnQueued, ToolReturned)
-"""All event types that name pictures, recordings and files."""
+"""All event types that name pictures, recordings, files and results larger than a message."""
 
 
 def collect_media_digests(events: Iterable[RecordedEvent]) -> Mapping[Digest, int]:
@@ -164,11 +164,14 @@ def collect_media_digests(events: Iterable[RecordedEvent]) -> Mapping[Digest, in
     named: dict[Digest, int] = {}
     for recorded in filter_by_type(events, *MEDIA_NAMING_TYPES):
         match recorded.event:
-            case TurnSubmitted(parts=parts) | TurnQueued(parts=parts) | ToolReturned(parts=parts):
-                for each in parts:
-                    named.setdefault(each.digest, recorded.sequence)
+            case TurnSubmitted(parts=parts) | TurnQueued(parts=parts):
+                found = [each.digest for each in parts]
+            case ToolReturned(parts=parts, whole=whole):
+                found = [each.digest for each in (*parts, whole) if each]
             case _:
-                pass
+                found = []
+        for digest in found:
+            named.setdefault(digest, recorded.sequence)
     return named
 
 

@@ -175,6 +175,10 @@ def _add_source_forms(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{**sources, "required": [word]} for word in words] + [written]
 
 
+MAX_RESULT_BYTES: Final = 25 * 1024 * 1024
+"""The most that a blueprint may allow for a result, as for media."""
+
+
 class CondensationSpec(StrictModel):
     """How much of a long tool result prompts include."""
 
@@ -197,7 +201,7 @@ class ToolsSpec(StrictModel):
     """Timeout of one tool call in seconds."""
     approval_seconds: Annotated[float, Field(gt=0, le=2_592_000)] = 3_600.0
     """How long a person has to approve a tool call; after that it is refused."""
-    most_bytes: Annotated[int, Field(ge=1_000, le=8_000_000)] = 1_000_000
+    most_bytes: Annotated[int, Field(ge=1_000, le=MAX_RESULT_BYTES)] = 8_000_000
     """Maximum size of a result in bytes; a larger result counts as failed."""
     most_calls: Annotated[int, Field(ge=1, le=64)] = 16
     """Maximum number of tool calls in one answer."""

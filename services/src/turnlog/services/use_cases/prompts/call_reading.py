@@ -22,6 +22,7 @@ from turnlog.contract.call_payloads import (
     GrowthView,
     ResultPartView,
     ToolResultView,
+    WholeResultView,
 )
 from turnlog.contract.usage_payloads import CostSum, SessionUsage, TurnUsage
 from turnlog.events.content import Digest, get_plain_text
@@ -214,6 +215,7 @@ def _create_tool_result_view(
     parts: tuple[ResultPartView, ...],
 ) -> ToolResultView:
     called, returned = tool_use.called, tool_use.returned
+    whole = returned.whole if returned else None
     return ToolResultView(
         session=session,
         sequence=tool_use.sequence,
@@ -226,10 +228,11 @@ def _create_tool_result_view(
         detail=returned.detail if returned else "",
         text=get_plain_text(returned.text) if returned else None,
         treatment=returned.treatment if returned else "kept",
-        digest=returned.result if returned else None,
+        digest=whole.digest if whole else returned.result if returned else None,
         characters=returned.characters if returned else 0,
         result=result_text,
         parts=parts,
+        whole=WholeResultView(digest=whole.digest, size=whole.size) if whole else None,
     )
 
 

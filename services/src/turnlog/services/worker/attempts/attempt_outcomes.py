@@ -80,6 +80,7 @@ from turnlog.services.worker.model.model_types import (
     ModelFailure,
 )
 from turnlog.services.worker.model.usage_estimate import estimate_usage
+from turnlog.services.worker.tools.stored_results import load_result
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
 from turnlog.services.worker.turn_context import TurnContext
 from turnlog.services.worker.turn_delivery import (
@@ -343,10 +344,11 @@ class OutcomeRecorder:
             if head is None:
                 break
             recorded = await log.find_event(tenant, session, sequence, head)
-            if isinstance(recorded.event, ToolReturned) and recorded.event.result:
-                digest = recorded.event.result
-                texts = await self.sessions.texts.read_blobs(tenant, (digest,))
-                rows[sequence] = list_rows(texts[digest])
+            if isinstance(recorded.event, ToolReturned):
+                media = self.sessions.texts.media.store
+                text = await load_result(self.blobs, media, tenant, recorded.event)
+                if text is not None:
+                    rows[sequence] = await run_text_work(partial(list_rows, text), len(text))
         return expand_loops(plan, rows, get_max_steps(active))
 
     async def _store_refused_answer(

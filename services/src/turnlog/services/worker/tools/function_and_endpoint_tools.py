@@ -22,6 +22,7 @@ from turnlog.events.content import encode_canonical
 from turnlog.events.errors import Refused
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.schema.tool_specs import (
+    MAX_RESULT_BYTES,
     EndpointServerSpec,
     EndpointSpec,
     FunctionServerSpec,
@@ -46,9 +47,6 @@ from turnlog.services.worker.tools.tool_server_types import (
     format_detail,
     shorten_reason,
 )
-
-MAX_RESPONSE_BYTES: Final = 8_000_000
-"""Maximum size of a response, which is also the most that `most_bytes` may allow."""
 
 _REQUEST_TIMEOUT: Final = int(HTTPStatus.REQUEST_TIMEOUT)
 
@@ -135,7 +133,7 @@ async def call_endpoint(
     except ArgumentsRefused as refused:
         return _fail(f"it was not called: {refused}")
     try:
-        response = await post_json(endpoint.url, dict(arguments), MAX_RESPONSE_BYTES, headers)
+        response = await post_json(endpoint.url, dict(arguments), MAX_RESULT_BYTES, headers)
     except (httpx.ConnectError, httpx.ConnectTimeout):
         reason = f"{server}: nobody listens at its address"
         raise ToolServerFailure("tools_unreachable", reason) from None
@@ -150,7 +148,7 @@ def _build_answer(response: EndpointResponse, host: str) -> ToolAnswer:
     if httpx.codes.is_success(status):
         if response.is_whole and not response.is_encoded:
             return ToolAnswer(text)
-        fault = "compressed" if response.is_whole else f"more than {MAX_RESPONSE_BYTES} bytes"
+        fault = "compressed" if response.is_whole else f"more than {MAX_RESULT_BYTES} bytes"
         return ToolAnswer(f"{host} answered {fault}", failed=True, unsure=True)
     said = shorten_reason(text) if response.is_whole and not response.is_encoded else ""
     reason = f"{host} answered HTTP {status}" + (f": {said}" if said else "")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
@@ -16,7 +17,7 @@ from pydantic import JsonValue
 from turnlog.events.content import encode_canonical
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.storable_json import cut_text
-from turnlog.services.platform.concurrency import run_text_work
+from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 from turnlog.services.worker.tools.tool_server_types import AnswerMedia, ToolAnswer
 
 if TYPE_CHECKING:
@@ -28,7 +29,14 @@ MAX_NAME_CHARACTERS: Final = 200
 
 async def convert_result(result: CallToolResult) -> ToolAnswer:
     """Return the structured value of a result as JSON, or else its texts, with its media."""
-    read = await _read_contents(result.content)
+    convert = partial(_convert_result, result)
+    if result.structured_content is not None:  # Its length is known when it is written
+        return await run_in_thread(convert)
+    return await run_text_work(convert, _measure_contents(result.content))
+
+
+def _convert_result(result: CallToolResult) -> ToolAnswer:
+    read = [*map(_read_content, result.content)]
     media = tuple(each for _, each in read if each)
     if result.structured_content is None:
         text = "\n".join([line for line, _ in read])
@@ -41,19 +49,26 @@ async def convert_result(result: CallToolResult) -> ToolAnswer:
 
 async def convert_prompt(result: GetPromptResult) -> ToolAnswer:
     """Return the text of a prompt, of several messages each with its role, with its media."""
-    read = await _read_contents([each.content for each in result.messages])
+    contents = [each.content for each in result.messages]
+    return await run_text_work(partial(_convert_prompt, result), _measure_contents(contents))
+
+
+def _convert_prompt(result: GetPromptResult) -> ToolAnswer:
+    read = [_read_content(each.content) for each in result.messages]
     roles = [each.role for each in result.messages]
     lines = [f"{role}: {line}" for role, (line, _) in zip(roles, read, strict=True)]
     text = read[0][0] if len(read) == 1 else "\n".join(lines)
     return ToolAnswer(replace_unstorable(text), media=tuple(each for _, each in read if each))
 
 
-async def _read_contents(
-    contents: Sequence[ContentBlock],
-) -> list[tuple[str, AnswerMedia | None]]:
-    """Return the text of each content, and its media; long base64 is decoded in a thread."""
-    length = sum(len(_get_encoded(each) or "") for each in contents)
-    return await run_text_work(lambda: [*map(_read_content, contents)], length)
+def _measure_contents(contents: Iterable[ContentBlock]) -> int:
+    """Return the length of contents; long ones are read in a thread."""
+    return sum(len(_get_encoded(each) or _get_text(each) or "") for each in contents)
+
+
+def _get_text(block: ContentBlock) -> str | None:
+    text: object = getattr(getattr(block, "resource", block), "text", None)
+    return text if isinstance(text, str) else None
 
 
 def _read_content(block: ContentBlock) -> tuple[str, AnswerMedia | None]:
@@ -90,8 +105,7 @@ def _read_media(block: ContentBlock) -> AnswerMedia | None:
 
 def _format_block(block: ContentBlock) -> str:
     """Return the text of a block, or a line that says what it is."""
-    text = getattr(getattr(block, "resource", block), "text", None)
-    if isinstance(text, str):
+    if (text := _get_text(block)) is not None:
         return text
     uri = getattr(block, "uri", None)
     if uri is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Final, Literal
 
@@ -52,8 +53,10 @@ from turnlog.projections.session.tool_uses import DecidedApproval, ToolUse
 from turnlog.projections.tools.result_condensation import build_result_texts
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
+from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.tools.result_media import store_result_media
+from turnlog.services.worker.tools.stored_results import store_result
 from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
     ToolServerFailure,
@@ -243,22 +246,25 @@ class ToolRunner:
         self, tenant: str, run: ToolRun, answered: ToolAnswer, spec: ToolsSpec
     ) -> ToolReturned:
         called, pin = run.called, run.pin
-        whole, outcome = answered.text, _find_outcome(answered, pin)
-        digest = await self.blobs.put_blob(tenant, whole.encode())
+        text, outcome = answered.text, _find_outcome(answered, pin)
+        media = self.sessions.texts.media.store
+        stored = await store_result(self.blobs, media, tenant, text)
         may_be_done = answered.unsure and pin.kind == "tool"
         request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
-        note = "; it may have been done" if may_be_done else ""
+        note = stored.note + ("; it may have been done" if may_be_done else "")
         note += f"\n({EDITED_NOTE})" if run.is_edited else ""
-        texts = build_result_texts(
+        build = partial(
+            build_result_texts,
             request=request,
-            result=whole,
-            digest=digest,
+            result=text,
+            digest=stored.digest,
             outcome=outcome,
             spec=spec.distil,
             note=note,
         )
+        texts = await run_text_work(build, len(text))
         if texts.treatment != "kept":
-            log_fields = {"call": called.call, "tool": called.tool, "characters": len(whole)}
+            log_fields = {"call": called.call, "tool": called.tool, "characters": len(text)}
             _log.info("tool-result-condensed", treatment=texts.treatment, **log_fields)
         if answered.detail:
             _log.warning("tool-failed", call=called.call, tool=called.tool, why=answered.detail)
@@ -272,12 +278,11 @@ class ToolRunner:
             text=texts.text,
             brief=texts.brief,
             summary=texts.summary,
-            result=digest,
-            characters=len(whole),
+            result=stored.blob,
+            characters=len(text),
             treatment=texts.treatment,
-            parts=await store_result_media(
-                self.sessions.texts.media.store, tenant, answered.media, texts.text.characters
-            ),
+            parts=await store_result_media(media, tenant, answered.media, texts.text.characters),
+            whole=stored.whole,
         )
 
     async def _record_return(
