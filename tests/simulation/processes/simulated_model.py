@@ -16,7 +16,7 @@ from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.session_kinds import CHILD_PROFILES, FORBIDDEN, SIGNALS
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
-from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
 from turnlog.services.api.prompt_payloads import MessageView
 from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
@@ -128,6 +128,13 @@ def _draw_plan(chance: random.Random) -> str:
 
 
 def _compute_digest(request: ModelRequest) -> str:
-    messages = tuple(MessageView.model_validate(m).restore_message() for m in request.messages)
+    messages = tuple(_restore_message(dict(m)) for m in request.messages)
     chat_request = ChatRequest(request.model, messages, request.tools, request.parameters)  # type: ignore[arg-type]
     return chat_request.digest
+
+
+def _restore_message(sent: dict[str, object]) -> ChatMessage:
+    """Return a message of a request; what the model reasoned is a field of its own there."""
+    fields = {name: sent.pop(name) for name in ("reasoning_content",) if name in sent}
+    view = MessageView.model_validate(sent | ({"reasoning": fields} if fields else {}))
+    return view.restore_message()
