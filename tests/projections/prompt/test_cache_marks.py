@@ -106,6 +106,21 @@ def test_request_without_marks_is_the_same_byte_for_byte() -> None:
     assert plain.manifest.cache_marks == ()
 
 
+def test_history_that_the_input_joins_has_no_end_to_mark() -> None:
+    written = WRITTEN.replace("{system: [persona]}, {system: [mood]}, ", "").replace(
+        "CACHE", "auto"
+    )
+    dialect = RequestDialect(rendering=1, roles="alternating", cache_marks="anthropic")
+    blueprint = parse_blueprint(written)
+    noted = SubmitTurn(text="The shop is closed.", policies=Policies(), role="system")
+    asked = SubmitTurn(text="And now?", policies=Policies())
+    session = open_with_blueprint(blueprint, FILES).apply_steps(noted, asked, claim_turn())
+    call = replace(REPLY_CALL, dialect=dialect)
+    found = assemble_next_prompt(session, blueprint, FILES, call)
+    assert [each.content for each in found.request.messages] == ["The shop is closed.\n\nAnd now?"]
+    assert found.manifest.cache_marks == ()
+
+
 def test_message_with_a_picture_is_not_marked() -> None:
     blueprint = build_guide("[input]")
     session = run_turns(blueprint, 0, build_part(PICTURE))

@@ -69,6 +69,27 @@ def test_schema_that_doubles_at_each_reference_stays_bounded() -> None:
     assert inline_tool(build_tool(schema)) == inlined
 
 
+def test_long_chain_of_references_is_followed_to_a_bounded_depth() -> None:
+    defs = {f"d{at}": {"properties": {"a": {"$ref": f"#/$defs/d{at + 1}"}}} for at in range(2_000)}
+    schema = {"$ref": "#/$defs/d0", "$defs": defs}
+    inlined = inline_references(build_tool(schema))
+    assert 10 < json.dumps(inlined).count("properties") < 100
+    assert inline_tool(build_tool(schema)) == inlined
+
+
+@pytest.mark.parametrize(
+    "long",
+    [{"description": "a" * 20_000}, {"enum": [*range(10_000)]}, {"a" * 20_000: 1}],
+    ids=["text", "list", "name"],
+)
+def test_long_definition_is_not_repeated_without_bound(long: Any) -> None:  # noqa: ANN401
+    named = {f"p{at}": {"$ref": "#/$defs/long"} for at in range(1_000)}
+    schema = {"properties": named, "$defs": {"long": long}}
+    inlined = inline_references(build_tool(schema))
+    assert len(json.dumps(inlined)) < 1_000 * MAX_INLINED_VALUES
+    assert inline_tool(build_tool(schema)) == inlined
+
+
 WORDS = st.sampled_from(["$defs", "definitions", "properties", "items", "$ref", "a", "b"])
 
 SCHEMAS = st.recursive(

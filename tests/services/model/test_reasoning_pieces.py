@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import pytest
 from pydantic import BaseModel, JsonValue
@@ -15,6 +16,7 @@ from turnlog.services.worker.model.answers.reasoning_joiner import (
     ReasoningJoiner,
     measure_json_bytes,
 )
+from turnlog.services.worker.model.model_types import ModelFailure
 
 Delta = dict[str, object]
 
@@ -168,6 +170,35 @@ def test_what_is_beyond_the_limit_is_not_kept_in_memory() -> None:
     found = record(*pieces)
     assert isinstance(found["cut"], dict)
     assert len(str(found["reasoning_content"])) <= MAX_RECORD_BYTES
+
+
+def join_pieces(*pieces: Mapping[str, JsonValue]) -> JsonValue:
+    joiner = ReasoningJoiner()
+    for piece in pieces:
+        joiner.add_piece(piece)
+    return json.loads(joiner.encode_record(MAX_RECORD_BYTES))
+
+
+def test_long_reasoning_in_small_pieces_is_recorded_whole() -> None:
+    said: JsonValue = {"type": "thinking", "thinking": "I look. ", "signature": ""}
+    signed: JsonValue = {"type": "thinking", "thinking": "", "signature": "sig"}
+    pieces = [{"thinking_blocks": [said]}] * 14_000
+    whole = {"type": "thinking", "thinking": "I look. " * 14_000, "signature": "sig"}
+    assert join_pieces(*pieces, {"thinking_blocks": [signed]}) == {"thinking_blocks": [whole]}
+    assert join_pieces(*[{"thinking": "look "}] * 45_000) == {"thinking": "look " * 45_000}
+
+
+def test_deeply_nested_reasoning_is_malformed_and_no_error_of_the_worker() -> None:
+    nested: object = "a"
+    for _ in range(700):
+        nested = [nested]
+    with pytest.raises(ModelFailure, match="nested too deep"):
+        record({"reasoning_details": nested})
+
+
+def test_number_that_is_none_of_json_is_recorded_as_text() -> None:
+    found = record(detail("text", text="Hm", place=math.nan))
+    assert found["reasoning_details"] == [{"type": "reasoning.text", "text": "Hm", "place": "nan"}]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def _iterate_stable_ends(
 
 
 def _find_history_end(messages: Sequence[ChatMessage], parts: Sequence[PromptPart]) -> int | None:
-    """Return the last message of nothing but history; None if its window slides."""
+    """Return the last message of nothing but history; None if none is, or its window slides."""
     runs = [part for part in parts if isinstance(part.source, HistorySource)]
     starts = [part.message for part in runs if part.message is not None]
     is_sliding = any(
@@ -78,4 +78,5 @@ def _find_history_end(messages: Sequence[ChatMessage], parts: Sequence[PromptPar
         and part.message >= max(starts)
         and not isinstance(part.source, HistorySource)
     )
-    return min(others, default=len(messages)) - 1
+    end = min(others, default=len(messages)) - 1
+    return end if end >= 0 else None

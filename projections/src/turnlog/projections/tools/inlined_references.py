@@ -1,8 +1,9 @@
 """Schemas of tools without references, for servers that refuse `$ref`.
 
 Each reference is replaced by what it refers to. One that leads back to itself, one that leads
-nowhere and whatever comes after `MAX_INLINED_VALUES` accepts everything, so that a schema cannot
-grow without bound. The verifier of bundles has the same rule, written independently.
+nowhere, one deeper than `MAX_INLINED_DEPTH` and whatever comes after `MAX_INLINED_VALUES` accepts
+everything, so that a schema cannot grow without bound. The verifier of bundles has the same rule,
+written independently.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from typing import Final
 from pydantic import JsonValue
 
 MAX_INLINED_VALUES: Final = 5_000
-"""Objects and lists of a schema that are written out."""
+"""Objects and lists of a schema that are written out; a hundred characters count as one more, and
+so do a hundred entries of a list.
+"""
+
+MAX_INLINED_DEPTH: Final = 64
+"""How deep in objects and lists a reference is still followed."""
 
 _DEFINITION_WORDS: Final = ("$defs", "definitions")
 """Words at the root of a schema that hold what references refer to."""
@@ -33,20 +39,21 @@ class _ReferenceInliner:
         self._count = 0
 
     def inline_root(self) -> JsonValue:
-        whole = self._inline_value(self._root, ())
+        whole = self._inline_value(self._root, (), 0)
         if isinstance(whole, dict):
             return {name: each for name, each in whole.items() if name not in _DEFINITION_WORDS}
         return whole
 
-    def _inline_value(self, value: JsonValue, followed: tuple[str, ...]) -> JsonValue:
+    def _inline_value(self, value: JsonValue, followed: tuple[str, ...], depth: int) -> JsonValue:
         """Return a value without references; `followed` are those that led to it."""
+        self._count += _measure_value(value)
         if not isinstance(value, dict | list):
             return value
-        self._count += 1
+        below = depth + 1
         if isinstance(value, list):
-            return [self._inline_value(each, followed) for each in value]
+            return [self._inline_value(each, followed, below) for each in value]
         own = {
-            name: self._inline_value(each, followed)
+            name: self._inline_value(each, followed, below)
             for name, each in value.items()
             if not (value is self._root and name in _DEFINITION_WORDS)
             and not (name == "$ref" and isinstance(each, str))
@@ -54,10 +61,10 @@ class _ReferenceInliner:
         reference = value.get("$ref")
         if not isinstance(reference, str):
             return own
-        target = self._find_target(reference)
-        if reference in followed or self._count >= MAX_INLINED_VALUES:
+        is_bounded = self._count < MAX_INLINED_VALUES and depth < MAX_INLINED_DEPTH
+        if reference in followed or not is_bounded:
             return own
-        inlined = self._inline_value(target, (*followed, reference))
+        inlined = self._inline_value(self._find_target(reference), (*followed, reference), below)
         return {**inlined, **own} if isinstance(inlined, dict) else own
 
     def _find_target(self, reference: str) -> JsonValue:
@@ -68,3 +75,16 @@ class _ReferenceInliner:
             name = step.replace("~1", "/").replace("~0", "~")
             found = found.get(name) if isinstance(found, dict) else None
         return found
+
+
+def _measure_value(value: JsonValue) -> int:
+    """Return what a value counts, without those in it."""
+    match value:
+        case str():
+            return len(value) // 100
+        case list():
+            return 1 + len(value) // 100
+        case dict():
+            return 1 + sum(map(len, value)) // 100
+        case _:
+            return 0

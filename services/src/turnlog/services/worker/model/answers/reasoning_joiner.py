@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from json.encoder import encode_basestring
+from math import isfinite
 from typing import Final, cast
 
 from pydantic import BaseModel, JsonValue
@@ -22,7 +23,9 @@ from turnlog.events.recorded_reasoning import (
     read_reasoning_text,
 )
 from turnlog.events.storable_text import replace_unstorable_members
+from turnlog.projections.blueprint.bounded_json import MAX_JSON_NESTING
 from turnlog.services.worker.model.answers.chunk_fields import get_field, read_sequence
+from turnlog.services.worker.model.model_types import ModelFailure
 
 MAX_RECORD_BYTES: Final = 900_000
 """Maximum size of an answer with its tool calls and its reasoning, as JSON in an event."""
@@ -82,17 +85,25 @@ def _pick_fields(holder: object, names: Mapping[str, tuple[str, ...]]) -> dict[s
     return picked
 
 
-def _convert_to_json(value: object) -> JsonValue:
-    """Return plain JSON for a value of litellm; what is none of JSON is its text."""
+def _convert_to_json(value: object, depth: int = 0) -> JsonValue:
+    """Return plain JSON for a value of litellm; what is none of JSON is its text.
+
+    Raises `ModelFailure` for what is nested deeper than any reader of JSON here takes.
+    """
+    if depth > MAX_JSON_NESTING:
+        raise ModelFailure("malformed", "its reasoning is nested too deep")
     match value:
         case BaseModel():
-            return _convert_to_json(value.model_dump(exclude_none=True))
+            return _convert_to_json(value.model_dump(exclude_none=True), depth)
         case dict():
             entries = cast("Mapping[object, object]", value)
-            return {str(key): _convert_to_json(each) for key, each in entries.items()}
+            return {str(key): _convert_to_json(each, depth + 1) for key, each in entries.items()}
         case list() | tuple():
-            return [_convert_to_json(each) for each in read_sequence(cast("object", value))]
-        case None | bool() | int() | float() | str():
+            items = read_sequence(cast("object", value))
+            return [_convert_to_json(each, depth + 1) for each in items]
+        case None | bool() | int() | str():
+            return value
+        case float() if isfinite(value):
             return value
         case _:
             return str(value)
@@ -154,28 +165,42 @@ class ReasoningJoiner:
     """What a model has reasoned in one answer so far."""
 
     def __init__(self) -> None:
+        self._joined: dict[str, JsonValue] = {}
+        """The pieces before `_pieces`."""
         self._pieces: list[Mapping[str, JsonValue]] = []
-        self._characters = 0
+        self._size = 0
+        """Size of `_pieces` as JSON, most of which are the names of fields."""
+        self._is_whole = True
+        """Whether no piece was left out."""
 
     def __bool__(self) -> bool:
-        return bool(self._pieces)
+        return bool(self._joined or self._pieces)
 
     def add_piece(self, fields: Mapping[str, JsonValue]) -> None:
-        """Add the fields of the next chunk; what no event could hold is only counted."""
-        if self._characters <= MAX_RECORD_BYTES:
-            self._pieces.append(fields)
-        self._characters += len(encode_canonical(dict(fields)))
+        """Add the fields of the next chunk; what no event could hold is left out."""
+        if not self._is_whole:
+            return
+        self._pieces.append(fields)
+        self._size += len(encode_canonical(dict(fields)))
+        if self._size > MAX_RECORD_BYTES:
+            self._join_added_pieces()
+            self._is_whole = len(encode_canonical(self._joined)) <= MAX_RECORD_BYTES
+
+    def _join_added_pieces(self) -> None:
+        self._joined = join_fields(self._joined, _join_pieces(self._pieces))
+        self._pieces, self._size = [], 0
 
     def encode_record(self, room: int) -> str:
         """Return what was reasoned as events have it, in so many bytes; empty if nothing was."""
-        if not self._pieces:
+        if not self:
             return ""
-        fields = _join_pieces(self._pieces)
+        self._join_added_pieces()
+        fields = dict(self._joined)
         for name in TEXT_FIELDS:
             if _is_repeated(fields, name):
                 del fields[name]
         record = encode_canonical(replace_unstorable_members(fields))
-        is_whole = self._characters <= MAX_RECORD_BYTES and measure_json_bytes(record) <= room
+        is_whole = self._is_whole and measure_json_bytes(record) <= room
         return record if is_whole else _cut_record(fields, room)
 
 
