@@ -182,9 +182,11 @@ def join_pieces(*pieces: Mapping[str, JsonValue]) -> JsonValue:
 def test_long_reasoning_in_small_pieces_is_recorded_whole() -> None:
     said: JsonValue = {"type": "thinking", "thinking": "I look. ", "signature": ""}
     signed: JsonValue = {"type": "thinking", "thinking": "", "signature": "sig"}
-    pieces = [{"thinking_blocks": [said]}] * 14_000
-    whole = {"type": "thinking", "thinking": "I look. " * 14_000, "signature": "sig"}
-    assert join_pieces(*pieces, {"thinking_blocks": [signed]}) == {"thinking_blocks": [whole]}
+    piece: Mapping[str, JsonValue] = {"thinking_blocks": [said]}
+    whole: JsonValue = {"type": "thinking", "thinking": "I look. " * 14_000, "signature": "sig"}
+    assert join_pieces(*[piece] * 14_000, {"thinking_blocks": [signed]}) == {
+        "thinking_blocks": [whole]
+    }
     assert join_pieces(*[{"thinking": "look "}] * 45_000) == {"thinking": "look " * 45_000}
 
 
