@@ -24,7 +24,7 @@ from turnlog.contract.session_requests import (
     TurnPartInput,
 )
 from turnlog.events.content import Digest
-from turnlog.events.errors import Refused, TooLarge
+from turnlog.events.errors import AlteredMedia, Corrupt, Refused, TooLarge
 from turnlog.events.model.content_parts import MediaKind, MediaPart
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.blueprint.sent_names import quote_sent_name
@@ -129,14 +129,7 @@ class TurnPartsIntake:
 
     async def _read_bytes(self, tenant: str, sent: _SentMedia) -> bytes:
         if sent.digest is not None:
-            found = await self.store.find_media(tenant, sent.digest)
-            if found is None:
-                detail = "there is no picture, recording or file of this digest"
-                fix = "upload it with POST /v1/blobs, or send its bytes"
-                raise Refused("unknown-blob", detail, field=sent.field, fix=fix)
-            if found.size > self.most_bytes:
-                raise TooLarge(sent.field, found.size, self.most_bytes)
-            return await self.store.get_media(tenant, sent.digest)
+            return await self._read_stored(tenant, sent.digest, sent.field)
         encoded = sent.encoded or ""
         size = len(encoded) * 3 // 4
         if size > self.most_bytes + 2:
@@ -145,6 +138,22 @@ class TurnPartsIntake:
         if not data:
             raise Refused("invalid", "there are no bytes", field=sent.field, fix="send some")
         return data
+
+    async def _read_stored(self, tenant: str, digest: Digest, field: str) -> bytes:
+        fix = "upload it with POST /v1/blobs, or send its bytes"
+        found = await self.store.find_media(tenant, digest)
+        if found is None:
+            detail = "there is no picture, recording or file of this digest"
+            raise Refused("unknown-blob", detail, field=field, fix=fix)
+        if found.size > self.most_bytes:
+            raise TooLarge(field, found.size, self.most_bytes)
+        try:
+            return await self.store.get_media(tenant, digest)
+        except AlteredMedia:
+            raise
+        except Corrupt as missing:
+            # An upload stores what is missing, and nothing else does.
+            raise Refused("unknown-blob", missing.detail, field=field, fix=fix) from missing
 
 
 def place_parts(
