@@ -74,6 +74,14 @@ def test_prompt_that_fills_little_of_its_budget_measures_nothing(prompt: Counted
     assert correct_by_usage(None, prompt, report(1_999)) is None
 
 
+@pytest.mark.parametrize("reported", [2_500, 9_000, 10**9])
+def test_short_prompt_to_which_a_server_adds_thousands_of_tokens_measures_nothing(
+    reported: int,
+) -> None:
+    assert correct_by_usage(None, replace(PROMPT, tokens=100), report(reported)) is None
+    assert measure(2_000, prompt=replace(PROMPT, tokens=500)) == 4
+
+
 @pytest.mark.parametrize("reported", [999, 0])
 def test_report_without_what_the_server_had_cached_measures_nothing(reported: int) -> None:
     corrected = replace(PROMPT, factor=3.5, tokens=7_000)

@@ -27,6 +27,12 @@ What a provider adds to each prompt, such as the tags of its template, would els
 the text.
 """
 
+MEASURED_FACTOR: Final = 4
+"""The most that a provider is taken to count beyond ours where that tells how full a prompt is.
+
+A few words that are reported as thousands of tokens show what a server added, not how it counts.
+"""
+
 LEAST_REPORTED_SHARE: Final = 1 / 2
 """Share of our uncorrected count below which a report says nothing.
 
@@ -143,7 +149,8 @@ def correct_by_usage(
     reported = usage.input_tokens if usage.known == "reported" else None
     if not reported or not prompt.tokens or prompt.budget is None:
         return before
-    if max(reported, prompt.tokens) * MEASURED_SHARE < prompt.budget:
+    plausible = min(reported, round(prompt.tokens / prompt.factor) * MEASURED_FACTOR)
+    if max(plausible, prompt.tokens) * MEASURED_SHARE < prompt.budget:
         return before
     if reported * prompt.factor < prompt.tokens * LEAST_REPORTED_SHARE:
         return before
