@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from turnlog.events.content import PlainText
+from turnlog.events.content import PlainText, encode_canonical
 from turnlog.events.model.call_events import AttemptFault
 from turnlog.events.model.turn_events import TurnFailed
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
+    AnswerCall,
     AttemptRef,
     CancelTurn,
     CloseSession,
@@ -16,13 +17,19 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
 )
 from turnlog.projections.session.rules.outcome_commands import NOTHING_SPENT
-from turnlog.projections.session_views.session_history import HistoryTurn, build_history
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session_views.session_history import (
+    HistoryTurn,
+    apply_redactions,
+    build_history,
+)
 from turnlog.projections.testing import (
     ScenarioStep,
     SessionScenario,
     build_exchange,
     claim_turn,
     complete_turn,
+    get_attempt,
     given,
     open_session,
     submit_turn,
@@ -160,3 +167,23 @@ def test_turns_are_listed_in_submission_order() -> None:
         CancelTurn(1),
     )
     assert [turn.turn for turn in read_history(*steps)] == [1, 2, 3]
+
+
+def test_past_of_a_turn_whose_reply_was_withheld_later_has_none_of_its_reasoning() -> None:
+    said = encode_canonical({"reasoning_content": "The secret is 7."})
+
+    def reason(state: SessionState) -> AnswerCall:
+        return AnswerCall(
+            attempt=get_attempt(state),
+            text="A plan.",
+            finish="stop",
+            spent=NOTHING_SPENT,
+            reasoning=said,
+        )
+
+    begun = given(open_session(), submit_turn("Hi"), claim_turn(), reason)
+    before = begun.apply_projection(build_history)
+    assert before[0].reasoning == PlainText(text=said)
+    ended = begun.apply_steps(claim_turn("w2"), complete_turn("It is 7."), REDACT)
+    (turn,) = apply_redactions(before, ended.events)
+    assert (turn.status, turn.reasoning, turn.redacted) == ("open", None, True)

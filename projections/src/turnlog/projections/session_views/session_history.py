@@ -210,9 +210,12 @@ def apply_redactions(
 
 
 def _apply_redaction(turn: HistoryTurn, redaction: RecordedEvent | None) -> HistoryTurn:
-    is_open = turn.settled_at is None
-    if redaction is None or is_open or not isinstance(redaction.event, ReplyRedacted):
+    if redaction is None or not isinstance(redaction.event, ReplyRedacted):
         return turn
+    if turn.settled_at is None:
+        # It had no reply yet, but what its earlier calls reasoned and its tools returned.
+        kept = redaction.event.kept_results
+        return replace(turn, partial=None, reasoning=None, redacted=True, kept=kept)
     return _redact_turn(turn, redaction.event, redaction.envelope.time)
 
 
