@@ -145,6 +145,18 @@ def test_tools_that_an_answer_with_queries_calls_are_not_recorded() -> None:
     assert command.tools == ()
 
 
+@pytest.mark.parametrize("stage", ["summarise", "query"])
+def test_reasoning_before_a_refused_answer_is_not_recorded_either(stage: CallStage) -> None:
+    report = replace(REPORT, stage=stage, reasoning='{"reasoning":"They are rude."}')
+    refused = AnswerRefused("rude", "words", compute_digest("Hello there."))
+    given_up = build_outcome_command(report, refused)
+    assert isinstance(given_up, GiveUpSummary | GiveUpQueries)
+    assert given_up.reasoning == ""
+    completed = build_outcome_command(replace(report, stage="reply"), refused)
+    assert isinstance(completed, CompleteTurn)
+    assert completed.reasoning == ""
+
+
 @pytest.mark.parametrize(
     ("stage", "give_up"), [("summarise", GiveUpSummary), ("query", GiveUpQueries)]
 )

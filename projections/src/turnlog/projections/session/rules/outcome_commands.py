@@ -185,7 +185,7 @@ def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> Out
         case AnswerRefused(reason=reason, rule=rule) if report.stage in SIDE_STAGES:
             detail = f"the rule {rule} withholds it: {reason}"
             fault = AttemptFault(code="withheld", detail=detail, retryable=False)
-            return _build_give_up_command(report, fault)
+            return _build_give_up_command(replace(report, reasoning=""), fault)
         case AnswerRefused(reason=reason, rule=rule, blob=blob):
             return CompleteTurn(
                 attempt=report.attempt,
