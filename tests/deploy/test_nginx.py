@@ -260,16 +260,16 @@ async def test_nginx_passes_response_chunks_without_buffering(tmp_path: Path) ->
             assert await anext(lines) == "second"
 
 
-async def test_nginx_passes_paths_unchanged_and_bodies_up_to_8_mib(tmp_path: Path) -> None:
+async def test_nginx_passes_paths_unchanged_and_bodies_up_to_25_mib(tmp_path: Path) -> None:
     async with (
         run_composed_nginx(tmp_path) as (host, client),
         run_fake_gateway(host.get_address("gateway", 1)) as gateway,
     ):
         host.name_server.addresses["gateway"] = [gateway.address]
         await host.start_service("nginx")
-        # A name may hold what nginx would decode; an import is more than it keeps in memory.
+        # A name may hold what nginx would decode; a picture is more than it keeps in memory.
         path = "/v1/quotas/a%2Fb%20c?wait=1&x=%2e"
         assert (await client.put(path, content=b"x" * 2**20)).status_code == 200
         assert gateway.requests == [f"PUT {path}"]
-        too_large = await client.put(path, content=b"x" * (2**23 + 1))
+        too_large = await client.put(path, content=b"x" * (25 * 2**20 + 1))
         assert too_large.status_code == 413

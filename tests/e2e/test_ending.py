@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.services.gateway.streaming.sse_client import StreamingResponse
 from tests.support.processes.litellm_import_guard.sitecustomize import IMPORTED_EXIT_CODE
 from tests.support.processes.live_service import LiveService
 from tests.support.processes.process_host import ProcessHost, stop_cleanly, wait_for_exit_code
@@ -33,9 +34,15 @@ async def start_streaming_turn(
     await service.submit_turn(session)
     await provider.wait_for_exchange(exchange_count + 1)
     async with service.watch_turn(session) as watched:
-        async for event in watched.iterate_events():
-            if event.name == "token":
-                return session, gate
+        await wait_for_token(watched)
+    return session, gate
+
+
+async def wait_for_token(watched: StreamingResponse) -> None:
+    """Read a stream until its first token; frames of progress may come before it."""
+    async for event in watched.iterate_events():
+        if event.name == "token":
+            return
     raise AssertionError("the stream ended without a token")
 
 
@@ -74,7 +81,7 @@ async def test_each_role_exits_during_a_streaming_turn_and_nothing_is_lost(
     worker = await separate.start_worker()
     session, _ = await start_streaming_turn(service, separate.provider)
     async with service.watch_turn(session) as watched:
-        assert (await anext(watched.iterate_events())).name == "token"
+        await wait_for_token(watched)
         await stop_cleanly(separate.gateway)
         await watched.read_all()
         assert not watched.is_unfinished, "the stream was cut, not ended"
