@@ -160,7 +160,7 @@ async def test_what_if_accepts_the_folder_of_another_version(
     await browser.open_page(f"{stand.address}/#/sessions/{session}/what-if")
     await browser.wait_for("document.querySelector('.pick [type=file]') !== null")
     field = await browser.send_command(
-        "Runtime.evaluate", expression="document.querySelector('[type=file]')"
+        "Runtime.evaluate", expression="document.querySelector('.pick [type=file]')"
     )
     chosen = {"files": [str(folder)], "objectId": field["result"]["objectId"]}
     await browser.send_command("DOM.setFileInputFiles", **chosen)
