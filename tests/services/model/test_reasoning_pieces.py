@@ -176,7 +176,8 @@ def join_pieces(*pieces: Mapping[str, JsonValue]) -> JsonValue:
     joiner = ReasoningJoiner()
     for piece in pieces:
         joiner.add_piece(piece)
-    return json.loads(joiner.encode_record(MAX_RECORD_BYTES))
+    found: JsonValue = json.loads(joiner.encode_record(MAX_RECORD_BYTES))
+    return found
 
 
 def test_long_reasoning_in_small_pieces_is_recorded_whole() -> None:

@@ -195,7 +195,7 @@ def _apply_event(turns: dict[int, TurnMilestones], recorded: RecordedEvent) -> N
             settled = _settle_turn(turns[turn], recorded, event, "completed")
             turns[turn] = replace(settled, reply=reply)
         case TurnFailed(turn=turn) | TurnCancelled(turn=turn) as event if turn in turns:
-            status = "failed" if isinstance(event, TurnFailed) else "cancelled"
+            status: SettledStatus = "failed" if isinstance(event, TurnFailed) else "cancelled"
             reply = build_optional_text_ref(recorded, "cut_reply", event.cut_reply)
             cut = _settle_turn(turns[turn], recorded, event, status)
             turns[turn] = replace(cut, reply=reply, is_kept=reply is not None)
