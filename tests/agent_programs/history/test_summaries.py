@@ -159,6 +159,8 @@ async def test_undone_summary_restores_previous_window_byte_for_byte() -> None:
     await run_numbered_turn(plain, 4)
     (made,) = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
     check_window(await fetch_next_window(shop), "They spoke of words.")
+    # The failed turn that showed it stays in later prompts.
+    await fetch_next_window(plain)
     await shop.house.sessions.handle(TENANT, "s", UndoSummary(made.sequence), TESTER)
     assert await fetch_next_window(shop) == await fetch_next_window(plain)
 
