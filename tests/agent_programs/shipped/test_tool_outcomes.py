@@ -188,13 +188,15 @@ async def test_turn_cancelled_while_a_tool_runs_is_in_the_next_prompt_with_the_o
     await require_verified(platform, session)
 
 
-async def test_turn_that_failed_before_any_tool_ran_stays_out_of_the_next_prompt(
+async def test_turn_that_failed_before_any_tool_ran_has_a_line_in_place_of_its_reply(
     platform: AgentService,
 ) -> None:
     session = await open_guarded_session(platform)
     await platform.submit_turn(session, ModelRefusal(status=400), text="Any berths?")
     messages = await ask_next(platform, session)
-    assert [each["role"] for each in messages] == ["system", "user"]
+    assert [each["role"] for each in messages] == ["system", "user", "assistant", "user"]
+    assert messages[1]["content"] == "Any berths?"
+    assert messages[2]["content"] == "(This turn failed before it was answered.)"
 
 
 async def test_plan_of_uderia_after_a_withheld_reply_has_the_outcome_of_its_tool(
