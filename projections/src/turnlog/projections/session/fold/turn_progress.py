@@ -359,12 +359,16 @@ def apply_reply_redacted(
     left = find_left_outcomes(state, recorded, event)
     if state.open and state.open.turn == event.turn:
         state = settle_turn(state, event.turn, "completed", replacement, left=left)
-    replied = (
-        ref.turn
+    replied = {
+        ref.turn: ref.status
         for ref in state.turns
         if (ref.status == "completed" or ref.is_kept) and ref.role == "user"
+    }
+    # The line of a turn that was cut later is no reply that could be the latest.
+    is_followed = any(
+        turn > event.turn and status == "completed" for turn, status in replied.items()
     )
-    latest = event.turn == max(replied, default=0)
+    latest = event.turn in replied and not is_followed
     marked = mark_turn(state, event.turn, redacted=True, reply=replacement, results=left.results)
     return replace(marked, note=RedactionNote(event.turn)) if latest else marked
 
