@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from fastapi import Request, Response
 from pydantic import JsonValue
+from starlette.types import Message
 
 from tests.faults.clients.client_history import ClientHistory, CommandTry
 from tests.simulation.network.simulated_http import RequestHandler, SimulatedAnswer, send_request
@@ -50,7 +51,14 @@ from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway.routes import memory_routes, session_command_routes, turn_routes
 from turnlog.services.http.request_identity import RequestIdentity
 
-PLAIN_REQUEST: Final = Request({"type": "http", "method": "POST", "path": "/", "headers": []})
+
+async def receive_empty_body() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+PLAIN_REQUEST: Final = Request(
+    {"type": "http", "method": "POST", "path": "/", "headers": []}, receive_empty_body
+)
 
 GatewayPicker = Callable[[], SimulatedGateway]
 
