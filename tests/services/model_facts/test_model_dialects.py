@@ -8,6 +8,7 @@ import pytest
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.call_specs import CallSpec
+from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.services.model_facts.dialects_file import (
     DIALECTS_VARIABLE,
     FaultyDialectsFile,
@@ -49,7 +50,7 @@ async def test_order_of_roles_follows_from_the_name_of_the_model(model: str, rol
 
 async def test_requests_for_a_model_in_no_table_are_written_as_the_blueprint_has_them() -> None:
     dialect = await ModelDialects().find_dialect("openai/heron")
-    assert dialect.request_dialect is None
+    assert dialect.request_dialect == PLAIN_DIALECT
 
 
 @pytest.mark.parametrize(

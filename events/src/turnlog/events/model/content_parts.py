@@ -7,13 +7,19 @@ a prompt reads no bytes.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from turnlog.events.content import Digest
 from turnlog.events.event_model import EventModel
 
 MediaKind = Literal["image", "audio", "file"]
 """What a model is sent a part as."""
+
+MAX_MEDIA_BYTES: Final = 25 * 1024 * 1024
+"""Bytes of the largest picture, recording or file, where an installation says nothing else."""
+
+TEXT_TYPE: Final = "text/plain"
+"""The media type of a file that is a text."""
 
 
 class MediaPart(EventModel):

@@ -221,12 +221,12 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
         *(_fill_slot(slot, unfilled, texts, counting) for slot in unfilled.slots),
         *(message.fill(texts, "tool rounds") for message in unfilled.rounds),
     )
-    if call.dialect and not call.dialect.images:
+    if not call.dialect.images:
         plan = leave_out_images(plan, NO_IMAGES_RULE, counting)
     output = plan_output(call.kind, material.blueprint.calls[call.kind], call.output_request)
     plan = output.add_to(plan) if output else plan
     tools = unfilled.tools.fill(texts, "tools")
-    if call.dialect and call.dialect.tool_refs == "inline":
+    if call.dialect.tool_refs == "inline":
         tools = tuple(tool.inline_references() for tool in tools)
     offers = tuple(tool.build_part(counting) for tool in tools)
     beside = (*offers, *(output.list_parts(counting) if output else ()))
@@ -275,7 +275,7 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     unfilled, call = planned.unfilled, planned.unfilled.call
     limits, fitting, output = planned.limits, planned.fitting, planned.output
     plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
-    dialect = call.dialect or PLAIN_DIALECT
+    dialect = call.dialect
     messages, message_parts = render_plan(
         plan,
         limits.counting,
@@ -306,7 +306,7 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         omitted=call.gathered.omitted,
         stale=call.gathered.stale,
         prefix=_compare_prefix(planned, parts),
-        dialect=call.dialect,
+        dialect=None if dialect == PLAIN_DIALECT else dialect,
         cache_marks=marks,
         digest=request.digest,
     )

@@ -12,6 +12,7 @@ from turnlog.events.content import Digest
 from turnlog.events.model.manifest import Manifest, RequestDialect
 from turnlog.projections.library.segment_selection import CallSegments
 from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.structured_output.output_requests import OutputRequest
 
@@ -82,8 +83,8 @@ class PromptCall:
     """The version of the rules it is assembled by."""
     output_request: OutputRequest | None = None
     """How it asks for the form of its answer; recorded with it. None if it does not ask."""
-    dialect: RequestDialect | None = None
-    """How its request is written for its server; recorded with it. None for as it is."""
+    dialect: RequestDialect = PLAIN_DIALECT
+    """How its request is written for its server; recorded with it, unless it is as it is."""
     is_foreseen: bool = False
     """Whether it is a later call of the turn, assembled to see if it has room: what may come true
     until then counts as true.

@@ -17,15 +17,12 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt
-from turnlog.events.model.content_parts import MediaKind
+from turnlog.events.model.content_parts import TEXT_TYPE, MediaKind
 
 MediaBytes = Mapping[Digest, bytes]
 """The bytes of media by their digests."""
 
 NO_BYTES: Final[MediaBytes] = MappingProxyType({})
-
-TEXT_TYPE: Final = "text/plain"
-"""The type of a file that is sent as a text, since few servers take another than PDF."""
 
 _AUDIO_FORMATS: Final = {"audio/mpeg": "mp3"}
 """What the protocol calls a format that is not called by its media type."""
@@ -61,7 +58,7 @@ class MessageMedia:
 
     def encode_sent(self, data: bytes) -> dict[str, JsonValue]:
         """Return the part of OpenAI's chat protocol with these bytes."""
-        if self.media_type == TEXT_TYPE:
+        if self.media_type == TEXT_TYPE:  # Few servers take another file than PDF
             return {"type": "text", "text": f"{self.name or 'file.txt'}:\n{data.decode()}"}
         encoded = b64encode(data).decode()
         url = f"data:{self.media_type};base64,{encoded}"

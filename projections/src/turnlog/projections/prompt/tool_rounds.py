@@ -33,7 +33,6 @@ from turnlog.projections.prompt.prompt_plan import (
     PlannedReasoning,
     PlannedToolCall,
 )
-from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.projections.prompt.sources.layer_content import (
     LayerBlock,
     LayerItem,
@@ -70,13 +69,12 @@ def plan_tool_rounds(
 
 def _plan_round(tool_round: ToolRound, call: PromptCall) -> Iterator[DeferredPart[PlannedMessage]]:
     yield _plan_calls_message(tool_round, call.model)
-    dialect = call.dialect or PLAIN_DIALECT
     separate: list[DeferredPart[PlannedMessage]] = []
     for use in tool_round.tools:
         if use.result is None:
             continue
-        pictures = _plan_pictures(use.result, call.model) if dialect.images else ()
-        if pictures and dialect.tool_pictures == "user":
+        pictures = _plan_pictures(use.result, call.model) if call.dialect.images else ()
+        if pictures and call.dialect.tool_pictures == "user":
             separate.append(_plan_pictures_message(use, use.result, pictures))
             pictures = ()
         yield _plan_result_message(use, use.result, pictures)

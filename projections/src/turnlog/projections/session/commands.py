@@ -121,13 +121,18 @@ class RecordSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUpSummary:
-    """Record that the summary call failed; the turn continues without a summary."""
+class GiveUpSideCall:
+    """Record that a call failed which its turn can do without."""
 
     attempt: AttemptRef
     spent: AttemptUsage
     fault: AttemptFault
     reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpSummary(GiveUpSideCall):
+    """Record that the summary call failed; the turn continues without a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +160,8 @@ class RequestQueries:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUpQueries:
+class GiveUpQueries(GiveUpSideCall):
     """Record that the call for queries failed; the turn continues without them."""
-
-    attempt: AttemptRef
-    spent: AttemptUsage
-    fault: AttemptFault
-    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from struct import error as struct_error
 from struct import unpack_from
 from typing import Final
 
+from turnlog.events.model.content_parts import TEXT_TYPE
+from turnlog.services.media.media_types import HEAD_BYTES, detect_media_type
+
 MAX_SIDE: Final = 100_000
 """The largest width or height that is believed; the sizes of pictures are below."""
 
@@ -44,6 +47,21 @@ class MediaFacts:
     height: int | None = None
     pages: int | None = None
     seconds: int | None = None
+
+
+def inspect_media(data: bytes) -> tuple[str | None, MediaFacts]:
+    """Return the type of bytes, None if it is none that is stored, and what they say."""
+    media_type = detect_media_type(data[:HEAD_BYTES])
+    if media_type is None or (media_type == TEXT_TYPE and not _is_text(data)):
+        return None, MediaFacts()
+    return media_type, read_media_facts(media_type, data)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def read_media_facts(media_type: str, data: bytes) -> MediaFacts:

@@ -11,8 +11,9 @@ from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.events.content import SHA256_PATTERN
+from turnlog.events.model.content_parts import TEXT_TYPE
 from turnlog.services.http.request_tenant import RequestTenant
-from turnlog.services.media.media_types import MEDIA_TYPES, TEXT_TYPE, UNSPECIFIED_TYPE
+from turnlog.services.media.media_types import MEDIA_TYPES, UNSPECIFIED_TYPE
 from turnlog.services.media.media_use_cases import MediaUseCases, UploadAnnouncement
 
 router = APIRouter()

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events.errors import Refused
-from turnlog.events.model.content_parts import MediaKind
+from turnlog.events.model.content_parts import TEXT_TYPE, MediaKind
 from turnlog.projections.blueprint.sent_names import quote_sent_name
-
-TEXT_TYPE: Final = "text/plain"
 
 UNSPECIFIED_TYPE: Final = "application/octet-stream"
 """What a sender calls bytes whose type it leaves open."""

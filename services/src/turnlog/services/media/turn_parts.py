@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, repeat
@@ -26,13 +26,12 @@ from turnlog.contract.session_requests import (
 from turnlog.events.content import Digest
 from turnlog.events.errors import AlteredMedia, Corrupt, Refused, TooLarge
 from turnlog.events.model.content_parts import MediaKind, MediaPart
+from turnlog.events.store.media_chunks import iterate_bytes
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.blueprint.sent_names import quote_sent_name
-from turnlog.services.media.media_facts import MediaFacts, read_media_facts
+from turnlog.services.media.media_facts import inspect_media
 from turnlog.services.media.media_types import (
     MEDIA_TYPES,
-    TEXT_TYPE,
-    detect_media_type,
     find_media_kind,
     parse_media_type,
 )
@@ -107,7 +106,7 @@ class TurnPartsIntake:
 
     async def _store_part(self, tenant: str, sent: _SentMedia) -> MediaPart:
         data = await self._read_bytes(tenant, sent)
-        found, facts = await run_text_work(partial(_inspect_bytes, data), len(data))
+        found, facts = await run_text_work(partial(inspect_media, data), len(data))
         if found is None:
             detail, fix = "the bytes are of no known type", f"send one of {', '.join(MEDIA_TYPES)}"
             raise Refused("unsupported-media", detail, field=sent.field, fix=fix)
@@ -115,7 +114,7 @@ class TurnPartsIntake:
         digest = sent.digest
         if digest is None:
             stored = await self.store.put_media(
-                tenant, _iterate_once(data), most_bytes=self.most_bytes
+                tenant, iterate_bytes(data), most_bytes=self.most_bytes
             )
             digest = stored.digest
         return MediaPart(
@@ -257,27 +256,9 @@ def _check_type(sent: _SentMedia, found: str) -> None:
         raise Refused("media-type-differs", detail, field=sent.field, fix=fix)
 
 
-def _inspect_bytes(data: bytes) -> tuple[str | None, MediaFacts]:
-    media_type = detect_media_type(data[:64])
-    if media_type is None or (media_type == TEXT_TYPE and not _is_text(data)):
-        return None, MediaFacts()
-    return media_type, read_media_facts(media_type, data)
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        return "\0" not in data.decode()
-    except UnicodeDecodeError:
-        return False
-
-
 def _decode_base64(encoded: str, field: str) -> bytes:
     try:
         return b64decode(encoded, validate=True)
     except ValueError:
         fix = "send base64 with its padding and without line breaks"
         raise Refused("invalid", "it is not base64", field=field, fix=fix) from None
-
-
-async def _iterate_once(data: bytes) -> AsyncIterator[bytes]:
-    yield data

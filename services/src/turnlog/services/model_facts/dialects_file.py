@@ -70,9 +70,9 @@ class ModelDialect(StrictModel):
     """Most tokens of a request."""
 
     @property
-    def request_dialect(self) -> RequestDialect | None:
-        """The fields that change a request; None if it is sent as the blueprint has it."""
-        dialect = PLAIN_DIALECT.model_copy(
+    def request_dialect(self) -> RequestDialect:
+        """The fields that change a request."""
+        return PLAIN_DIALECT.model_copy(
             update={
                 "roles": self.roles,
                 "tool_refs": self.tool_refs,
@@ -83,7 +83,6 @@ class ModelDialect(StrictModel):
                 "tool_pictures": self.tool_pictures,
             }
         )
-        return None if dialect == PLAIN_DIALECT else dialect
 
 
 DialectsByPattern = dict[Annotated[str, Field(min_length=1)], ModelDialect]

@@ -55,8 +55,8 @@ class DialectTable:
             }
         )
 
-    def find_request_dialect(self, model: str) -> RequestDialect | None:
-        """Return what of a model's dialect changes a request; None if nothing does."""
+    def find_request_dialect(self, model: str) -> RequestDialect:
+        """Return what of a model's dialect changes a request."""
         return self.find_dialect(model).request_dialect
 
 

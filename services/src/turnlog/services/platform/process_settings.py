@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringCo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from turnlog.events.model.content_parts import MAX_MEDIA_BYTES
 from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.services.platform.durability_level import DurabilityLevel
 
@@ -185,7 +186,7 @@ class GatewaySettings(ProcessSettings):
     """Maximum bytes of a request body."""
     import_limit: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
     """Maximum bytes of a segment import, and of the blueprint folder of a what-if request."""
-    max_part_bytes: Annotated[int, Field(ge=1024)] = 25 * 1024 * 1024
+    max_part_bytes: Annotated[int, Field(ge=1024)] = MAX_MEDIA_BYTES
     """Maximum bytes of a picture, a recording or a file."""
     body_seconds: Seconds = 10.0
     """Seconds that a client may take to send the body, and as many for the headers."""

@@ -57,6 +57,7 @@ from turnlog.projections.prompt.history.memory_access import (
     format_memory_messages,
 )
 from turnlog.projections.prompt.hypothetical_turn import HypotheticalTurn
+from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.projections.prompt.sources.segment_layers import (
     list_locales,
     list_segment_requests,
@@ -306,7 +307,7 @@ class PromptInputLoader:
             inputs=inputs,
             assembler=assembler,
             output_request=output_request,
-            dialect=manifest.dialect,
+            dialect=manifest.dialect or PLAIN_DIALECT,
         )
         digests = (segment.digest for segment in list_segments(manifest))
         blobs = await self.command_handler.texts.read_blobs(state.tenant, digests)

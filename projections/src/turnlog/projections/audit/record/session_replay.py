@@ -34,6 +34,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptTexts,
     choose_assembler,
 )
+from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.projections.prompt.sources.segment_layers import (
     list_segment_requests,
     restore_segments,
@@ -198,7 +199,7 @@ def rebuild_call_request(
         inputs=inputs,
         assembler=assembler,
         output_request=output_request,
-        dialect=call.manifest.dialect,
+        dialect=call.manifest.dialect or PLAIN_DIALECT,
     )
     requests = list_segment_requests(material, state, bare)
     segments = restore_segments(requests, call.manifest, blobs)

@@ -97,7 +97,7 @@ class WhatIfChange:
     """Returns how a call would ask a model for the form of its answer; without it a changed call
     asks as the recorded one did.
     """
-    find_dialect: Callable[[str], RequestDialect | None] | None = None
+    find_dialect: Callable[[str], RequestDialect] | None = None
     """Returns how a request is written for a model; without it all are written as recorded."""
 
 
@@ -201,7 +201,7 @@ class ChangeApplier:
             return recorded.output_request
         return self.change.choose_output_request(spec, model)
 
-    def _find_dialect(self, recorded: PromptCall, model: str) -> RequestDialect | None:
+    def _find_dialect(self, recorded: PromptCall, model: str) -> RequestDialect:
         """Return how the request is written for its server: as recorded, unless that changes."""
         find = self.change.find_dialect
         return find(model) if find and model != recorded.model else recorded.dialect

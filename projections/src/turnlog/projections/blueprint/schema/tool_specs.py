@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import Discriminator, Field, JsonValue, Tag
 
 from turnlog.events.event_model import build_discriminator
+from turnlog.events.model.content_parts import MAX_MEDIA_BYTES
 from turnlog.projections.blueprint.schema.strict_model import (
     EnvironmentVariable,
     HeaderName,
@@ -175,7 +176,7 @@ def _add_source_forms(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{**sources, "required": [word]} for word in words] + [written]
 
 
-MAX_RESULT_BYTES: Final = 25 * 1024 * 1024
+MAX_RESULT_BYTES: Final = MAX_MEDIA_BYTES
 """The most that a blueprint may allow for a result, as for media."""
 
 

@@ -21,7 +21,7 @@ from turnlog.events.model.call_events import (
 from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.session.commands import AttemptRef
+from turnlog.projections.session.commands import AttemptRef, GiveUpSideCall
 from turnlog.projections.session.open_turn import AnswerRejection, OpenTurn
 from turnlog.projections.session.state import SessionState
 
@@ -145,4 +145,15 @@ def build_attempt_ended(
         rejected=PlainText(text=rejection.text) if rejection else None,
         correction=rejection.correction if rejection else "",
         reasoning=build_optional_text(reasoning),
+    )
+
+
+def end_side_call(command: GiveUpSideCall) -> AttemptEnded:
+    """Return the event that ends the attempt at a call which its turn can do without."""
+    return build_attempt_ended(
+        attempt=command.attempt,
+        outcome="failed",
+        spent=command.spent,
+        fault=command.fault,
+        reasoning=command.reasoning,
     )

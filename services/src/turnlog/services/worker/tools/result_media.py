@@ -9,22 +9,16 @@ from typing import Final
 
 import structlog
 
-from turnlog.events.model.content_parts import MediaPart
+from turnlog.events.model.content_parts import MAX_MEDIA_BYTES, TEXT_TYPE, MediaPart
 from turnlog.events.store.media_chunks import iterate_bytes
 from turnlog.events.store.ports import MediaStore
-from turnlog.services.media.media_facts import MediaFacts, read_media_facts
-from turnlog.services.media.media_types import TEXT_TYPE, detect_media_type, find_media_kind
+from turnlog.services.media.media_facts import inspect_media
+from turnlog.services.media.media_types import find_media_kind
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.worker.tools.tool_server_types import AnswerMedia
 
 MAX_RESULT_PARTS: Final = 32
 """Most media of one result that are stored."""
-
-MAX_PART_BYTES: Final = 25 * 1024 * 1024
-"""Bytes of the largest media of a result that are stored."""
-
-KNOWN_TEXT_BYTES: Final = 1024
-"""Bytes that tell whether a file is a text."""
 
 _log = structlog.get_logger("turnlog.tools")
 
@@ -36,15 +30,15 @@ async def store_result_media(
 
     What is too large, or one too many, is not stored: the text of the result has a line for it.
     """
-    kept = [each for each in media if 0 < len(each.data) <= MAX_PART_BYTES][:MAX_RESULT_PARTS]
+    kept = [each for each in media if 0 < len(each.data) <= MAX_MEDIA_BYTES][:MAX_RESULT_PARTS]
     if len(kept) < len(media):
         _log.warning("result-media-left-out", parts=len(media) - len(kept))
     return tuple([await _store_part(store, tenant, each, at) for each in kept])
 
 
 async def _store_part(store: MediaStore, tenant: str, media: AnswerMedia, at: int) -> MediaPart:
-    stored = await store.put_media(tenant, iterate_bytes(media.data), most_bytes=MAX_PART_BYTES)
-    found, facts = await run_text_work(partial(_inspect_bytes, media.data), len(media.data))
+    stored = await store.put_media(tenant, iterate_bytes(media.data), most_bytes=MAX_MEDIA_BYTES)
+    found, facts = await run_text_work(partial(inspect_media, media.data), len(media.data))
     # Any text is `text/plain` by its bytes; what its server calls it says more.
     media_type = media.media_type if found is None or found == TEXT_TYPE else found
     return MediaPart(
@@ -56,8 +50,3 @@ async def _store_part(store: MediaStore, tenant: str, media: AnswerMedia, at: in
         at=at,
         **asdict(facts),
     )
-
-
-def _inspect_bytes(data: bytes) -> tuple[str | None, MediaFacts]:
-    found = detect_media_type(data[:KNOWN_TEXT_BYTES])
-    return found, MediaFacts() if found is None else read_media_facts(found, data)

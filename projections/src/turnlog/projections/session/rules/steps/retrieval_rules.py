@@ -16,7 +16,7 @@ from turnlog.projections.session.commands import (
 from turnlog.projections.session.open_turn import OpenTurn, TurnRetrieval, WrittenQueries
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
-    build_attempt_ended,
+    end_side_call,
     find_claimed_turn,
     start_next_call,
 )
@@ -45,15 +45,8 @@ def request_queries(state: SessionState, command: RequestQueries) -> NewEvents:
 
 def fail_queries(state: SessionState, command: GiveUpQueries) -> NewEvents:
     """Record why no queries were written, and start the next call."""
-    attempt, fault = command.attempt, command.fault
-    ended = build_attempt_ended(
-        attempt=attempt,
-        outcome="failed",
-        spent=command.spent,
-        fault=fault,
-        reasoning=command.reasoning,
-    )
-    opened = find_claimed_turn(state, attempt)
+    fault, ended = command.fault, end_side_call(command)
+    opened = find_claimed_turn(state, command.attempt)
     if opened is None or opened.querying is None:
         return (ended,)
     failed = QueriesFailed(

@@ -44,7 +44,7 @@ from turnlog.projections.session.rules.admission_rules import (
 )
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
-    build_attempt_ended,
+    end_side_call,
     find_claimed_turn,
     record_answer,
     record_superseded_attempt,
@@ -141,15 +141,8 @@ def record_summary(state: SessionState, command: RecordSummary) -> NewEvents:
 
 def fail_summary(state: SessionState, command: GiveUpSummary) -> NewEvents:
     """Record why there is no summary, and start the next call without it."""
-    attempt, fault = command.attempt, command.fault
-    ended = build_attempt_ended(
-        attempt=attempt,
-        outcome="failed",
-        spent=command.spent,
-        fault=fault,
-        reasoning=command.reasoning,
-    )
-    opened = find_claimed_turn(state, attempt)
+    fault, ended = command.fault, end_side_call(command)
+    opened = find_claimed_turn(state, command.attempt)
     if opened is None or opened.summing is None:
         return (ended,)
     failed = _build_summary_failed(opened, opened.summing, fault.code, fault.detail)
