@@ -52,6 +52,7 @@ from turnlog.services.http.problem_details import (
 from turnlog.services.http.request_checks import check_body, check_query
 from turnlog.services.http.request_identity import get_actor
 from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
+from turnlog.services.http.request_pacing import RequestPacing
 from turnlog.services.http.route_audiences import check_audience
 from turnlog.services.knowledge import knowledge_routes
 from turnlog.services.media import media_routes
@@ -122,6 +123,7 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
         },
     )
     app.add_middleware(TracingMiddleware, tracing=deps.tracing)
+    app.add_middleware(RequestPacing)
     app.add_middleware(RequestLog, tenant=settings.tenant, find_route=find_route)
     return app
 

@@ -21,6 +21,10 @@ from turnlog.events.errors import Refused
 BACKLOG: Final = 2_048
 """Connections that may wait to be accepted."""
 
+ACCEPTED_PER_PASS: Final = 32
+"""Connections that are accepted in one pass of the event loop, which each takes half a millisecond.
+"""
+
 
 @asynccontextmanager
 async def serve_asgi(
@@ -46,6 +50,8 @@ async def serve_asgi(
         loop="asyncio",
         log_config=None,
         access_log=False,
+        # asyncio accepts as many at once as it is told may wait.
+        backlog=ACCEPTED_PER_PASS,
         # Otherwise anything on this machine could choose its address by `X-Forwarded-For`.
         proxy_headers=False,
         server_header=False,
@@ -55,6 +61,7 @@ async def serve_asgi(
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     await server.startup([listening])
+    listening.listen(BACKLOG)  # uvicorn has set its own.
     running = asyncio.create_task(server.main_loop())
     try:
         yield _format_url(listening)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from turnlog.events.async_tasks import merge_watches, run_tasks, stream_watch
@@ -51,6 +51,8 @@ TOKEN_REPLICA_TRIES: Final = 10
 TOKEN_REPLICA_RETRY_SECONDS: Final = 0.1
 """Seconds between two of those reads."""
 
+MOST_STREAM_OPENINGS: Final = 32
+"""How many streams of a process read the past of their turns at once."""
 
 WaitForEnd = Callable[[], Coroutine[Any, Any, None]]
 """Returns once nobody waits for an outcome any more."""
@@ -82,6 +84,9 @@ class TurnWatching:
     tokens: TokenStream
     shutdown_event: asyncio.Event
     """Set when the process shuts down, so that callers who wait are answered at once."""
+    openings: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(MOST_STREAM_OPENINGS)
+    )
 
     async def open_stream(
         self,
@@ -96,10 +101,11 @@ class TurnWatching:
 
         The model's reasoning is among them where `has_reasoning` asks for it.
         """
-        state = await self.command_handler.load_state(tenant, session, leader=True)
-        if state is None:
-            raise refuse_unknown_session()
-        past = await self.command_handler.load_turn_events(state, turn)
+        async with self.openings:
+            state = await self.command_handler.load_state(tenant, session, leader=True)
+            if state is None:
+                raise refuse_unknown_session()
+            past = await self.command_handler.load_turn_events(state, turn)
         record = apply_log_events(ReplyRecord(turn=turn), past)
         at = resume_cursor(
             TurnCursor(turn=turn) if after is None else parse_turn_cursor(after, turn), record
