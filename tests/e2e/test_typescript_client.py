@@ -115,6 +115,28 @@ async def test_stream_resumes_where_its_connection_broke(
             assert first + "".join(await read_lines(process)) == "It goes on and on.done"
 
 
+async def test_reasoning_is_streamed_and_in_the_history_where_it_is_asked_for(
+    up: TurnlogUp, provider: OpenAIServer, program: Path
+) -> None:
+    # Reasoning is sent while it is written, so the answer waits until some was received.
+    received = asyncio.Event()
+    answer = ModelAnswer(
+        reasoning=("Is it \U0001f600", " or not?"), tokens=("It is.",), gates={0: received}
+    )
+    provider.queue_behaviours(answer, answer)
+    async with run_consumer(program, "reason", str(up.service.http.base_url)) as process:
+        assert process.stdout
+        first = json.loads(await process.stdout.readline())
+        received.set()
+        *streamed, histories = first, *await read_lines(process)
+    pieces = [each for each in streamed if not isinstance(each, str)]
+    thought = "".join(answer.reasoning)
+    assert "".join(text for _, text in pieces) == thought
+    assert all(thought[offset:].startswith(text) for offset, text in pieces)
+    assert "".join(streamed[len(pieces) :]) == "It is."
+    assert histories == [[thought, thought], [None, None]]
+
+
 async def test_command_with_a_lost_answer_is_executed_once(up: TurnlogUp, program: Path) -> None:
     session = await up.service.open_session()
     async with run_fault_proxy(str(up.service.http.base_url)) as proxy:

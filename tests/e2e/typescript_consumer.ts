@@ -44,6 +44,20 @@ async function stream(): Promise<void> {
   }
 }
 
+async function reason(): Promise<void> {
+  const opened = await turnlog.openSession("assistant");
+  for await (const event of opened.streamTurn("Is it?", {}, { reasoning: true })) {
+    if (event.name === "reasoning") print([event.data.offset, event.data.text]);
+    else if (event.name === "token") print(event.data.text);
+  }
+  for await (const event of opened.streamTurn("Is it?")) {
+    if (event.name === "reasoning") throw new Error("nobody asked for reasoning");
+  }
+  const reasoning = async (asked?: boolean): Promise<unknown[]> =>
+    (await opened.fetchHistory(undefined, asked)).turns.map((turn) => turn.reasoning);
+  print([await reasoning(true), await reasoning()]);
+}
+
 async function submit(): Promise<void> {
   print((await turnlog.useSession(session).submitTurn("Hello")).turn);
 }
@@ -158,6 +172,7 @@ async function distrust(): Promise<void> {
 const parts: Record<string, () => Promise<void>> = {
   converse,
   stream,
+  reason,
   submit,
   leave,
   approve,

@@ -358,6 +358,7 @@ async def test_undecodable_event_of_a_tenant_is_passed_on_and_stops_nothing(
     "garbage", ["", "0", "garbage", "12345678", "12345678.1", "{}", "12345678.-1.0.0.0", "x" * 999]
 )
 @pytest.mark.parametrize("session", ["s", None])
+@pytest.mark.usefixtures("jetstream")  # It creates the streams.
 async def test_invalid_cursor_is_refused(
     nats_url: str, fresh_tenant: str, garbage: str, session: str | None
 ) -> None:

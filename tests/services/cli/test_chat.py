@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import os
-import re
-import select
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import httpx
 import pytest
@@ -19,6 +14,7 @@ from tests.support.processes.blocking_turnlog_up import (
 )
 from tests.support.processes.forked_program import get_forked_program
 from tests.support.processes.separate_roles import BLUEPRINT_FOLDER
+from tests.support.processes.terminal_user import HANGS, TerminalUser, run_at_terminal
 
 SCRIPT = """
 replies:
@@ -75,9 +71,6 @@ mcpServers:
 """
 """The tools of the shipped `uderia`, of which one waits for a person."""
 
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x01\x02]")
-HANGS = 60.0
-
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingTurnlogUp]:
@@ -93,58 +86,10 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingTurnlogUp]:
             yield up
 
 
-@dataclass
-class TerminalUser:
-    """A user at a terminal who types, and reads until an expected text appears."""
-
-    terminal: int
-    process: subprocess.Popen[bytes]
-    seen: str = field(default="")
-
-    def send_line(self, text: str) -> None:
-        os.write(self.terminal, text.encode())
-
-    def repeat_until_seen(self, awaited: str, again: Callable[[], None]) -> None:
-        """Repeat an action until its effect appears, because readline may miss an interrupt."""
-        until = time.monotonic() + HANGS
-        while awaited not in self.seen:
-            assert time.monotonic() < until, f"{awaited!r} does not come: {self.seen}"
-            again()
-            while select.select([self.terminal], [], [], 0.5)[0]:
-                self.seen += ESCAPES.sub("", os.read(self.terminal, 65_536).decode())
-                if awaited in self.seen:
-                    break
-        self.seen = self.seen.partition(awaited)[2]
-
-    def wait_for_text(self, awaited: str) -> None:
-        self.read_until(awaited)
-
-    def read_until(self, awaited: str) -> str:
-        """Return what is shown before an expected text."""
-        until = time.monotonic() + HANGS
-        while awaited not in self.seen:
-            ready, _, _ = select.select([self.terminal], [], [], until - time.monotonic())
-            assert ready, f"{awaited!r} does not come: {self.seen}"
-            self.seen += ESCAPES.sub("", os.read(self.terminal, 65_536).decode())
-        before, _, self.seen = self.seen.partition(awaited)
-        return before
-
-
 @contextmanager
 def start_chat(up: BlockingTurnlogUp, *options: str) -> Generator[TerminalUser]:
-    terminal_fd, child_fd = os.openpty()
-    command = [str(get_forked_program()), "chat", "--data-dir", str(up.data_dir), *options]
-    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
-    process = subprocess.Popen(
-        command, stdin=child_fd, stdout=child_fd, stderr=child_fd, env=environ, process_group=0
-    )
-    os.close(child_fd)
-    try:
-        yield TerminalUser(terminal_fd, process)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(terminal_fd)
+    with run_at_terminal("chat", "--data-dir", str(up.data_dir), *options) as person:
+        yield person
 
 
 def test_chat_submits_each_line_as_a_turn_and_shows_its_reply(up: BlockingTurnlogUp) -> None:

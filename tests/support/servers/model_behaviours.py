@@ -36,6 +36,8 @@ class ModelAnswer:
     """Tokens with `pace` seconds between them; token n waits until `gates[n]` is set."""
 
     tokens: tuple[str, ...] = ("An ", "answer.")
+    reasoning: tuple[str, ...] = ()
+    """The pieces of what it reasons before its first token; only streamed."""
     finish: str | None = "stop"
     usage: Mapping[str, object] | None = field(default_factory=lambda: USAGE)
     tool_calls: tuple[tuple[str, str], ...] = ()
@@ -170,6 +172,8 @@ def iterate_raw_steps(raw: RawFrames) -> Iterator[StreamStep]:
 def iterate_steps(answer: ModelAnswer, model: str, *, with_usage: bool) -> Iterator[StreamStep]:
     """Iterate the streamed form: one server-sent event for each frame."""
     yield _encode_chunk(model, {"role": "assistant", "content": ""})
+    for piece in answer.reasoning:
+        yield _encode_chunk(model, {"reasoning_content": piece})
     for number, token in enumerate(answer.tokens):
         yield from _iterate_interruptions(answer, number)
         yield _encode_chunk(model, {"content": token})

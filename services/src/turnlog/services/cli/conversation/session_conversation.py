@@ -108,9 +108,11 @@ class SessionConversation:
                         return
 
     def _stream_frames(self, stream: str, cursor: str) -> AsyncGenerator[SseMessage]:
-        stream = f"{stream}?reasoning=true" if self.has_reasoning else stream
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
-        return self.service.stream_messages(ClientOperation("GET", stream, object, headers=headers))
+        query = {"reasoning": "true"} if self.has_reasoning else dict[str, str]()
+        return self.service.stream_messages(
+            ClientOperation("GET", stream, object, query=query, headers=headers)
+        )
 
 
 async def find_follow_up_turn(
