@@ -74,7 +74,7 @@ async def media_up(
 ) -> AsyncIterator[tuple[TurnlogUp, OpenAIServer]]:
     async with OpenAIServer() as server:
         server.choose_behaviour = answer_valid_request
-        own = {"TURNLOG_MODEL_ADAPTER": request.param, "TURNLOG_MODEL": "openai/gpt-4o"}
+        own = {"TURNLOG_MODEL_ADAPTER": request.param, "TURNLOG_MODEL": "openai/heron"}
         settings = build_settings(server) | own
         del settings["TURNLOG_BLUEPRINTS"]
         folder = tmp_path_factory.mktemp("media")

@@ -353,6 +353,39 @@ def test_body_with_a_picture_is_compared_where_its_bytes_are_at_hand(
     assert (made.outcome, made.first_difference) == outcome
 
 
+@pytest.mark.parametrize(
+    ("field", "texts", "rules"),
+    [
+        (
+            "files",
+            ["These?", "notes.txt:\nnotes", "(a file is left out)"],
+            ["estimate", "no_files", "estimate"],
+        ),
+        (
+            "audio",
+            ["These?", "notes.txt:\nnotes", "(a recording is left out)"],
+            ["estimate", "estimate", "no_audio"],
+        ),
+    ],
+)
+def test_line_is_in_the_place_of_what_the_model_does_not_read_and_texts_stay(
+    field: str, texts: list[str], rules: list[str]
+) -> None:
+    notes = build_part(DOCUMENT, 6, "notes.txt").model_copy(
+        update={"media_type": "text/plain", "digest": compute_digest(b"notes")}
+    )
+    parts = (notes, build_part(DOCUMENT, 6), build_part(SOUND, 6))
+    session = open_with_blueprint(UNFRAMED, FILES).apply_steps(submit_parts("These?", *parts))
+    call = replace(REPLY_CALL, dialect=PLAIN_DIALECT.model_copy(update={field: False}))
+    unfilled = plan_prompt(SessionMaterial(blueprint=UNFRAMED), session.opened_state, call)
+    found = assemble(unfilled, fetch_prompt_texts(unfilled.needs, session.events, FILES))
+    media = {**BYTES, compute_digest(b"notes"): b"notes"}
+    (*_, message) = json.loads(found.request.build_chat_body(media))["messages"]
+    assert [piece["text"] for piece in message["content"] if piece["type"] == "text"] == texts
+    assert [part.rule for part in list_media(found)] == rules
+    assert read_prompt(found.manifest, session.events, build_blobs(FILES)) == found.request.messages
+
+
 def test_model_that_reads_no_pictures_gets_a_line_in_the_place_of_each() -> None:
     asked = (PORTRAITS[0], submit_parts("These?", build_part(PICTURE, 6), build_part(SOUND, 6)))
     session = open_with_blueprint(UNFRAMED, FILES)

@@ -63,6 +63,10 @@ async def test_requests_for_a_model_in_no_table_are_written_as_the_blueprint_has
         ("anthropic/claude-sonnet-4-5", True, "result"),
         ("deepseek/deepseek-chat", False, "result"),
         ("hosted_vllm/deepseek-ai/deepseek-vl2", True, "result"),
+        ("mistral/mistral-medium-latest", True, "none"),
+        ("openai/qwen3-8b", False, "result"),
+        ("ollama_chat/qwen3:8b", False, "result"),
+        ("hosted_vllm/Qwen/Qwen3-VL-8B-Instruct", None, "result"),
     ],
 )
 async def test_pictures_of_tools_are_where_the_server_of_the_model_takes_them(
@@ -70,6 +74,32 @@ async def test_pictures_of_tools_are_where_the_server_of_the_model_takes_them(
 ) -> None:
     dialect = await ModelDialects().find_dialect(model)
     assert (dialect.images, dialect.tool_pictures) == (images, place)
+
+
+@pytest.mark.parametrize(
+    ("model", "files", "audio"),
+    [
+        ("anthropic/claude-sonnet-4-5", True, False),
+        ("bedrock/us.anthropic.claude-haiku-4-5-20251001-v1:0", True, False),
+        ("openai/gpt-5-mini", True, False),
+        ("openai/gpt-audio", None, True),
+        ("openai/responses/gpt-5-mini", True, False),
+        ("gemini/gemini-2.5-flash", True, True),
+        ("mistral/mistral-medium-latest", False, False),
+        ("mistral/voxtral-small-latest", False, True),
+        ("deepseek/deepseek-chat", False, False),
+        ("openai/qwen3-8b", False, False),
+        ("hosted_vllm/Qwen/Qwen2.5-Omni-7B", False, True),
+        ("openrouter/qwen/qwen3-8b", True, False),
+        ("ollama_chat/llama3.2-vision", False, False),
+        ("openai/heron", None, None),
+    ],
+)
+async def test_files_and_recordings_are_sent_to_models_that_may_read_them(
+    model: str, *, files: bool | None, audio: bool | None
+) -> None:
+    dialect = await ModelDialects().find_dialect(model)
+    assert (dialect.files, dialect.audio) == (files, audio)
 
 
 async def test_size_and_media_of_a_model_are_those_that_litellm_knows() -> None:

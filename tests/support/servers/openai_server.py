@@ -45,6 +45,8 @@ class ModelExchange:
 
     raw: bytes
     headers: Mapping[str, str]
+    path: str
+    """With its query."""
     client_left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the client closed the connection before the answer was complete."""
 
@@ -156,7 +158,7 @@ async def _read_exchange(reader: asyncio.StreamReader) -> ModelExchange:
     lines = (line.partition(":") for line in head.split("\r\n")[1:] if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in lines}
     raw = await reader.readexactly(int(headers.get("content-length", "0")))
-    return ModelExchange(raw, headers)
+    return ModelExchange(raw, headers, path=head.split(" ", 2)[1])
 
 
 async def _send_response(

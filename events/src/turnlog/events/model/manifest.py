@@ -310,10 +310,11 @@ ToolReferences = Literal["keep", "inline"]
 """Whether a server takes `$ref` in the schemas of tools; with `inline` they are written out."""
 
 
-PicturePlace = Literal["result", "user"]
+PicturePlace = Literal["result", "user", "none"]
 """Where a server takes the pictures of a tool's result.
 
-`result`: in the message of the result. `user`: in a message of the user after the results.
+`result`: in the message of the result. `user`: in a message of the user after the results. `none`:
+in neither, so that the text of the result is sent alone.
 """
 
 CacheMarks = Literal["none", "anthropic"]
@@ -337,6 +338,10 @@ class RequestDialect(EventModel):
     """How the provider is asked to cache; the manifest names the messages."""
     images: bool = True
     """Whether the model reads pictures; if not, a line stands in the place of each."""
+    files: bool = True
+    """Whether it reads files such as PDF; if not, a line stands in the place of each."""
+    audio: bool = True
+    """Whether it reads recordings; if not, a line stands in the place of each."""
     tool_pictures: PicturePlace = "result"
     """The message in which the server takes the pictures of a tool's result."""
 

@@ -58,7 +58,7 @@ from turnlog.projections.prompt.history.history_window import (
     list_history_windows,
     render_history,
 )
-from turnlog.projections.prompt.planned_media import NO_IMAGES_RULE, PlannedMedia, plan_media
+from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
 from turnlog.projections.prompt.planned_output import (
     PlannedOutput,
     plan_output,
@@ -68,7 +68,7 @@ from turnlog.projections.prompt.prompt_plan import (
     PlannedMessage,
     PlannedSlot,
     PromptPlan,
-    leave_out_images,
+    leave_out_unread_media,
 )
 from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT, select_parameters
@@ -221,8 +221,8 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
         *(_fill_slot(slot, unfilled, texts, counting) for slot in unfilled.slots),
         *(message.fill(texts, "tool rounds") for message in unfilled.rounds),
     )
-    if not call.dialect.images:
-        plan = leave_out_images(plan, NO_IMAGES_RULE, counting)
+    if not (call.dialect.images and call.dialect.files and call.dialect.audio):
+        plan = leave_out_unread_media(plan, call.dialect, counting)
     output = plan_output(call.kind, material.blueprint.calls[call.kind], call.output_request)
     plan = output.add_to(plan) if output else plan
     tools = unfilled.tools.fill(texts, "tools")

@@ -7,12 +7,12 @@ them, with its place among them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from turnlog.events.model.content_parts import MediaKind
-from turnlog.events.model.manifest import EventTextSource, PromptPart
+from turnlog.events.model.content_parts import TEXT_TYPE, MediaKind
+from turnlog.events.model.manifest import EventTextSource, PromptPart, RequestDialect
 from turnlog.projections.blueprint.media_tokens import count_media_tokens
 from turnlog.projections.blueprint.schema.layer_specs import MEDIA_COMPONENT, MEDIA_LAYER
 from turnlog.projections.blueprint.token_counters import TokenCounter
@@ -20,8 +20,12 @@ from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.message_media import MessageMedia, format_media_note
 from turnlog.projections.session.text_refs import MediaRef
 
-NO_IMAGES_RULE: Final = "no_images"
-"""The rule of a picture that the model does not read."""
+_UNREAD_RULES: Final[Mapping[MediaKind, str]] = {
+    "image": "no_images",
+    "audio": "no_audio",
+    "file": "no_files",
+}
+"""The rules of parts that the model does not read."""
 
 ESTIMATE_RULE: Final = "estimate"
 """The rule of a part that is included: its tokens are estimated by the provider's rule."""
@@ -84,6 +88,22 @@ class PlannedMedia:
 def plan_media(refs: Iterable[MediaRef], model: str) -> tuple[PlannedMedia, ...]:
     """Return the media of a turn, all included, with their tokens for a model."""
     return tuple(PlannedMedia(ref=ref, tokens=count_media_tokens(ref.part, model)) for ref in refs)
+
+
+def leave_out_unread(
+    planned: Iterable[PlannedMedia], dialect: RequestDialect, counting: TokenCounter
+) -> tuple[PlannedMedia, ...]:
+    """Return media with a line in the place of each that the model of a dialect does not read.
+
+    A plain text is sent as a text, which every model reads.
+    """
+    is_read = {"image": dialect.images, "audio": dialect.audio, "file": dialect.files}
+    return tuple(
+        each
+        if is_read[each.kind] or each.ref.part.media_type == TEXT_TYPE
+        else each.leave_out(_UNREAD_RULES[each.kind], counting)
+        for each in planned
+    )
 
 
 def insert_media_parts(

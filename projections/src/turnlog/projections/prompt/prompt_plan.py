@@ -13,13 +13,18 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Final
 
-from turnlog.events.model.manifest import EventTextSource, MessageRole, TextTruncation
+from turnlog.events.model.manifest import (
+    EventTextSource,
+    MessageRole,
+    RequestDialect,
+    TextTruncation,
+)
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.message_media import MessageMedia
-from turnlog.projections.prompt.planned_media import PlannedMedia
+from turnlog.projections.prompt.planned_media import PlannedMedia, leave_out_unread
 from turnlog.projections.prompt.sources.delimiters import format_closing, format_opening
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
 
@@ -162,13 +167,13 @@ def leave_out_oldest_image(plan: PromptPlan, rule: str, counting: TokenCounter) 
     return plan
 
 
-def leave_out_images(plan: PromptPlan, rule: str, counting: TokenCounter) -> PromptPlan:
-    """Return a plan with a line in the place of every picture."""
+def leave_out_unread_media(
+    plan: PromptPlan, dialect: RequestDialect, counting: TokenCounter
+) -> PromptPlan:
+    """Return a plan with a line in the place of each part that the model does not read."""
 
     def leave_out(media: tuple[PlannedMedia, ...]) -> tuple[PlannedMedia, ...]:
-        return tuple(
-            each.leave_out(rule, counting) if each.kind == "image" else each for each in media
-        )
+        return leave_out_unread(media, dialect, counting)
 
     def change(slot: PlannedSlot) -> PlannedSlot:
         if not isinstance(slot, PlannedHistory):

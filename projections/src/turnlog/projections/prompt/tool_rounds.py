@@ -6,8 +6,8 @@ reasoned before it called the tools goes with its answer, as long as the same mo
 many providers refuse the calls without it, and no other model can read it.
 
 The pictures of a result are in its message, or, where a server takes none there, in a message of
-the user after the results of the round, which names the call. Recordings and files of a result are
-on record, and a line of its text names each.
+the user after the results of the round, which names the call. What a server takes nowhere, and
+recordings and files of a result, are on record, and a line of the result's text names each.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _plan_round(tool_round: ToolRound, call: PromptCall) -> Iterator[DeferredPar
     for use in tool_round.tools:
         if use.result is None:
             continue
-        pictures = _plan_pictures(use.result, call.model) if call.dialect.images else ()
+        has_pictures = call.dialect.images and call.dialect.tool_pictures != "none"
+        pictures = _plan_pictures(use.result, call.model) if has_pictures else ()
         if pictures and call.dialect.tool_pictures == "user":
             separate.append(_plan_pictures_message(use, use.result, pictures))
             pictures = ()

@@ -63,9 +63,9 @@ class ModelDialect(StrictModel):
     tool_pictures: PicturePlace = "result"
     """The message in which it takes the pictures of a tool's result."""
     files: bool | None = None
-    """Whether it reads files such as PDF."""
+    """Whether it reads files such as PDF; with `false` a line stands in the place of each."""
     audio: bool | None = None
-    """Whether it reads spoken words."""
+    """Whether it reads recordings; with `false` a line stands in the place of each."""
     context_tokens: Annotated[int, Field(ge=1)] | None = None
     """Most tokens of a request."""
 
@@ -80,6 +80,8 @@ class ModelDialect(StrictModel):
                 "parallel_tool_calls": self.parallel_tool_calls,
                 "refused_parameters": tuple(sorted(set(self.refused_parameters))),
                 "images": self.images is not False,
+                "files": self.files is not False,
+                "audio": self.audio is not False,
                 "tool_pictures": self.tool_pictures,
             }
         )

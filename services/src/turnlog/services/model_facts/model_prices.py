@@ -205,7 +205,11 @@ def _find_entry(name: str, input_tokens: int, table: PriceTable) -> TokenRates |
 
 
 def find_model_entry(name: str, table: PriceTable) -> Mapping[str, object] | None:
-    """Return litellm's entry of a model; `openai/gpt-4o` also finds OpenAI's own `gpt-4o`."""
+    """Return litellm's entry of a model; `openai/gpt-4o` also finds OpenAI's own `gpt-4o`.
+
+    So does `openai/responses/gpt-4o`, by which litellm calls the same model over another protocol.
+    """
+    name = name.replace("/responses/", "/", 1)
     if name in table.entries:
         return table.entries[name]
     provider, _, rest = name.partition("/")

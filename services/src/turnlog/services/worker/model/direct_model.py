@@ -110,9 +110,12 @@ PROTOCOL_SERVERS: Final[Mapping[str, ProtocolServer]] = MappingProxyType(
 
 
 def is_protocol_model(model: str) -> bool:
-    """Return whether the provider in a model's name speaks OpenAI's protocol."""
-    provider, slash, _ = model.partition("/")
-    return bool(slash) and provider in PROTOCOL_SERVERS
+    """Return whether the provider in a model's name speaks OpenAI's chat protocol.
+
+    `openai/responses/gpt-5` is how litellm names a model that it calls over another protocol.
+    """
+    provider, slash, name = model.partition("/")
+    return bool(slash) and provider in PROTOCOL_SERVERS and not name.startswith("responses/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,195 @@
+"""The shipped `agent` with the servers of nine providers, each strict about its published schema.
+
+A turn has a picture, a document and a spoken question, and takes two rounds of tools with thinking
+on; a later turn follows. What a server does not read has a line in its place, and the server
+refuses the request otherwise. It refuses as well where thoughts are not sent back as it wants them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, create_subprocess_exec
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+import pytest_asyncio
+
+from tests.agent_programs.agent_service import AgentService
+from tests.services.media.media_samples import PNG, SAMPLES
+from tests.support.providers.anthropic_fake import AnthropicFake
+from tests.support.providers.deepseek_fake import DeepSeekFake
+from tests.support.providers.gemini_fake import GeminiFake
+from tests.support.providers.local_chat_fakes import QwenFake, VllmFake
+from tests.support.providers.mistral_fake import MistralFake
+from tests.support.providers.ollama_fake import OllamaCompatibleFake, OllamaFake
+from tests.support.providers.openai_chat_fake import OpenAIChatFake
+from tests.support.providers.openai_responses_fake import BridgedFake, OpenAIResponsesFake
+from tests.support.providers.provider_dialogue import ANSWERS, LATER_ANSWER, ProviderFake
+from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.content import compute_digest, get_plain_text
+from turnlog.events.model.call_events import CallCompleted
+from turnlog.events.model.content_parts import MediaKind
+from turnlog.events.model.tool_events import ToolCalled
+from turnlog.services.bundle.bundle_unpacking import unpack_bundle
+from turnlog.services.platform.process_settings import ModelAdapter
+from turnlog.services.worker.model.model_router import ModelRouter
+from turnlog.services.worker.tools.tool_server_types import AnswerMedia
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.slow("the first one loads litellm, and each runs the verifier of a bundle"),
+]
+
+FAKES: Final = (
+    AnthropicFake,
+    OpenAIChatFake,
+    OpenAIResponsesFake,
+    BridgedFake,
+    GeminiFake,
+    MistralFake,
+    DeepSeekFake,
+    QwenFake,
+    OllamaFake,
+    OllamaCompatibleFake,
+    VllmFake,
+)
+
+UNWITNESSED: Final = 6
+"""The exit code of a bundle's verifier where all is as recorded, and nothing is signed."""
+
+MEDIA: Final[dict[MediaKind, tuple[bytes, str, str]]] = {
+    "image": (PNG, "bird.png", "(a picture is left out: bird.png)"),
+    "file": (SAMPLES["application/pdf"], "fares.pdf", "(a file is left out: fares.pdf)"),
+    "audio": (SAMPLES["audio/wav"], "question.wav", "(a recording is left out: question.wav)"),
+}
+"""The bytes, the name, and the line in the place of each."""
+
+
+@dataclass(repr=False)
+class ServedProvider:
+    """The service with the server of one provider, called by one of the adapters."""
+
+    service: AgentService
+    fake: ProviderFake
+    server: OpenAIServer
+
+
+def iterate_pairs() -> Iterator[Any]:
+    for kind in FAKES:
+        for adapter in kind.adapters:
+            yield pytest.param((kind, adapter), id=f"{kind.name} by {adapter}")
+
+
+@pytest_asyncio.fixture(loop_scope="module", params=iterate_pairs())
+async def provider(
+    platform: AgentService, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[ServedProvider]:
+    kind, adapter = cast("tuple[type[ProviderFake], ModelAdapter]", request.param)
+    fake, worker = kind(), platform.worker
+    model, contexts = worker.model, worker.contexts
+    async with OpenAIServer() as server:
+        server.choose_behaviour = fake.choose
+        for name, value in fake.list_variables(server.root).items():
+            monkeypatch.setenv(name, value)
+        worker.model = router = ModelRouter(adapter, os.environ)
+        worker.contexts = replace(
+            contexts, default_model=fake.model, sends_body=router.is_sent_as_recorded
+        )
+        yield ServedProvider(platform, fake, server)
+        await router.close()
+    worker.model, worker.contexts = model, contexts
+
+
+def build_parts() -> list[dict[str, str]]:
+    parts = [
+        {"type": kind, "data": b64encode(data).decode(), "name": name}
+        for kind, (data, name, _) in MEDIA.items()
+    ]
+    return [{"type": "text", "text": "Which bird is this?"}, *parts]
+
+
+async def open_thinking_session(service: AgentService) -> str:
+    """Open a session of the shipped `agent`, whose call asks its model to think."""
+    call = "    tools: [all]\n"
+    edits = {call: f"{call}    parameters: {{reasoning_effort: low}}\n"}
+    service.copy_shipped_blueprint("agent", "thinking-agent", edits)
+    return await service.open_shipped_session(
+        "thinking-agent", attributes={"instructions": "Be brief."}
+    )
+
+
+async def test_media_rounds_with_thoughts_and_a_later_turn_are_accepted_and_on_record(
+    provider: ServedProvider, tmp_path: Path
+) -> None:
+    service, fake, server = provider.service, provider.fake, provider.server
+    service.shop.media = (AnswerMedia(PNG, "image/png"),)
+    session = await open_thinking_session(service)
+    first = await service.submit_turn(session, text=cast("Any", build_parts()))
+    assert first["status"] == "completed", (first, fake.faults)
+    later = await service.submit_turn(session, text="Where does it live?")
+    assert later["status"] == "completed", (later, fake.faults)
+    assert fake.faults == []
+    assert (first["reply"], later["reply"]) == (ANSWERS[-1].text, LATER_ANSWER.text)
+    assert [each.path.partition("?")[0] for each in server.exchanges] == [fake.path] * 4
+    check_media(provider)
+    check_thoughts_of_the_later_turn(provider)
+    await check_record(provider, session)
+    await check_bundle(service, session, tmp_path)
+
+
+def check_media(provider: ServedProvider) -> None:
+    """What the model reads is in each request, and a line is in the place of what it does not."""
+    for exchange in provider.server.exchanges:
+        raw = exchange.raw.decode()
+        for kind, (data, _, line) in MEDIA.items():
+            is_read = kind in provider.fake.reads
+            assert (b64encode(data).decode() in raw) == is_read, kind
+            assert (line in raw) != is_read, kind
+
+
+def check_thoughts_of_the_later_turn(provider: ServedProvider) -> None:
+    raw = provider.server.exchanges[-1].raw.decode()
+    assert not any(each.thought in raw or each.signature in raw for each in ANSWERS)
+
+
+async def check_record(provider: ServedProvider, session: str) -> None:
+    """The log has the parts, the thoughts and the calls as the provider sent them."""
+    service, fake = provider.service, provider.fake
+    history = await service.fetch_json(f"/v1/sessions/{session}/history")
+    parts = [(each["kind"], each["digest"], each["name"]) for each in history["turns"][0]["parts"]]
+    assert parts == [(kind, compute_digest(data), name) for kind, (data, name, _) in MEDIA.items()]
+    answers = await service.load_events(session, CallCompleted)
+    thoughts = [get_plain_text(cast("Any", each.reasoning)) or "" for each in answers]
+    for answer, thought in zip((*ANSWERS, LATER_ANSWER), thoughts, strict=True):
+        assert (answer.thought in thought) == fake.thoughts_on_record, thought
+    called = await service.load_events(session, ToolCalled)
+    calls = [(each.tool, json.loads(each.arguments)) for each in called]
+    assert calls == [(each.tool, each.arguments) for answer in ANSWERS for each in answer.calls]
+    ran = [(f"harbour_{tool}", arguments) for tool, arguments in service.shop.tool_calls]
+    assert ran == calls
+    report = await service.fetch_json(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
+    for call in ("1.1", "1.2", "1.3", "2.1"):
+        prompt = await service.fetch_prompt(session, call)
+        assert prompt["reference"]["outcome"] == prompt["assembly"]["outcome"] == "reproduced"
+        messages = str(prompt["messages"])
+        for data, _, line in MEDIA.values():
+            assert (compute_digest(data) in messages) != (line in messages)
+
+
+async def check_bundle(service: AgentService, session: str, folder: Path) -> None:
+    """The verifier of a bundle, on its own, finds the session and its parts as recorded."""
+    answer = await service.http.get(f"/v1/sessions/{session}/export?format=bundle")
+    (folder / "bundle.zip").write_bytes(answer.content)
+    listed = unpack_bundle(folder / "bundle.zip", folder / "bundle")
+    assert {compute_digest(data) for data, _, _ in MEDIA.values()} <= set(listed.blobs)
+    verifier = [sys.executable, "-I", "verify.py"]
+    ran = await create_subprocess_exec(*verifier, cwd=folder / "bundle", stdout=PIPE)
+    said, _ = await ran.communicate()
+    assert ran.returncode == UNWITNESSED, said.decode()

@@ -1,0 +1,138 @@
+"""DeepSeek's chat completions, by models of its published reference.
+
+Source: the reference of `POST /chat/completions`, and the page *Thinking mode*: between the rounds
+of a turn `reasoning_content` must be sent back, and a server says 400 if it is not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tests.support.providers.openai_chat_fake import (
+    check_results_follow_calls,
+    count_chat_rounds,
+    write_chat_answer,
+)
+from tests.support.providers.provider_dialogue import (
+    ANSWERS,
+    Body,
+    ProviderFake,
+    ScriptedAnswer,
+    require,
+)
+from tests.support.providers.published_schema import WireModel, check_model
+from tests.support.servers.model_behaviours import RawFrames
+
+
+class TextMessage(WireModel):
+    role: Literal["system", "user"]
+    content: str
+    name: str | None = None
+
+
+class CalledFunction(WireModel):
+    name: str
+    arguments: str
+
+
+class ToolCall(WireModel):
+    id: str
+    type: Literal["function"]
+    function: CalledFunction
+
+
+class AssistantMessage(WireModel):
+    role: Literal["assistant"]
+    content: str | None = None
+    """litellm leaves out null, which the service takes beside `reasoning_content`."""
+    name: str | None = None
+    prefix: bool = False
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCall] = []
+
+
+class ToolMessage(WireModel):
+    role: Literal["tool"]
+    content: str
+    tool_call_id: str
+
+
+class Function(WireModel):
+    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+    description: str
+    parameters: dict[str, Any]
+    strict: bool = False
+
+
+class Tool(WireModel):
+    type: Literal["function"]
+    function: Function
+
+
+class Thinking(WireModel):
+    type: Literal["enabled", "disabled"]
+
+
+class StreamOptions(WireModel):
+    include_usage: bool
+
+
+class ChatRequest(WireModel):
+    messages: list[
+        Annotated[TextMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+    ]
+    model: str
+    thinking: Thinking
+    stream: Literal[True]
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = None
+    response_format: dict[str, Any] | None = None
+    stop: str | list[str] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    tools: list[Tool] = []
+    tool_choice: str | dict[str, Any] | None = None
+
+
+class DeepSeekFake(ProviderFake):
+    """Reads texts only, and wants the thoughts of a turn's rounds beside their calls."""
+
+    name = "deepseek"
+    model = "deepseek/deepseek-reasoner"
+    reads = frozenset()
+
+    path = "/v1/chat/completions"
+
+    def list_variables(self, root: str) -> dict[str, str]:
+        return {"DEEPSEEK_API_BASE": f"{root}/v1", "DEEPSEEK_API_KEY": "dk"}
+
+    def check_request(self, body: Body) -> None:
+        check_model(ChatRequest, body)
+        messages: list[dict[str, Any]] = body["messages"]
+        require(body["thinking"]["type"] == "enabled", "thinking is not on")
+        check_results_follow_calls(messages)
+        check_reasoning_content(messages, "reasoning_content")
+        roles = [each["role"] for each in messages if each["role"] != "tool"]
+        repeated = {a for a, b in itertools.pairwise(roles) if a == b} - {"assistant"}
+        require(not repeated, "deepseek-reasoner does not support successive user messages")
+
+    def count_rounds(self, body: Body) -> int | None:
+        return count_chat_rounds(body["messages"])
+
+    def write_answer(self, answer: ScriptedAnswer) -> RawFrames:
+        return write_chat_answer(answer, {"reasoning_content": answer.thought})
+
+
+def check_reasoning_content(messages: list[dict[str, Any]], field: str) -> None:
+    """Refuse calls without the thought before them."""
+    calls = [each for each in messages if each.get("tool_calls")]
+    for message, answer in zip(calls, ANSWERS, strict=False):
+        require(
+            message.get(field) == answer.thought,
+            f"The `{field}` in the thinking mode must be passed back to the API.",
+        )
