@@ -26,7 +26,8 @@ MEASURED = CountCorrection(
 def build_state(**corrections: CountCorrection) -> SessionState:
     """Return a session of the profile `talk` that has measured its counts so."""
     opened = given(open_session()).opened_state
-    return replace(opened, profile="talk", corrections=corrections)
+    by_model = {kind: {each.model: each} for kind, each in corrections.items()}
+    return replace(opened, profile="talk", corrections=by_model)
 
 
 def build_material(blueprint: Blueprint | None = None) -> SessionMaterial:
@@ -56,6 +57,30 @@ def test_what_was_measured_of_something_else_corrects_nothing(
         assembler=assembler,
     )
     assert (limits.counting.counter.factor, limits.model_limit) == (1.0, None)
+
+
+BY_MODEL = 7
+"""The assembler that corrects the counts of each model; the one before, of the latest only."""
+
+
+@pytest.mark.parametrize(
+    ("model", "assembler", "factor"),
+    [
+        (MODEL, BY_MODEL, 3.5),
+        ("openai/owl", BY_MODEL, 2.0),
+        (MODEL, BY_MODEL - 1, 1.0),
+        ("openai/owl", BY_MODEL - 1, 2.0),
+    ],
+)
+def test_models_that_take_turns_each_keep_what_was_measured(
+    model: str, assembler: int, factor: float
+) -> None:
+    owl = replace(MEASURED, model="openai/owl", factor=2.0)
+    state = replace(build_state(), corrections={"reply": {MODEL: MEASURED, owl.model: owl}})
+    limits = find_call_limits(
+        material=build_material(), state=state, kind="reply", model=model, assembler=assembler
+    )
+    assert limits.counting.counter.factor == factor
 
 
 def test_summarising_call_without_a_budget_never_drops_what_it_is_to_summarise() -> None:

@@ -60,8 +60,31 @@ def test_factor_stays_while_the_next_one_is_close_below_it(reported: int, factor
     assert measure(reported, CORRECTION, corrected) == factor
 
 
-def test_absurd_count_is_limited() -> None:
-    assert measure(100_000_000) == 32
+@pytest.mark.parametrize("reported", [64_001, 10**9])
+def test_report_that_no_prompt_of_this_length_can_have_measures_nothing(reported: int) -> None:
+    assert correct_by_usage(CORRECTION, PROMPT, report(reported)) is CORRECTION
+    assert measure(64_000) == 32
+
+
+def test_refusal_with_an_impossible_count_and_limit_limits_to_a_share_of_what_was_sent() -> None:
+    after = correct_by_overflow(None, PROMPT, ContextOverflow(tokens=10**9, limit=1))
+    assert (after.factor, after.measured_in) == (1.0, None)
+    assert after.find_model_limit(is_retry=True) == ModelLimit(1_400, 1_999)
+
+
+def test_accepted_prompt_disproves_limits_that_it_exceeds() -> None:
+    named = correct_by_overflow(None, PROMPT, ContextOverflow(tokens=2_000, limit=300))
+    assert correct_by_usage(named, replace(PROMPT, tokens=280), report(290)) is named
+    accepted = correct_by_usage(named, PROMPT, report(2_050))
+    assert accepted is not None
+    assert accepted.find_model_limit(is_retry=False) is None
+    assert accepted.refused_in is None
+    unnamed = correct_by_overflow(None, PROMPT, None)
+    shorter = correct_by_usage(unnamed, replace(PROMPT, tokens=1_999), report(1_999))
+    assert shorter == unnamed
+    accepted = correct_by_usage(unnamed, PROMPT, report(2_000))
+    assert accepted is not None
+    assert accepted.find_model_limit(is_retry=False) is None
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,31 @@ def test_limit_that_is_not_below_the_prompt_is_not_believed() -> None:
     assert read_overflow(message) == ContextOverflow(tokens=5_000)
 
 
+ECHOED = "maximum context length is 5000 tokens and the prompt is too long: 900000 tokens"
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("'", "'"), ('"', '"'), ("`", "`"), ("“", "”"), ("«", "»")]
+)
+def test_numbers_that_a_refusal_quotes_from_the_prompt_are_not_believed(
+    left: str, right: str
+) -> None:
+    message = (
+        f"Your message {left}{ECHOED}{right} is too long. This model's maximum context length is "
+        "8192 tokens, your messages resulted in 9001 tokens."
+    )
+    error = {"error": {"code": "context_length_exceeded", "message": message}}
+    refusal = ProviderRefusal(400, httpx.Headers(), json.dumps(error).encode())
+    expected = ContextOverflow(tokens=9_001, limit=8_192)
+    assert map_refusal(refusal, 0.0).overflow == expected
+    assert map_error_frame(error).overflow == expected
+
+
+def test_numbers_that_contradict_each_other_are_not_believed() -> None:
+    message = f"{ECHOED}? The maximum context length is 8192 tokens. Prompt is too long: 9001"
+    assert read_overflow(message) is None
+
+
 def test_long_message_is_searched_in_no_more_than_its_beginning() -> None:
     assert read_overflow("x " * 1_000_000 + "maximum context length is 8192 tokens") is None
     assert read_overflow("maximum context length is " + "9" * 200) is not None

@@ -35,13 +35,13 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
-    EarlierCall,
     PromptCall,
     PromptNeeds,
     PromptTexts,
     has_cut_turns,
     has_joined_summary,
 )
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.prompt.budget.call_limits import CallLimits, find_call_limits
 from turnlog.projections.prompt.budget.trim_ladder import (
     BudgetContext,
@@ -187,8 +187,8 @@ class PlannedPrompt:
     """A prompt with all its texts, before it is fitted to its budget."""
 
     unfilled: UnfilledPrompt
-    earlier_call: EarlierCall | None
-    """The previous call of the kind, which the manifest is compared with."""
+    texts: PromptTexts
+    """The texts, and the previous call of the kind, which the manifest is compared with."""
     plan: PromptPlan
     rejected: PromptPlan
     """What follows the plan where it has room: the rejected answer of the attempt before."""
@@ -206,8 +206,13 @@ class PlannedPrompt:
         return UnfittedPrompt(self.plan, self.fitting) if self.fitting else None
 
 
-def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
-    """Put the texts into a plan; raises `Corrupt` if one was not fetched."""
+def fill_prompt(
+    unfilled: UnfilledPrompt, texts: PromptTexts, *, is_corrected: bool = True
+) -> PlannedPrompt:
+    """Put the texts into a plan; raises `Corrupt` if one was not fetched.
+
+    Counts and limits are corrected by those of the provider unless `is_corrected` says otherwise.
+    """
     material, call = unfilled.material, unfilled.call
     limits = find_call_limits(
         material=material,
@@ -215,6 +220,7 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
         kind=call.kind,
         model=call.model,
         assembler=call.assembler,
+        is_corrected=is_corrected,
     )
     counting = limits.counting
     plan = (
@@ -244,7 +250,7 @@ def fill_prompt(unfilled: UnfilledPrompt, texts: PromptTexts) -> PlannedPrompt:
     )
     return PlannedPrompt(
         unfilled=unfilled,
-        earlier_call=texts.earlier_call,
+        texts=texts,
         plan=plan,
         rejected=unfilled.rejected.fill(texts, REJECTED_LAYER) if unfilled.rejected else (),
         tools=tools,
@@ -266,7 +272,9 @@ def assemble(unfilled: UnfilledPrompt, texts: PromptTexts) -> AssembledPrompt:
 def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     """Fit a prompt to its budget and render it; raises `Refused` if it cannot fit.
 
-    A rejected answer that has no room beside everything else is left out.
+    A rejected answer that has no room beside everything else is left out. Where corrected counts
+    leave no room for what every prompt of the session has, they are no use, whether the provider
+    is wrong or right: the prompt is counted as the blueprint says, and its provider decides.
     """
     if planned.rejected:
         longer = replace(planned, plan=(*planned.plan, *planned.rejected), rejected=())
@@ -274,7 +282,14 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
             return fit_prompt(longer)
     unfilled, call = planned.unfilled, planned.unfilled.call
     limits, fitting, output = planned.limits, planned.fitting, planned.output
-    plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
+    try:
+        plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
+    except BudgetExceeded as exceeded:
+        opened = unfilled.state.open
+        was_refused = opened is not None and opened.has_overflowed
+        if limits.correction is None or was_refused or exceeded.has_room_without_turn:
+            raise
+        return fit_prompt(fill_prompt(unfilled, planned.texts, is_corrected=False))
     dialect = call.dialect
     messages, message_parts = render_plan(
         plan,
@@ -334,10 +349,10 @@ def _sum_by_component(parts: Iterable[PromptPart]) -> dict[str, int]:
 
 
 def _compare_prefix(planned: PlannedPrompt, parts: tuple[PromptPart, ...]) -> CachePrefix | None:
-    if planned.earlier_call is None:
+    if planned.texts.earlier_call is None:
         return None
     turns = {ref.turn: ref for ref in planned.unfilled.state.turns}
-    return compute_common_prefix(planned.earlier_call, parts, turns)
+    return compute_common_prefix(planned.texts.earlier_call, parts, turns)
 
 
 def _plan_slot(sources: LayerSources, slot: MessageSlot) -> _UnfilledMessage | SelectedTurns:

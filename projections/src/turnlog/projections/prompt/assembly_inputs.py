@@ -55,6 +55,11 @@ def has_corrected_counts(assembler: int) -> bool:
     return assembler >= 6  # noqa: PLR2004 - the version that began with it
 
 
+def has_corrections_by_model(assembler: int) -> bool:
+    """Return whether a version corrects the counts of each model, not of the latest one only."""
+    return assembler >= 7  # noqa: PLR2004 - the version that began with it
+
+
 def has_cut_turns(assembler: int) -> bool:
     """Return whether a version includes turns that were cancelled or failed and are kept."""
     return assembler >= 6  # noqa: PLR2004 - the version that began with it

@@ -26,7 +26,7 @@ from turnlog.projections.session.token_counts import CountCorrection
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 23
+FOLD_VERSION: Final = 24
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -251,8 +251,10 @@ class SessionState:
     """Number of turns so far, with any outcome."""
     called: dict[str, int] = field(default_factory=dict[str, int])
     """Kind of call to the stream position of the latest prompt of that kind."""
-    corrections: dict[str, CountCorrection] = field(default_factory=dict[str, CountCorrection])
-    """Kind of call to what its provider's counts say of ours."""
+    corrections: dict[str, dict[str, CountCorrection]] = field(
+        default_factory=dict[str, dict[str, CountCorrection]]
+    )
+    """Kind of call to model to what its provider's counts say of ours; the latest model last."""
     completed: int = 0
     """Number of turns that got a reply."""
     returns: PriorToolResults | None = None

@@ -42,11 +42,17 @@ Some servers leave out what they had cached.
 TOLERATED_STEPS: Final = 1
 """Steps by which a provider may count more before its counts correct ours."""
 
+LEAST_LIMIT: Final = 16
+"""The fewest tokens that a provider is believed to take; with less no prompt would fit."""
+
 KEPT_STEPS: Final = 3
 """Steps by which a later factor may be smaller while the one before stays."""
 
 MAX_FACTOR: Final = 32
-"""The largest factor: a token of four characters whose bytes are two tokens each."""
+"""The largest factor: a token of four characters whose bytes are two tokens each.
+
+A report beyond it is not of this prompt, and says nothing.
+"""
 
 FITTED_SHARE: Final = 7 / 8
 """Share of the model's context that prompts are fitted to once one was refused; the rest is left
@@ -149,6 +155,9 @@ def correct_by_usage(
     reported = usage.input_tokens if usage.known == "reported" else None
     if not reported or not prompt.tokens or prompt.budget is None:
         return before
+    if not _is_possible(prompt, reported):
+        return before
+    before = _forget_disproved_limits(before, prompt, reported)
     plausible = min(reported, round(prompt.tokens / prompt.factor) * MEASURED_FACTOR)
     if max(plausible, prompt.tokens) * MEASURED_SHARE < prompt.budget:
         return before
@@ -168,6 +177,10 @@ def correct_by_overflow(
     """Return the correction after a provider refused a prompt as too long."""
     correction = _find_own_correction(before, prompt)
     counted, limit = (overflow.tokens, overflow.limit) if overflow else (None, None)
+    if limit is not None and limit < LEAST_LIMIT:
+        limit = None
+    if counted and not _is_possible(prompt, counted):
+        counted = None
     if counted and prompt.tokens:
         steps = _measure_factor_steps(prompt, counted)
         correction = _set_factor(correction, prompt, steps)
@@ -177,6 +190,36 @@ def correct_by_overflow(
         context_tokens=correction.context_tokens if limit is None else limit,
         refused_tokens=None if is_named else int(prompt.tokens / prompt.factor),
         refused_in=prompt.call,
+    )
+
+
+def _is_possible(prompt: CountedPrompt, counted: int) -> bool:
+    """Return whether a provider can have counted so many tokens in a prompt."""
+    return counted * prompt.factor <= prompt.tokens * MAX_FACTOR
+
+
+def _forget_disproved_limits(
+    correction: CountCorrection | None, prompt: CountedPrompt, accepted: int
+) -> CountCorrection | None:
+    """Return the correction without limits that a prompt exceeded which was accepted."""
+    if correction is None or (correction.model, correction.counter) != (
+        prompt.model,
+        prompt.counter,
+    ):
+        return correction
+    named, refused = correction.context_tokens, correction.refused_tokens
+    if named is not None and accepted > named:
+        named = None
+    if refused is not None and prompt.tokens >= refused * prompt.factor:
+        refused = None
+    if (named, refused) == (correction.context_tokens, correction.refused_tokens):
+        return correction
+    is_limited = named is not None or refused is not None
+    return replace(
+        correction,
+        context_tokens=named,
+        refused_tokens=refused,
+        refused_in=correction.refused_in if is_limited else None,
     )
 
 
@@ -199,4 +242,4 @@ def _measure_factor_steps(prompt: CountedPrompt, counted: int) -> int:
     steps = -(-counted * prompt.factor_steps // prompt.tokens)
     if steps <= FACTOR_STEPS + TOLERATED_STEPS:
         return FACTOR_STEPS
-    return min(steps, MAX_FACTOR * FACTOR_STEPS)
+    return steps

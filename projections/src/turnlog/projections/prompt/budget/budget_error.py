@@ -9,13 +9,17 @@ from typing import Final
 from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import AppliedTrimStep
 from turnlog.projections.blueprint.schema.layer_specs import (
+    CORRECTION_LAYER,
     HISTORY_COMPONENT,
+    INPUT_LAYER,
     MEDIA_COMPONENT,
     MEDIA_LAYER,
     REASONING_COMPONENT,
     REASONING_LAYER,
+    REJECTED_LAYER,
     ROUNDS_COMPONENT,
     TOOL_CALLS_LAYER,
+    TOOL_RESULTS_LAYER,
     TOOLS_COMPONENT,
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter, format_factor
@@ -66,6 +70,20 @@ def find_step_scope(step: AppliedTrimStep) -> BudgetScope:
     return BudgetScope(step.section, step.component)
 
 
+_TURN_LAYERS: Final = frozenset(
+    {
+        CORRECTION_LAYER,
+        INPUT_LAYER,
+        MEDIA_LAYER,
+        REASONING_LAYER,
+        REJECTED_LAYER,
+        TOOL_CALLS_LAYER,
+        TOOL_RESULTS_LAYER,
+    }
+)
+"""Layers that another turn need not have."""
+
+
 class BudgetExceeded(Refused):
     """A prompt, section or component that no trim step makes short enough."""
 
@@ -98,6 +116,12 @@ class BudgetExceeded(Refused):
             field="budget",
             fix=f"shorten {shortened} or {other}",
         )
+
+    @property
+    def has_room_without_turn(self) -> bool:
+        """Whether the limit suffices for what every prompt has: all but the turn's own layers."""
+        own = sum(size.tokens for size in self.sizes if size.layer in _TURN_LAYERS)
+        return self.tokens - own <= self.limit
 
     @property
     def required_layers(self) -> tuple[LayerSize, ...]:

@@ -19,7 +19,11 @@ from turnlog.projections.blueprint.schema.budget_specs import (
 )
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
-from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, has_corrected_counts
+from turnlog.projections.prompt.assembly_inputs import (
+    ASSEMBLER_VERSION,
+    has_corrected_counts,
+    has_corrections_by_model,
+)
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.token_counts import CountCorrection, ModelLimit
@@ -51,12 +55,14 @@ def find_call_limits(
     kind: str,
     model: str,
     assembler: int = ASSEMBLER_VERSION,
+    *,
+    is_corrected: bool = True,
 ) -> CallLimits:
-    """Return the limits of a kind of call, as the session knows them."""
+    """Return the limits of a kind of call: as the session knows them, or as its blueprint says."""
     budget = material.blueprint.budget.get(material.blueprint.calls[kind].budget or "")
     counting = build_call_counter(budget, material.vocabularies, model)
-    correction = state.corrections.get(kind) if has_corrected_counts(assembler) else None
-    if correction is None or not _is_about(correction, model, counting):
+    correction = _find_correction(state, kind, model, assembler) if is_corrected else None
+    if correction is None or correction.counter != counting.counter.name:
         return CallLimits(budget, counting)
     corrected = build_call_counter(budget, material.vocabularies, model, correction.factor)
     is_retry = state.open is not None and state.open.has_overflowed
@@ -66,8 +72,15 @@ def find_call_limits(
     return CallLimits(budget, corrected, correction, limit)
 
 
-def _is_about(correction: CountCorrection, model: str, counting: TokenCounter) -> bool:
-    return (correction.model, correction.counter) == (model, counting.counter.name)
+def _find_correction(
+    state: SessionState, kind: str, model: str, assembler: int
+) -> CountCorrection | None:
+    if not has_corrected_counts(assembler):
+        return None
+    by_model = state.corrections.get(kind, {})
+    if not has_corrections_by_model(assembler) and model != next(reversed(by_model), None):
+        return None
+    return by_model.get(model)
 
 
 def _build_history_budget(material: SessionMaterial, kind: str) -> BudgetSpec:

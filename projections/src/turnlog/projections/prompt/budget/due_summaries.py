@@ -163,7 +163,8 @@ def list_summary_candidates(
     if state.open is None or not _is_at_start(state.open):
         return
     seen, next_kind = set(state.open.summed), material.find_call_kind(state)
-    max_factor = max((each.factor for each in state.corrections.values()), default=1.0)
+    corrections = (each for of_kind in state.corrections.values() for each in of_kind.values())
+    max_factor = max((each.factor for each in corrections), default=1.0)
     for kind in material.list_call_kinds(state):
         spec = material.blueprint.calls[kind]
         budget = material.blueprint.budget.get(spec.budget or "")

@@ -1,9 +1,12 @@
 """How the ends of attempts correct the token counts of later prompts.
 
-Only the latest attempt counts, at the call whose prompt is the recorded one.
+Only the latest attempt counts, at the call whose prompt is the recorded one. Each model of a
+session has corrections of its own: two that take turns would else be measured anew each time.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from turnlog.events.model.attempt_figures import TokenUsage
 from turnlog.events.model.call_events import AttemptEnded, CallCompleted
@@ -12,10 +15,14 @@ from turnlog.projections.session.open_turn import PromptedCall
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.token_counts import (
     OVERFLOW_CODE,
+    CountCorrection,
     CountedPrompt,
     correct_by_overflow,
     correct_by_usage,
 )
+
+MAX_CORRECTED_MODELS: Final = 8
+"""Models of a kind of call whose corrections are kept; those measured last."""
 
 
 def correct_counts_by_end(state: SessionState, event: AttemptEnded | CallCompleted) -> SessionState:
@@ -35,10 +42,9 @@ def correct_counts_by_end(state: SessionState, event: AttemptEnded | CallComplet
         return state
     if opened.has_overflowed and event.fault.overflow is None:
         return state
-    before = state.corrections.get(prompt.kind)
-    after = correct_by_overflow(before, prompt, event.fault.overflow)
-    corrections = {**state.corrections, prompt.kind: after}
-    return replace(state, open=replace(opened, has_overflowed=True), corrections=corrections)
+    after = correct_by_overflow(_find_correction(state, prompt), prompt, event.fault.overflow)
+    corrected = _put_correction(state, prompt.kind, after)
+    return replace(corrected, open=replace(opened, has_overflowed=True))
 
 
 def correct_counts_by_usage(state: SessionState, call: str, usage: TokenUsage) -> SessionState:
@@ -46,11 +52,25 @@ def correct_counts_by_usage(state: SessionState, call: str, usage: TokenUsage) -
     prompt = _find_counted_prompt(state, call)
     if prompt is None:
         return state
-    before = state.corrections.get(prompt.kind)
+    before = _find_correction(state, prompt)
     after = correct_by_usage(before, prompt, usage)
     if after is None or after == before:
         return state
-    return replace(state, corrections={**state.corrections, prompt.kind: after})
+    return _put_correction(state, prompt.kind, after)
+
+
+def _find_correction(state: SessionState, prompt: CountedPrompt) -> CountCorrection | None:
+    return state.corrections.get(prompt.kind, {}).get(prompt.model)
+
+
+def _put_correction(state: SessionState, kind: str, correction: CountCorrection) -> SessionState:
+    """Return the state with the correction of a model as the latest of a kind of call."""
+    by_model = {**state.corrections.get(kind, {})}
+    by_model.pop(correction.model, None)
+    by_model[correction.model] = correction
+    while len(by_model) > MAX_CORRECTED_MODELS:
+        del by_model[next(iter(by_model))]
+    return replace(state, corrections={**state.corrections, kind: by_model})
 
 
 def _find_counted_prompt(state: SessionState, call: str) -> CountedPrompt | None:

@@ -1,7 +1,9 @@
 """What a provider says of a prompt that is too long for its model, in tokens.
 
 No two of them say it alike. Each pattern names a provider or server that writes so; a number is all
-that is taken from a message, since messages repeat prompts and keys.
+that is taken from a message, since messages repeat prompts and keys. What a message quotes is the
+user's own text, which may name numbers too: quotations are not searched, and of numbers that
+contradict each other none is believed.
 """
 
 from __future__ import annotations
@@ -27,6 +29,17 @@ OVERFLOW_WORDS: Final = re.compile(
 
 _SEARCHED_CHARACTERS: Final = 8_192
 """How much of a message is searched for numbers."""
+
+_QUOTATION: Final = re.compile(
+    r"(?<!\w)(?:'[^'\s]*\s[^']*'|`[^`\s]*\s[^`]*`)(?!\w)|“[^“”]*”|«[^«»]*»"
+)
+"""A quotation in a message. A single word in quotes is the name of a parameter.
+
+None of its forms passes over the beginning of another one, so the time for a text is linear.
+"""
+
+_ESCAPED_QUOTES: Final = (("\\u201c", "“"), ("\\u201d", "”"), ("\\u00ab", "«"), ("\\u00bb", "»"))
+"""How JSON may write quotes."""
 
 _NUMBER: Final = r"(\d{1,3}(?:[,_]\d{3}){1,2}|\d{1,9})"
 
@@ -89,9 +102,10 @@ _ANSWER_FORMS: Final = _compile(_ANSWERS)
 def read_overflow(words: str) -> ContextOverflow | None:
     """Return the numbers that a refusal names; None if it names none.
 
-    A limit that is not below the prompt's own size did not refuse it, and is not believed.
+    `words` are JSON, or text without double quotes. A limit that is not below the prompt's own size
+    did not refuse it, and is not believed.
     """
-    searched = words[:_SEARCHED_CHARACTERS]
+    searched = _remove_quotations(words[:_SEARCHED_CHARACTERS])
     limit, answer = _find_number(searched, _LIMIT_FORMS), _find_number(searched, _ANSWER_FORMS)
     tokens = _find_number(searched, _PROMPT_FORMS)
     if tokens is None and (total := _find_number(searched, _TOTAL_FORMS)) is not None:
@@ -105,6 +119,15 @@ def read_overflow(words: str) -> ContextOverflow | None:
     return ContextOverflow(tokens=tokens, limit=limit) if tokens or limit else None
 
 
+def _remove_quotations(words: str) -> str:
+    for escaped, quote in _ESCAPED_QUOTES:
+        words = words.replace(escaped, quote)
+    # Between two double quotes, which are escaped in JSON, every other piece is quoted.
+    return _QUOTATION.sub("", "".join(words.split('\\"')[::2]))
+
+
 def _find_number(text: str, forms: Sequence[re.Pattern[str]]) -> int | None:
-    found = next((match for form in forms if (match := form.search(text))), None)
-    return int(re.sub("[,_]", "", found[1])) if found else None
+    """Return the number of the first form that is in a text; None if it names two."""
+    named = next((found for form in forms if (found := set(form.findall(text)))), set[str]())
+    numbers = {int(re.sub("[,_]", "", each)) for each in named}
+    return numbers.pop() if len(numbers) == 1 else None

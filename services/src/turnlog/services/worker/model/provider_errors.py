@@ -208,7 +208,7 @@ def map_error_frame(frame: Mapping[str, object]) -> ModelFailure:
     message = _get_field(_get_field(frame, "error"), "message")
     is_overflow = code == "context_overflow" and isinstance(message, str)
     return ModelFailure(
-        code, error_code, overflow=read_overflow(str(message)) if is_overflow else None
+        code, error_code, overflow=read_overflow(json.dumps(message)) if is_overflow else None
     )
 
 
