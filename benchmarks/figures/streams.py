@@ -18,6 +18,7 @@ from benchmarks.support.clock_model_server import ModelSpeech, run_server_proces
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
+from turnlog.events.store.memory_log import MemoryMediaStore
 from turnlog.events.tokens import Token, TokenEvent
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.worker.attempts.active_attempt import SentCall, start_attempt
@@ -131,5 +132,5 @@ async def _run_worker_reply(on: JetStreamClient, model: LanguageModel) -> list[f
     tokens = DelayRecordingTokens(on.connection)
     active = start_attempt(build_claimed_turn(), tokens)
     sent = SentCall(active.attempt, ModelRequest(model=MODEL, messages=MESSAGES))
-    await active.stream_answer(sent, model)
+    await active.stream_answer(sent, model, MemoryMediaStore())
     return tokens.late

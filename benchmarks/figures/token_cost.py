@@ -13,6 +13,7 @@ from benchmarks.support.claimed_turn import build_claimed_turn
 from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
+from turnlog.events.store.memory_log import MemoryMediaStore
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.worker.attempts.active_attempt import SentCall, start_attempt
 from turnlog.services.worker.model.litellm_library import load_litellm
@@ -85,6 +86,6 @@ async def _run_bare_stream() -> None:
 async def _run_worker_stream(on: JetStreamClient) -> None:
     active = start_attempt(build_claimed_turn(), on.tokens)
     sent = SentCall(active.attempt, ModelRequest(model=MODEL, messages=MESSAGES))
-    ended = await active.stream_answer(sent, LitellmModel())
+    ended = await active.stream_answer(sent, LitellmModel(), MemoryMediaStore())
     assert isinstance(ended, FinishedAnswer)
     await on.connection.nc.flush()

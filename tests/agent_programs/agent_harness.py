@@ -19,6 +19,7 @@ from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.media.incoming_media import IncomingMedia
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelDelta,
@@ -27,7 +28,7 @@ from turnlog.services.worker.model.model_types import (
     ModelUsage,
     ReasoningDelta,
 )
-from turnlog.services.worker.tools.tool_server_types import AnswerMedia, ToolAnswer
+from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 from turnlog.services.worker.turn_delivery import DeliverySettled
 
 USAGE = ModelUsage(10, 5)
@@ -116,7 +117,7 @@ class FakeToolServer:
     result_text: str = "3 in stock"
     results: list[str] = field(default_factory=list[str])
     """The next results, in order, before `result_text`."""
-    media: tuple[AnswerMedia, ...] = ()
+    media: tuple[IncomingMedia, ...] = ()
     """What it returns beside the text of each result."""
     failing_tools: list[str] = field(default_factory=list[str])
     """Tools that fail, each as often as it is named."""

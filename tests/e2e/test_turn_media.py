@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
+from tests.agent_programs.shipped.test_odd_answers import build_frames
 from tests.e2e.browser import CHROMIUM, Browser
 from tests.services.media.media_samples import PNG, SAMPLES
 from tests.support.processes.process_host import (
@@ -40,6 +41,12 @@ def build_url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{encode(data)}"
 
 
+DRAWN_ANSWER: Final = build_frames(
+    {"content": "Here it is."},
+    {"images": [{"type": "image_url", "image_url": {"url": build_url("image/png", PNG)}}]},
+)
+
+
 def is_accepted(piece: dict[str, Any]) -> bool:
     """Return whether a part of a content is one of the published schema."""
     match piece:
@@ -65,7 +72,7 @@ def answer_valid_request(body: dict[str, Any]) -> ModelBehaviour:
         content: Any = message["content"]
         if not isinstance(content, str) and not all(map(is_accepted, content)):
             return ModelRefusal(status=400, type="invalid_request_error")
-    return ANSWER
+    return DRAWN_ANSWER if "Draw" in str(body["messages"][-1]) else ANSWER
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", params=["litellm", "direct"])
@@ -183,6 +190,26 @@ async def test_uploaded_picture_is_named_by_its_digest(
     assert report["verified"], report
 
 
+async def test_picture_of_a_reply_is_on_record_and_can_be_named_in_the_next_turn(
+    media_up: tuple[TurnlogUp, OpenAIServer],
+) -> None:
+    up, server = media_up
+    session = await up.service.open_session("assistant")
+    drawn = await run_turn(up, session, text="Draw a heron.")
+    assert drawn["reply"] == f"Here it is.\n(image/png, {len(PNG)} bytes)"
+    (part,) = drawn["reply_parts"]
+    assert (await up.service.http.get(f"/v1/blobs/{part['digest']}")).content == PNG
+    again = [{"type": "image", "digest": part["digest"]}, {"type": "text", "text": "Is it grey?"}]
+    await run_turn(up, session, parts=again)
+    picture, _ = get_last_content(server)
+    assert read_url(picture["image_url"]["url"]) == PNG
+    report = await up.service.get_json(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
+    url = ("--url", str(up.service.http.base_url))
+    code, printed, _ = await run_turnlog("history", session, *url)
+    assert (code, printed.count(part["digest"][:60])) == (0, 2), printed
+
+
 ATTACH = """(() => {
   const bytes = Uint8Array.from(atob("%s"), (each) => each.charCodeAt(0));
   const chosen = new DataTransfer();
@@ -217,3 +244,20 @@ async def test_page_attaches_a_picture_and_shows_it_in_the_turn_and_the_prompt(
     shown = "[...document.querySelectorAll('.passage')].map((each) => each.textContent).join()"
     await chromium.wait_for("document.querySelector('.passage')")
     assert "heron.png" in await chromium.run_script(shown)
+
+
+@pytest.mark.slow("a browser starts")
+@pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH")
+async def test_page_shows_the_picture_of_a_reply(
+    media_up: tuple[TurnlogUp, OpenAIServer], chromium: Browser
+) -> None:
+    up, _ = media_up
+    session = await up.service.open_session("assistant")
+    await chromium.open_page(f"{up.service.http.base_url}/#/sessions/{session}")
+    await chromium.wait_for("document.querySelector('.composer input[type=file]')")
+    await run_turn(up, session, text="Draw a heron.")
+    shown = "document.querySelector('.reply .parts img')?.naturalWidth === 1"
+    await chromium.wait_for(shown)
+    await chromium.open_page(f"{up.service.http.base_url}/#/sessions")
+    await chromium.open_page(f"{up.service.http.base_url}/#/sessions/{session}")
+    await chromium.wait_for(shown)

@@ -37,7 +37,7 @@ from turnlog.events.model.retrieval_events import CandidateVote
 from turnlog.events.model.tool_events import ToolStarted
 from turnlog.services.api.published_errors.turn_failures import TURN_FAILURES
 from turnlog.services.cli.views.text_format import format_duration
-from turnlog.services.worker.tools.tool_server_types import AnswerMedia
+from turnlog.services.media.incoming_media import IncomingMedia
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -501,7 +501,7 @@ async def test_retrieved_cases_of_a_call_are_shown_with_their_scores(
 async def test_page_shows_the_picture_that_a_tool_returned(
     platform: AgentService, browser: Browser
 ) -> None:
-    platform.shop.media = (AnswerMedia(PNG, "image/png", "map.png"),)
+    platform.shop.media = (IncomingMedia(PNG, "image/png", "map.png"),)
     session = await platform.open_session(build_loop_blueprint())
     looked = answer_with_tool_calls(("shop_look", {"what": "map"}))
     await platform.complete_turn(session, looked, answer_with_text("A map."))

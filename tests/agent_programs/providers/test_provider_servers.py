@@ -37,9 +37,9 @@ from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.content_parts import MediaKind
 from turnlog.events.model.tool_events import ToolCalled
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
+from turnlog.services.media.incoming_media import IncomingMedia
 from turnlog.services.platform.process_settings import ModelAdapter
 from turnlog.services.worker.model.model_router import ModelRouter
-from turnlog.services.worker.tools.tool_server_types import AnswerMedia
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -128,7 +128,7 @@ async def test_media_rounds_with_thoughts_and_a_later_turn_are_accepted_and_on_r
     provider: ServedProvider, tmp_path: Path
 ) -> None:
     service, fake, server = provider.service, provider.fake, provider.server
-    service.shop.media = (AnswerMedia(PNG, "image/png"),)
+    service.shop.media = (IncomingMedia(PNG, "image/png"),)
     session = await open_thinking_session(service)
     first = await service.submit_turn(session, text=cast("Any", build_parts()))
     assert first["status"] == "completed", (first, fake.faults)

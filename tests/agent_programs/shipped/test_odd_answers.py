@@ -96,17 +96,17 @@ async def test_provider_without_credit_is_asked_once(platform: AgentService) -> 
 
 
 async def test_answer_that_cannot_be_read_is_recorded_as_it_came(platform: AgentService) -> None:
-    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    part = {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}
     turn = await ask(platform, build_frames({"images": [part]}), "empty_reply: retry")
     assert turn["status"] == "completed", "the second answer"
     first, _ = await platform.load_events(turn["session"], AttemptEnded)
     assert first.fault is not None
     assert (first.fault.code, first.fault.detail) == (
         "malformed",
-        "the answer has `images`, which is not read",
+        "the answer has a part of type 'video_url', which is not read",
     )
     assert isinstance(first.rejected, PlainText)
-    assert json.loads(first.rejected.text) == [part]
+    assert json.loads(first.rejected.text) == part
 
 
 async def test_emoji_whose_halves_come_in_two_chunks_is_one_character(

@@ -33,14 +33,14 @@ from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.store.memory_log import MemoryMediaStore
 from turnlog.projections.audit.export.bundle_format import build_blob_path
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
+from turnlog.services.media.incoming_media import MAX_INCOMING_PARTS, IncomingMedia
 from turnlog.services.worker.tools.mcp_contents import convert_result
-from turnlog.services.worker.tools.result_media import MAX_RESULT_PARTS, store_result_media
-from turnlog.services.worker.tools.tool_server_types import AnswerMedia
+from turnlog.services.worker.tools.result_media import store_result_media
 
 UNWITNESSED, NOT_VERIFIED = 6, 5
 """Exit codes of a bundle's verifier."""
 
-PICTURE = AnswerMedia(PNG, "image/png")
+PICTURE = IncomingMedia(PNG, "image/png")
 
 PICTURE_LINE = f"(image/png, {len(PNG)} bytes)"
 
@@ -75,8 +75,8 @@ async def test_contents_of_a_result_are_a_line_each_and_media_beside_them() -> N
     ]
     assert answer.media == (
         PICTURE,
-        AnswerMedia(WAV, "audio/wav"),
-        AnswerMedia(PDF, "application/pdf", "report.pdf"),
+        IncomingMedia(WAV, "audio/wav"),
+        IncomingMedia(PDF, "application/pdf", "report.pdf"),
     )
 
 
@@ -109,10 +109,10 @@ async def test_name_and_type_that_a_server_chose_are_cut() -> None:
 async def test_parts_have_the_type_that_their_bytes_are_of() -> None:
     store = MemoryMediaStore()
     media = (
-        AnswerMedia(PNG, "text/html"),
-        AnswerMedia(b"<script>", "image/png"),
-        AnswerMedia(b"a,b\n1,2 and some more", "text/csv", "table.csv"),
-        AnswerMedia(b"\0" * 20, "application/zip"),
+        IncomingMedia(PNG, "text/html"),
+        IncomingMedia(b"<script>", "image/png"),
+        IncomingMedia(b"a,b\n1,2 and some more", "text/csv", "table.csv"),
+        IncomingMedia(b"\0" * 20, "application/zip"),
     )
     parts = await store_result_media(store, "t", media, 7)
     assert [(each.kind, each.media_type, each.name, each.at) for each in parts] == [
@@ -126,10 +126,12 @@ async def test_parts_have_the_type_that_their_bytes_are_of() -> None:
 
 
 async def test_no_more_parts_than_allowed_are_stored() -> None:
-    media = [AnswerMedia(b"%d" % number, "text/plain") for number in range(MAX_RESULT_PARTS + 3)]
-    parts = await store_result_media(MemoryMediaStore(), "t", [AnswerMedia(b"", "x"), *media], 0)
+    media = [
+        IncomingMedia(b"%d" % number, "text/plain") for number in range(MAX_INCOMING_PARTS + 3)
+    ]
+    parts = await store_result_media(MemoryMediaStore(), "t", [IncomingMedia(b"", "x"), *media], 0)
     assert [part.digest for part in parts] == [
-        compute_digest(each.data) for each in media[:MAX_RESULT_PARTS]
+        compute_digest(each.data) for each in media[:MAX_INCOMING_PARTS]
     ]
 
 
@@ -139,7 +141,7 @@ class TestInATurn:
 
     async def run_turn(self, platform: AgentService, model: str) -> tuple[str, list[Any]]:
         """Run it, and return the session and the messages after the tool call."""
-        platform.shop.media = (PICTURE, AnswerMedia(WAV, "audio/wav"))
+        platform.shop.media = (PICTURE, IncomingMedia(WAV, "audio/wav"))
         platform.shop.result_text = PICTURE_LINE
         profile = {**LOOP_PROFILE, "model": model}
         kind = build_loop_blueprint(profiles={"agent": profile})

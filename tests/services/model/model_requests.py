@@ -15,6 +15,7 @@ from turnlog.services.worker.model.answers.reasoning_joiner import (
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     LanguageModel,
+    MediaDelta,
     ModelDelta,
     ModelFailure,
     ModelRequest,
@@ -31,6 +32,7 @@ class CollectedAnswer:
     finished: FinishedAnswer
     reasoning: str = ""
     """What the model reasoned, as it is recorded."""
+    media: tuple[MediaDelta, ...] = ()
 
     @property
     def text(self) -> str:
@@ -49,17 +51,20 @@ def build_request(
 
 async def collect_answer(model: LanguageModel, request: ModelRequest) -> CollectedAnswer:
     deltas: list[str] = []
+    media: list[MediaDelta] = []
     reasoning = ReasoningJoiner()
     async with aclosing(model.stream(request)) as stream:
         async for item in stream:
             match item:
                 case TextDelta(text):
                     deltas.append(text)
+                case MediaDelta():
+                    media.append(item)
                 case ReasoningDelta(fields):
                     reasoning.add_piece(fields)
                 case FinishedAnswer():
                     record = reasoning.encode_record(MAX_RECORD_BYTES)
-                    return CollectedAnswer(tuple(deltas), item, record)
+                    return CollectedAnswer(tuple(deltas), item, record, tuple(media))
     raise AssertionError("it ended without an end")
 
 

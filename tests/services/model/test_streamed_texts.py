@@ -83,15 +83,19 @@ def test_halves_of_a_surrogate_pair_in_two_chunks_are_one_character(
 @pytest.mark.parametrize(
     ("delta", "name"),
     [
-        ({"audio": {"id": "a", "data": "UklG"}}, "`audio`"),
-        ({"images": [{"type": "image_url"}]}, "`images`"),
-        ({"content": [{"type": "image_url", "image_url": "x"}]}, "'image_url'"),
+        ({"content": [{"type": "video_url", "video_url": "x"}]}, "video_url"),
+        ({"images": [{"type": "image_url"}]}, "image_url"),
+        ({"content": [{"type": "image_url", "image_url": "x"}]}, "image_url"),
+        (
+            {"images": [{"type": "image_url", "image_url": {"url": "data:image/png,x"}}]},
+            "image_url",
+        ),
     ],
 )
 def test_an_answer_of_another_kind_fails_with_what_came(
     delta: Mapping[str, object], name: str
 ) -> None:
-    with pytest.raises(ModelFailure, match=f"malformed: .*{name}.* not read") as failure:
+    with pytest.raises(ModelFailure, match=f"malformed: .*'{name}'.* not read") as failure:
         read_text({"delta": delta})
     assert failure.value.unread
 

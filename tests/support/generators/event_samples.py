@@ -338,6 +338,9 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
             finish="stop",
             answer=ReplyAnswer(attempt=1, spent=SAMPLE_SPENT, reasoning=SAMPLE_REASONING),
         ),
+        "turn-completed-parts": TurnCompleted(
+            turn=3, call="3.1", text=SAMPLE_TEXT, finish="stop", parts=SAMPLE_PARTS
+        ),
         "turn-completed-sealed": TurnCompleted(
             turn=3,
             call="3.1",
@@ -493,6 +496,17 @@ def _build_call_samples() -> dict[str, KnownEvent]:
             spent=SAMPLE_SPENT,
             reasoning=SAMPLE_REASONING,
         ),
+        "call-completed-parts": CallCompleted(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            finish="tool_calls",
+            digest=SAMPLE_TEXT.digest,
+            characters=SAMPLE_TEXT.characters,
+            text=SAMPLE_TEXT,
+            spent=SAMPLE_SPENT,
+            parts=SAMPLE_PARTS,
+        ),
     }
 
 
@@ -517,6 +531,16 @@ def _build_attempt_end_samples() -> dict[str, KnownEvent]:
             usage=SAMPLE_USAGE,
             cost=AttemptCost(micro_dollars=1234, price="exact", table="prices 7"),
             reasoning=SAMPLE_REASONING,
+        ),
+        "attempt-ended-parts": AttemptEnded(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            outcome="failed",
+            usage=SAMPLE_USAGE,
+            cost=AttemptCost(micro_dollars=1234, price="exact", table="prices 7"),
+            partial=PlainText(text="Ein Satz mit Bild"),
+            parts=SAMPLE_PARTS[:1],
         ),
         "attempt-ended-response": AttemptEnded(
             turn=3,

@@ -18,6 +18,7 @@ from turnlog.client.request_errors import create_form_error
 from turnlog.contract.stream_payloads import (
     DebriefDonePayload,
     ExchangeDonePayload,
+    PartPayload,
     ReplyDonePayload,
 )
 
@@ -118,6 +119,14 @@ class ReasoningEvent:
     offset: int
     """Where the piece begins in the reasoning of that attempt."""
     text: str
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartEvent:
+    """A picture, a recording or a file of the reply; `fetch_blob` returns its bytes."""
+
+    part: PartPayload
     cursor: str
 
 
@@ -248,6 +257,7 @@ class OtherEvent:
 TurnEvent = (
     TokenEvent
     | ReasoningEvent
+    | PartEvent
     | AttemptResetEvent
     | ProgressEvent
     | ApprovalEvent
@@ -365,6 +375,8 @@ def _parse_turn_event(message: SseMessage) -> TurnEvent:
             return AttemptResetEvent(data["attempt"], cursor)
         case "progress":
             return ProgressEvent(data["call"], data["doing"], data.get("tool"), cursor)
+        case "part":
+            return PartEvent(PartPayload.model_validate(data), cursor)
         case "approval":
             approval, tool, arguments = data["approval"], data["tool"], data["arguments"]
             deadline, decision = data["deadline"], data["decision"]

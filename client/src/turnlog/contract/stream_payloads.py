@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from turnlog.contract.value_names import ApprovalDecision, ChildOutcome, FinishReason
+from turnlog.contract.value_names import ApprovalDecision, ChildOutcome, FinishReason, MediaKind
 
 WorkerActivity = Literal["summarise", "query", "plan", "act", "tool", "reply", "think"]
 """What a worker is doing: a call of the turn, a tool that a call requested, or waiting for a model
@@ -76,6 +76,29 @@ class ProgressPayload(StreamPayload):
     """The activity that begins now."""
     tool: str | None = Field(default=None, exclude_if=lambda tool: not tool)
     """The tool that is being run; absent if none is."""
+
+
+class PartPayload(StreamPayload):
+    """A picture, a recording or a file of the reply; `/v1/blobs/{digest}` has its bytes.
+
+    It is sent once the reply is recorded, before `done`, and again to a client that reconnects
+    between the two. The text of the reply has a line for it, at `at`.
+    """
+
+    event: ClassVar[Literal["part"]] = "part"
+
+    kind: MediaKind
+    """What it is."""
+    digest: str
+    """SHA-256 of its bytes."""
+    size: int
+    """Number of bytes."""
+    media_type: str
+    """Its type, such as `image/png`."""
+    name: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """The name of the file; absent if it has none."""
+    at: int
+    """Where its line stands in the text of the reply, in code points."""
 
 
 class ApprovalPayload(StreamPayload):
@@ -259,6 +282,7 @@ TurnStreamPayload = (
     | ReasoningPayload
     | AttemptResetPayload
     | ProgressPayload
+    | PartPayload
     | ApprovalPayload
     | ChildPayload
     | TurnEndPayload

@@ -124,6 +124,31 @@ class UndecidedTurnView(SubmittedTurn):
     """The tools that wait for a decision."""
 
 
+class MediaPartView(ResponseModel):
+    """A picture, a recording or a file; `/v1/blobs/{digest}` has its bytes."""
+
+    kind: MediaKind
+    """What a model is sent it as."""
+    digest: str
+    """SHA-256 of its bytes."""
+    size: int
+    """Number of bytes."""
+    media_type: str
+    """Its type, such as `image/png`."""
+    name: str | None = None
+    """The name of the file; null if it has none."""
+    at: int
+    """Where it stands in the text, in code points."""
+    width: int | None = None
+    """Width of a picture in pixels; null if its bytes do not say."""
+    height: int | None = None
+    """Height of a picture in pixels; null if its bytes do not say."""
+    pages: int | None = None
+    """Pages of a document; null if its bytes do not say."""
+    seconds: int | None = None
+    """Length of a recording; null if its bytes do not say."""
+
+
 class SettledTurnView(SubmittedTurn):
     """A submitted turn with its outcome."""
 
@@ -145,6 +170,8 @@ class SettledTurnView(SubmittedTurn):
     """Why the reply is a fallback; null when a model wrote it."""
     output: JsonValue = None
     """The reply as the value that it is, where its call requires a schema; otherwise null."""
+    reply_parts: tuple[MediaPartView, ...] = ()
+    """The pictures, recordings and files of the reply, whose text has a line for each."""
 
 
 class CommandResult(ResponseModel):
@@ -240,31 +267,6 @@ class TurnChild(ResponseModel):
     """Number of the turn in it."""
     outcome: ChildOutcome | None = None
     """Its outcome; null while the coordinator waits."""
-
-
-class MediaPartView(ResponseModel):
-    """A picture, a recording or a file; `/v1/blobs/{digest}` has its bytes."""
-
-    kind: MediaKind
-    """What a model is sent it as."""
-    digest: str
-    """SHA-256 of its bytes."""
-    size: int
-    """Number of bytes."""
-    media_type: str
-    """Its type, such as `image/png`."""
-    name: str | None = None
-    """The name of the file; null if it has none."""
-    at: int
-    """Where it stands in the text, in code points."""
-    width: int | None = None
-    """Width of a picture in pixels; null if its bytes do not say."""
-    height: int | None = None
-    """Height of a picture in pixels; null if its bytes do not say."""
-    pages: int | None = None
-    """Pages of a document; null if its bytes do not say."""
-    seconds: int | None = None
-    """Length of a recording; null if its bytes do not say."""
 
 
 class TurnToolUse(ResponseModel):
@@ -389,6 +391,8 @@ class TurnView(ResponseModel):
     """The votes in force on the turn and on the entries that it retrieved, in order."""
     parts: tuple[MediaPartView, ...] = ()
     """The pictures, recordings and files beside its text, in the order of their places in it."""
+    reply_parts: tuple[MediaPartView, ...] = ()
+    """Those of the reply, or of what was shown of it, whose text has a line for each."""
 
 
 class PhaseVisit(ResponseModel):

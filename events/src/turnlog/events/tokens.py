@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter
 from turnlog.events.content import Digest
 from turnlog.events.event_model import EventModel
 from turnlog.events.model.attempt_figures import SafetyRating, TokenUsage
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.turn_events import FinishReason
 
 
@@ -136,6 +137,8 @@ class AttemptClosed(EventModel):
     """Why the model stopped in the provider's words, where that is none that we know."""
     reasoning: str | None = None
     """What the model reasoned, as it is recorded; None if it sent nothing of it."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files of the answer, whose text has a line for each."""
 
 
 TokenEvent = Annotated[

@@ -20,6 +20,7 @@ from turnlog.events.model.attempt_figures import (
     TokenUsage,
     build_figures_sentence,
 )
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.turn_events import FinishReason, ReplyAnswer, TurnCompleted
 
@@ -149,6 +150,8 @@ class AttemptEnded(ReplyTextEvent):
     """What the next attempt is told about the rejected answer; empty if it is told nothing."""
     reasoning: Content | None = None
     """What the model reasoned until then, as in `call-completed`; None if nothing of it came."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files of `partial`, which has a line for each."""
 
 
 class CallCompleted(EventModel):
@@ -187,6 +190,10 @@ class CallCompleted(EventModel):
     reasoning: Content | None = None
     """What the model reasoned before and between its text: a JSON object of the fields in which its
     provider sent it. None if it sent nothing of it.
+    """
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files of the answer, whose text has a line for each; empty if
+    they are those of a reply, which `turn-completed` has.
     """
 
 

@@ -257,6 +257,8 @@ class TurnCompleted(EventModel):
     """
     kept_results: tuple[int, ...] = ()
     """Sequences of the tool results that later prompts include with it."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files of the reply, whose text has a line for each."""
 
 
 class TurnFailed(ReplyTextEvent):

@@ -1,7 +1,6 @@
 """Commands: what callers and workers may request of a session.
 
-A command carries everything its rule needs except the time. The rules are in
-`turnlog.projections.session.rules`; `decide` picks the rule.
+A command has everything its rule needs but the time. `session.rules` has the rules for `decide`.
 """
 
 from __future__ import annotations
@@ -96,6 +95,16 @@ class SwitchProfile:
     """The model to use, or None for the profile's own."""
     allowed_models: Collection[str] = ()
     """Models that the blueprint allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptProduct:
+    """What an attempt produced beside the text of its answer, or of what was shown of it."""
+
+    reasoning: str = ""
+    """What the model reasoned, as it is recorded; empty if nothing of it came."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files of that text, which has a line for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +207,7 @@ class GiveEntryFeedback:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerCall:
+class AnswerCall(AttemptProduct):
     """Record a call's answer after which the turn continues with another call."""
 
     attempt: AttemptRef
@@ -223,8 +232,6 @@ class AnswerCall:
     """How long a person has to approve its tools that need it."""
     children: frozenset[str] = frozenset()
     """The offered tools that are child profiles."""
-    reasoning: str = ""
-    """What the model reasoned, as it is recorded; empty if nothing of it came."""
     shown: str = ""
     """What was shown of the answer, for an attempt that was superseded."""
 
@@ -460,7 +467,7 @@ class ResolveTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FallBack:
+class FallBack(AttemptProduct):
     """Answer the turn without a model."""
 
     attempt: AttemptRef
@@ -475,8 +482,6 @@ class FallBack:
     rejection: AnswerRejection | None = None
     """The model's answer, where it did not have the required form."""
     references: ReferencesSpec | None = None
-    reasoning: str = ""
-    """What the model reasoned, as it is recorded; empty if nothing of it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,7 +509,7 @@ class FixContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteTurn:
+class CompleteTurn(AttemptProduct):
     """Record the final answer, and complete the turn with it."""
 
     attempt: AttemptRef
@@ -525,14 +530,12 @@ class CompleteTurn:
     """Whether the turn is excluded from windows if a filter of the provider cut the answer."""
     structured: bool = False
     """Whether the text is JSON that matches the schema of its call."""
-    reasoning: str = ""
-    """What the model reasoned, as it is recorded; empty if nothing of it came."""
     shown: str = ""
     """What was shown of the answer, for an attempt that was superseded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndAttempt:
+class EndAttempt(AttemptProduct):
     """End an attempt without an answer; `then` decides how the turn continues.
 
     `retry` starts the next attempt in the same batch, `fail` fails the turn, and `release` leaves
@@ -549,8 +552,6 @@ class EndAttempt:
     """What later prompts include of a turn that fails."""
     rejection: AnswerRejection | None = None
     """The answer, where it did not have the required form."""
-    reasoning: str = ""
-    """What the model reasoned, as it is recorded; empty if nothing of it came."""
 
 
 AttemptCommand = (

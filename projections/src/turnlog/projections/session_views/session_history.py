@@ -155,6 +155,8 @@ class HistoryTurn:
     """The votes in force on the turn and on what it retrieved, in order."""
     parts: tuple[MediaPart, ...] = ()
     """The pictures, recordings and files beside its text."""
+    reply_parts: tuple[MediaPart, ...] = ()
+    """Those of the reply, or of what was shown of it, whose text has a line for each."""
 
     @cached_property
     def messages(self) -> TurnMessages:
@@ -215,7 +217,8 @@ def _apply_redaction(turn: HistoryTurn, redaction: RecordedEvent | None) -> Hist
     if turn.settled_at is None:
         # It had no reply yet, but what its earlier calls reasoned and its tools returned.
         kept = redaction.event.kept_results
-        return replace(turn, partial=None, reasoning=None, redacted=True, kept=kept)
+        unsaid = replace(turn, partial=None, reasoning=None, reply_parts=())
+        return replace(unsaid, redacted=True, kept=kept)
     return _redact_turn(turn, redaction.event, redaction.envelope.time)
 
 
@@ -230,20 +233,9 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
         case TurnCompleted(turn=number) if number in turns and turns[number].role == "system":
             turns[number] = replace(turns[number], status="completed", settled_at=at)
         case TurnCompleted() as event if event.turn in turns:
-            turns[event.turn] = replace(
-                _keep_outcomes(_keep_reasoning(turns[event.turn], event.answer), event),
-                status="completed",
-                reply=event.text,
-                partial=None,
-                finish=event.finish,
-                call=event.call,
-                fallback=event.fallback,
-                work=event.work,
-                settled_at=at,
-                structured=event.structured,
-            )
+            turns[event.turn] = _complete_turn(turns[event.turn], event, at)
         case AttemptStarted() as event if event.turn in turns:
-            turns[event.turn] = replace(turns[event.turn], attempt=event.attempt, partial=None)
+            turns[event.turn] = _begin_attempt(turns[event.turn], event)
         case AttemptEnded() | CallCompleted() as event if event.turn in turns:
             turns[event.turn] = _keep_texts(turns[event.turn], event)
         case AttemptStarted() | AttemptEnded() | CallCompleted() | ContextAssembled():
@@ -300,6 +292,26 @@ def _start_turn(
     return turn
 
 
+def _begin_attempt(turn: HistoryTurn, event: AttemptStarted) -> HistoryTurn:
+    return replace(turn, attempt=event.attempt, partial=None, reply_parts=())
+
+
+def _complete_turn(turn: HistoryTurn, event: TurnCompleted, at: str) -> HistoryTurn:
+    return replace(
+        _keep_outcomes(_keep_reasoning(turn, event.answer), event),
+        status="completed",
+        reply=event.text,
+        reply_parts=event.parts,
+        partial=None,
+        finish=event.finish,
+        call=event.call,
+        fallback=event.fallback,
+        work=event.work,
+        settled_at=at,
+        structured=event.structured,
+    )
+
+
 def _settle_cut_turn(turn: HistoryTurn, event: TurnFailed | TurnCancelled, at: str) -> HistoryTurn:
     settled = _keep_outcomes(replace(turn, settled_at=at), event)
     if event.cut_reply is None:
@@ -321,6 +333,7 @@ def _keep_texts(turn: HistoryTurn, event: AttemptEnded | CallCompleted) -> Histo
         return _keep_reasoning(turn, event)
     if event.attempt != turn.attempt or turn.status == "completed" or turn.redacted:
         return turn
+    turn = replace(turn, reply_parts=event.parts) if event.parts else turn
     # What prompts include was read when the turn ended, and the worker may have published more.
     has_shown = turn.is_kept and turn.partial is not None
     return turn if has_shown else replace(turn, partial=event.partial)
@@ -373,6 +386,7 @@ def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTur
         kept,
         status=turn.status if turn.status in CUT_STATUSES else "completed",
         reply=event.replacement,
+        reply_parts=(),
         partial=None,
         reasoning=None,
         cut_reply=None,

@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 from turnlog.events.content import Content
 from turnlog.events.envelope import Envelope, RecordedEvent
 from turnlog.events.event_model import ReplyTextEvent
-from turnlog.events.model.call_events import CallCompleted, ContextAssembled
+from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
 from turnlog.events.model.manifest import KnowledgeSource, Manifest, PromptPart, StoredTextSource
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.redaction_events import ReplyRedacted
@@ -134,6 +134,9 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             return _withhold_approved_arguments(event)
         case ToolStarted(ran=ran) if ran is not None:
             return event.model_copy(update={"ran": None})
+        case AttemptEnded(parts=parts) if parts:
+            left = event.model_copy(update={"parts": ()})
+            return _withhold_reply_texts(left, instead) or left
         case ReplyTextEvent():
             return _withhold_reply_texts(event, instead)
         case TurnCompleted():
@@ -141,7 +144,7 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
         case TurnResolved():
             return event.model_copy(update={"results": instead, "answer": instead, "meta": {}})
         case CallCompleted(text=text, reasoning=reasoning):
-            hidden = {"digest": WITHHELD_DIGEST, "characters": 0}
+            hidden = {"digest": WITHHELD_DIGEST, "characters": 0, "parts": ()}
             texts = {"text": text and instead, "reasoning": reasoning and instead}
             return event.model_copy(update=hidden | texts)
         case ToolReturned(text=text, summary=summary, brief=brief):
@@ -198,7 +201,7 @@ def _withhold_reply(event: TurnCompleted, instead: Content) -> TurnCompleted:
     if answer is not None:
         texts = {"text": answer.text and instead, "reasoning": answer.reasoning and instead}
         answer = answer.model_copy(update=texts)
-    hidden = {"text": instead, "work": None, "structured": False, "answer": answer}
+    hidden = {"text": instead, "work": None, "structured": False, "answer": answer, "parts": ()}
     return event.model_copy(update=hidden)
 
 

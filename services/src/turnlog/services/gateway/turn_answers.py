@@ -12,6 +12,7 @@ from starlette.types import Receive
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.turn_payloads import (
+    MediaPartView,
     SettledTurnView,
     SubmittedTurn,
     UndecidedTurnView,
@@ -90,6 +91,9 @@ def _create_settled_answer(submitted: SubmittedTurn, settlement: TurnSettlement)
         detail=turn.detail,
         fallback=turn.fallback.code if turn.fallback else None,
         output=parse_structured_text(turn.reply) if turn.structured else None,
+        reply_parts=tuple(
+            MediaPartView.model_validate(each.model_dump()) for each in turn.reply_parts
+        ),
     )
     return _create_json_answer(settled, 200, settled.settled)
 

@@ -208,7 +208,8 @@ class CallRunner:
         session = active.context.session
         with self.tracing.start_chat_span(session, sent.attempt.call, request.model) as span:
             try:
-                finished = await active.stream_answer(sent, self.model)
+                media = self.sessions.texts.media.store
+                finished = await active.stream_answer(sent, self.model, media)
             except (ModelFailure, SafetyCheckFailure) as failure:
                 record_failure(span, failure.code)
                 raise

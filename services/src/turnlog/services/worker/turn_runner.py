@@ -281,6 +281,7 @@ class TurnRunner:
             create_report(context.material, attempt, "reply", spent),
             work=work,
             reasoning=closed.reasoning or "",
+            parts=closed.parts,
             shown_text=recovered.text,
         )
         answer = AttemptAnswer(text=recovered.text, finish=closed.finish, tools=closed.tools)

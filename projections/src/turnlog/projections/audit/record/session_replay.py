@@ -19,13 +19,13 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
 from turnlog.events.model.manifest import Manifest, StoredTextSource
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
-from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
+from turnlog.events.model.turn_events import TurnCompleted, TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
 from turnlog.projections.prompt.assemble import find_missing_turns
 from turnlog.projections.prompt.assembly_inputs import (
@@ -156,7 +156,14 @@ def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
             return ()
 
 
-MEDIA_NAMING_TYPES: Final = (TurnSubmitted, TurnQueued, ToolReturned)
+MEDIA_NAMING_TYPES: Final = (
+    TurnSubmitted,
+    TurnQueued,
+    ToolReturned,
+    TurnCompleted,
+    CallCompleted,
+    AttemptEnded,
+)
 """All event types that name pictures, recordings, files and results larger than a message."""
 
 
@@ -165,7 +172,13 @@ def collect_media_digests(events: Iterable[RecordedEvent]) -> Mapping[Digest, in
     named: dict[Digest, int] = {}
     for recorded in filter_by_type(events, *MEDIA_NAMING_TYPES):
         match recorded.event:
-            case TurnSubmitted(parts=parts) | TurnQueued(parts=parts):
+            case (
+                TurnSubmitted(parts=parts)
+                | TurnQueued(parts=parts)
+                | TurnCompleted(parts=parts)
+                | CallCompleted(parts=parts)
+                | AttemptEnded(parts=parts)
+            ):
                 found = [each.digest for each in parts]
             case ToolReturned(parts=parts, whole=whole):
                 found = [each.digest for each in (*parts, whole) if each]

@@ -90,9 +90,11 @@ class OutputSpec(StrictModel):
 
 ALLOWED_MODEL_PARAMETERS: Final = frozenset(
     {
+        "audio",
         "frequency_penalty",
         "max_completion_tokens",
         "max_tokens",
+        "modalities",
         "parallel_tool_calls",
         "presence_penalty",
         "reasoning_effort",
@@ -268,9 +270,9 @@ class CallSpec(StrictModel):
     ends of whose messages.
     """
     parameters: dict[str, JsonValue] = {}
-    """Model parameters: `frequency_penalty`, `max_completion_tokens`, `max_tokens`,
-    `parallel_tool_calls`, `presence_penalty`, `reasoning_effort`, `response_format`, `seed`,
-    `stop`, `temperature`, `tool_choice` and `top_p`.
+    """Model parameters: `audio`, `frequency_penalty`, `max_completion_tokens`, `max_tokens`,
+    `modalities`, `parallel_tool_calls`, `presence_penalty`, `reasoning_effort`,
+    `response_format`, `seed`, `stop`, `temperature`, `tool_choice` and `top_p`.
     """
     fallback: Literal["resolved.answer"] | None = None
     """The answer if the model is off or fails; without it the turn fails."""

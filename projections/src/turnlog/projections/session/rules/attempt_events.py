@@ -18,6 +18,7 @@ from turnlog.events.model.call_events import (
     AttemptStarted,
     CallCompleted,
 )
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
@@ -70,11 +71,21 @@ def release_next_turn(state: SessionState) -> NewEvents:
 
 
 def record_superseded_attempt(
-    attempt: AttemptRef, spent: AttemptUsage, *, shown: str = "", reasoning: str = ""
+    attempt: AttemptRef,
+    spent: AttemptUsage,
+    *,
+    shown: str = "",
+    reasoning: str = "",
+    parts: tuple[MediaPart, ...] = (),
 ) -> NewEvents:
     """Record what a superseded attempt has shown and what it cost, and nothing else."""
     ended = build_attempt_ended(
-        attempt=attempt, outcome="cancelled", spent=spent, partial=shown, reasoning=reasoning
+        attempt=attempt,
+        outcome="cancelled",
+        spent=spent,
+        partial=shown,
+        reasoning=reasoning,
+        parts=tuple(each for each in parts if each.at < len(shown)),
     )
     return (ended,)
 
@@ -127,6 +138,7 @@ def build_attempt_ended(
     partial: str = "",
     rejection: AnswerRejection | None = None,
     reasoning: str = "",
+    parts: tuple[MediaPart, ...] = (),
 ) -> AttemptEnded:
     """Return the event that ends an attempt, with what it cost."""
     return AttemptEnded(
@@ -145,6 +157,7 @@ def build_attempt_ended(
         rejected=PlainText(text=rejection.text) if rejection else None,
         correction=rejection.correction if rejection else "",
         reasoning=build_optional_text(reasoning),
+        parts=parts,
     )
 
 

@@ -191,7 +191,11 @@ def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
     if find_claimed_turn(state, attempt) is None:
         shown = "" if command.withheld else command.shown
         return record_superseded_attempt(
-            attempt, command.spent, shown=shown, reasoning=command.reasoning
+            attempt=attempt,
+            spent=command.spent,
+            shown=shown,
+            reasoning=command.reasoning,
+            parts=command.parts,
         )
     step = find_transition(state, command)
     moved = (
@@ -267,6 +271,7 @@ def _build_completed_turn(
         answer=answer if ends_call else None,
         reference=find_inheritable_reference(state, command.references),
         outcomes=find_turn_outcomes(state.open, REPLACED_HEADING).text,
+        parts=command.parts,
     )
 
 
@@ -279,6 +284,7 @@ def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
         partial=command.partial,
         rejection=command.rejection,
         reasoning=command.reasoning,
+        parts=command.parts,
     )
     opened = find_claimed_turn(state, command.attempt)
     if opened is None:
@@ -321,7 +327,11 @@ def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEv
     opened = find_claimed_turn(state, attempt)
     if opened is None:
         return record_superseded_attempt(
-            attempt, command.spent, shown=command.shown, reasoning=command.reasoning
+            attempt=attempt,
+            spent=command.spent,
+            shown=command.shown,
+            reasoning=command.reasoning,
+            parts=command.parts,
         )
     repairs = (*command.repairs, *_describe_unrecorded(command))
     tools = tuple(_record_tool_calls(state, opened, command))
@@ -338,7 +348,7 @@ def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEv
             store_text=True,
             reasoning=command.reasoning,
             repairs=repairs,
-        ),
+        ).model_copy(update={"parts": command.parts}),
         *_record_plan(command),
         *tools,
         *approvals,
@@ -452,6 +462,7 @@ def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
         partial=command.partial,
         rejection=command.rejection,
         reasoning=command.reasoning,
+        parts=command.parts,
     )
     if find_claimed_turn(state, command.attempt) is None:
         return (ended,)

@@ -13,6 +13,7 @@ from typing import Final
 from turnlog.events.content import Digest
 from turnlog.events.model.attempt_figures import AttemptCost, AttemptUsage, TokenUsage
 from turnlog.events.model.call_events import AttemptFault
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.lookups.resolver_specs import ReferencesSpec
@@ -152,6 +153,8 @@ class AttemptReport:
     """Everything the model wrote."""
     shown_text: str = ""
     """The part of the text that was published."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files that it wrote, each in place of a line of the text."""
     reasoning: str = ""
     """What the model reasoned, as it is recorded; empty if nothing of it came."""
     model: str = ""
@@ -175,6 +178,11 @@ class AttemptReport:
     """What later prompts include of the turn if it fails."""
     phases: PhaseGraph | None = None
     references: ReferencesSpec | None = None
+
+    @property
+    def shown_parts(self) -> tuple[MediaPart, ...]:
+        """The parts of the text that was published."""
+        return tuple(each for each in self.parts if each.at < len(self.shown_text))
 
 
 def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> OutcomeCommand:
@@ -211,6 +219,7 @@ def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> Out
                 fault=fault,
                 partial=report.shown_text,
                 reasoning=report.reasoning,
+                parts=report.shown_parts,
             )
 
 
@@ -249,6 +258,7 @@ def _build_answer_command(
                 excludes_filtered=report.excludes_filtered,
                 structured=answer.structured,
                 reasoning=report.reasoning,
+                parts=report.parts,
                 shown=report.shown_text,
             )
 
@@ -269,6 +279,7 @@ def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerC
         approval_seconds=report.approval_seconds,
         children=report.children,
         reasoning=report.reasoning,
+        parts=report.parts,
         shown=report.shown_text,
     )
 
@@ -291,6 +302,7 @@ def _build_failure_command(
         return _build_give_up_command(report, fault)
     partial = report.shown_text if failed.has_partial else ""
     reasoning = report.reasoning if failed.has_partial else ""
+    parts = report.shown_parts if failed.has_partial else ()
     if failed.retry_in is not None:
         return EndAttempt(
             attempt=report.attempt,
@@ -301,6 +313,7 @@ def _build_failure_command(
             partial=partial,
             rejection=failed.rejection,
             reasoning=reasoning,
+            parts=parts,
         )
     if failed.allows_fallback and report.fallback is not None:
         model_fault = None if fault.code in _UNASKED else fault
@@ -322,6 +335,7 @@ def _build_failure_command(
         failed_policy=report.failed_policy,
         rejection=failed.rejection,
         reasoning=reasoning,
+        parts=parts,
     )
 
 
@@ -345,4 +359,5 @@ def _build_fallback(
         rejection=rejection,
         references=report.references,
         reasoning=report.reasoning if fault else "",
+        parts=report.shown_parts,
     )

@@ -21,8 +21,9 @@ from rich.status import Status
 from rich.text import Text
 
 from turnlog.client.sse_events import ApprovalEvent, SseMessage, parse_turn_event
+from turnlog.contract.turn_payloads import MediaPartView
 from turnlog.services.cli.conversation.approval_questions import describe_decision, render_request
-from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR
+from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, format_part
 from turnlog.services.cli.views.text_format import escape_controls, format_one_line
 from turnlog.services.cli.views.theme import BAD, MUTED, WARNING
 
@@ -129,6 +130,8 @@ class ReplyDisplay:
         default_factory=dict[tuple[str, int], str], init=False
     )
     """What the running children of the turn do, a line for each."""
+    _parts: list[str] = field(default_factory=list[str], init=False)
+    """The pictures, recordings and files of the reply, a line for each."""
 
     def __post_init__(self) -> None:
         self._writer = self._create_writer()
@@ -189,11 +192,15 @@ class ReplyDisplay:
                 self._thoughts.write_text(data["text"])
             case "token":
                 self._writer.write_text(data["text"])
+            case "part":
+                self._parts.append(format_part(MediaPartView.model_validate(data)))
             case "attempt-reset" if self._writer.has_text:
                 self._writer.end_text("what was said so far is void", WARNING)
                 self._writer = self._create_writer()
             case "done":
                 self._writer.end_text(_describe_ending(data), WARNING)
+                for line in self._parts:
+                    self.console.print(Text(line, MUTED))
             case "redact":
                 self._replace_reply(data["replacement"])
             case "failed":

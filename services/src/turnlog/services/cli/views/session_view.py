@@ -116,7 +116,7 @@ def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
         return
     yield render_user_text(turn.text if turn.text is not None else _NO_TEXT)
     for part in turn.parts:
-        yield render_labelled_text(part.kind, _format_part(part), MUTED, LABEL_WIDTH)
+        yield render_labelled_text(part.kind, format_part(part), MUTED, LABEL_WIDTH)
     if turn.steps or turn.tools:
         yield render_labelled_text(
             "plan" if turn.steps else "tools",
@@ -138,10 +138,12 @@ def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
         yield render_labelled_text(
             label="reply", text=HIDDEN_TEXT, colour=REPLY_COLOUR, width=LABEL_WIDTH, style=MUTED
         )
+    for part in turn.reply_parts:
+        yield render_labelled_text(part.kind, format_part(part), MUTED, LABEL_WIDTH)
     yield Text("")
 
 
-def _format_part(part: MediaPartView) -> str:
+def format_part(part: MediaPartView) -> str:
     """Describe a picture, a recording or a file in a line."""
     named = part.name or "without a name"
     return f"{named} · {part.media_type} · {part.size:,} bytes · {part.digest}"

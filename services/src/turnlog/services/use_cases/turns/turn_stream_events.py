@@ -23,6 +23,7 @@ from turnlog.contract.stream_payloads import (
     ChildPayload,
     DebriefDonePayload,
     ExchangeDonePayload,
+    PartPayload,
     ProgressPayload,
     ReasoningPayload,
     ReplyCancelledPayload,
@@ -225,9 +226,17 @@ def advance_by_record(at: TurnCursor, record: ReplyRecord) -> StreamStep:
     at, events = create_turn_cursor(position), _build_events(items)
     if record.end_event is None:
         return at, events
+    parts = tuple(TurnStreamEvent(each, at) for each in _build_part_payloads(record.end_event))
     payload = _build_end_payload(record.end_event, record)
     at = replace(at, end=payload.event)
-    return at, (*events, TurnStreamEvent(payload, at))
+    return at, (*events, *parts, TurnStreamEvent(payload, at))
+
+
+def _build_part_payloads(end: TurnEndEvent) -> Iterator[PartPayload]:
+    if not isinstance(end, TurnCompleted):
+        return
+    for part in end.parts:
+        yield PartPayload.model_validate(part.model_dump(), extra="ignore")
 
 
 def build_approval_event(at: TurnCursor, tool: GuardedTool) -> TurnStreamEvent:

@@ -15,9 +15,10 @@ from typing import Final
 from turnlog.events.content import compute_digest, encode_canonical
 from turnlog.events.jetstream.nats_connection import wait_backoff
 from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.recorded_reasoning import WITHHELD_MARK
-from turnlog.events.store.ports import TokenStream
+from turnlog.events.store.ports import MediaStore, TokenStream
 from turnlog.events.tokens import (
     AttemptAbandoned,
     AttemptAlive,
@@ -37,6 +38,8 @@ from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.next_call import CallStage
 from turnlog.projections.session.rules.outcome_commands import AttemptReport
 from turnlog.projections.tools.step_tools import StepToolRoom
+from turnlog.services.media.incoming_media import format_media_line
+from turnlog.services.worker.attempts.answer_parts import store_answer_part
 from turnlog.services.worker.attempts.call_context import PreparedCall
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
 from turnlog.services.worker.model.answers.reasoning_joiner import (
@@ -47,6 +50,7 @@ from turnlog.services.worker.model.answers.reasoning_joiner import (
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     LanguageModel,
+    MediaDelta,
     ModelFailure,
     ModelRequest,
     ReasoningDelta,
@@ -108,6 +112,10 @@ class AttemptProgress:
     """Number of its characters that were published."""
     withheld_by: str | None = None
     """The rule that the text of the reasoning breaks."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files of the answer so far; its text has a line for each."""
+    follows_part: bool = False
+    """Whether the text ends with the line of a part, so that what follows begins another one."""
     first_token: int | None = None
     finished: FinishedAnswer | None = None
     """How the model ended, once it has."""
@@ -263,9 +271,12 @@ class ActiveAttempt:
             await self.publisher.publish_activity(self.attempt, doing)
 
     async def stream_answer(
-        self, sent: SentCall, model: LanguageModel
+        self, sent: SentCall, model: LanguageModel, media: MediaStore
     ) -> FinishedAnswer | GuardViolation:
-        """Make the call and publish what the guard releases; raises `ModelFailure`."""
+        """Make the call and publish what the guard releases; raises `ModelFailure`.
+
+        Pictures, recordings and files are stored as they come.
+        """
         progress = self.progress
         progress.sent, progress.started = sent, _read_clock()
         is_streamed, guard = self.is_streamed, progress.guard
@@ -274,7 +285,7 @@ class ActiveAttempt:
                 if isinstance(chunk, ReasoningDelta):
                     await self._add_reasoning(chunk)
                     continue
-                released = await self._add_chunk(chunk)
+                released = await self._add_chunk(chunk, media)
                 if isinstance(released, GuardViolation):
                     return released
                 if released and is_streamed:
@@ -293,7 +304,9 @@ class ActiveAttempt:
             await self.publisher.publish_reasoning(self.attempt, place, piece.text)
             progress.reasoning_length += len(piece.text)
 
-    async def _add_chunk(self, chunk: TextDelta | FinishedAnswer) -> str | GuardViolation:
+    async def _add_chunk(
+        self, chunk: TextDelta | MediaDelta | FinishedAnswer, media: MediaStore
+    ) -> str | GuardViolation:
         progress = self.progress
         if isinstance(chunk, FinishedAnswer):
             progress.finished = chunk
@@ -303,7 +316,23 @@ class ActiveAttempt:
             return await progress.guard.release_rest()
         if progress.first_token is None:
             progress.first_token = progress.measure_elapsed()
-        return await progress.guard.add_text(chunk.text)
+        if isinstance(chunk, MediaDelta):
+            return await progress.guard.add_text(await self._store_part(chunk, media))
+        text = f"\n{chunk.text}" if progress.follows_part else chunk.text
+        progress.follows_part = False
+        return await progress.guard.add_text(text)
+
+    async def _store_part(self, delta: MediaDelta, media: MediaStore) -> str:
+        """Store a picture, a recording or a file, and return the line in its place."""
+        progress, text = self.progress, self.text
+        if not self.is_streamed and self.stage != "act":
+            detail = f"the answer has media ({delta.media_type}), and its call requires a text"
+            raise ModelFailure("malformed", detail)
+        begin = "\n" if text and not text.endswith("\n") else ""
+        at = len(text) + len(begin)
+        part = await store_answer_part(media, self.context.tenant, delta, at)
+        progress.parts, progress.follows_part = (*progress.parts, part), True
+        return begin + format_media_line(part.name, part.media_type, part.size)
 
     def encode_reasoning(self) -> str:
         """Return what the model reasoned as it is recorded, beside the text; empty if nothing."""
@@ -325,6 +354,7 @@ class ActiveAttempt:
             report,
             text=self.text,
             shown_text=self.text[: self.progress.guard.shown_length] if self.is_streamed else "",
+            parts=self.progress.parts,
             reasoning=self.encode_reasoning(),
             model=self.request.model,
             fallback=self.progress.fallback,
@@ -358,6 +388,7 @@ class ActiveAttempt:
             ratings=spent.ratings,
             finish_sent=spent.finish_sent,
             reasoning=self.encode_reasoning() or None,
+            parts=self.progress.parts,
         )
 
 

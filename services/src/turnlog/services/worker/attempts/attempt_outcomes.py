@@ -17,7 +17,7 @@ from typing import Final, Literal, assert_never
 
 import structlog
 
-from turnlog.events.content import encode_withheld_text
+from turnlog.events.content import encode_canonical, encode_withheld_text
 from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage, TokenUsage
 from turnlog.events.model.call_events import AttemptFault, AttemptStarted, ContextOverflow
@@ -356,7 +356,8 @@ class OutcomeRecorder:
     ) -> AnswerRefused:
         requested = active.progress.finished.tool_calls if active.progress.finished else ()
         reasoning = filter(None, [active.encode_reasoning()])
-        text = "\n".join([active.text, *(call.arguments for call in requested), *reasoning])
+        parts = (encode_canonical(each.model_dump()) for each in active.progress.parts)
+        text = "\n".join([active.text, *(call.arguments for call in requested), *reasoning, *parts])
         stored = encode_withheld_text(text, self.draw_bytes(32))
         blob = await self.blobs.put_blob(active.context.tenant, stored)
         return AnswerRefused(violation.reason, violation.rule, blob)

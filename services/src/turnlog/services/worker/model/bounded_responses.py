@@ -33,6 +33,18 @@ MAX_ERROR_BYTES: Final = 8_192
 MAX_FRAME_BYTES: Final = 256 * 1024
 """Maximum size of a frame of an answer, a quarter of what an answer may be."""
 
+MAX_MEDIA_FRAME_BYTES: Final = 12 * 1024**2
+"""Maximum size of a frame with a picture or a recording in base64, which parsers only copy."""
+
+_MEDIA_MARK: Final = re.compile(rb';base64,|"(?:data|file_data)"\s*:\s*"')
+"""How such a frame is recognised."""
+
+_MARK_REACH: Final = 64 * 1024
+"""In how many bytes of a frame the mark is looked for; text may come before it."""
+
+_LONG_PIECE_BYTES: Final = 1024**2
+"""Bytes of a large frame that are passed on at once: clients copy what they have with each."""
+
 MAX_BODY_BYTES: Final = 256 * 1024**2
 """Maximum size of a streamed body, three times the longest answer in frames of one token."""
 
@@ -73,9 +85,13 @@ class FrameBounds:
             frames = self._remove_counted_frames()
         else:
             frames = self._remove_ended_frames(max(0, searched - 3))
-        if len(self._frame) > MAX_FRAME_BYTES:
-            _refuse_frame()
+        _check_size(self._frame)
         return frames
+
+    @property
+    def is_in_large_frame(self) -> bool:
+        """Whether the frame that has begun is larger than frames of text may be."""
+        return len(self._frame) > MAX_FRAME_BYTES
 
     def check_rest(self) -> bytes:
         """Return what follows the last frame, once the body has ended; the bounds apply to it."""
@@ -95,7 +111,7 @@ class FrameBounds:
         while len(self._frame) >= _LENGTH_BYTES:
             length = int.from_bytes(self._frame[:_LENGTH_BYTES])
             if length > MAX_FRAME_BYTES:
-                _refuse_frame()
+                _refuse_frame(MAX_FRAME_BYTES)
             if not _LENGTH_BYTES <= length <= len(self._frame):
                 break
             frames.append(_check_frame(self._frame[:length]))
@@ -103,17 +119,25 @@ class FrameBounds:
         return frames
 
 
+def _check_size(frame: bytearray) -> None:
+    if len(frame) <= MAX_FRAME_BYTES:
+        return
+    if len(frame) > MAX_MEDIA_FRAME_BYTES:
+        _refuse_frame(MAX_MEDIA_FRAME_BYTES)
+    if not _MEDIA_MARK.search(frame, 0, _MARK_REACH):
+        _refuse_frame(MAX_FRAME_BYTES)
+
+
 def _check_frame(frame: bytearray) -> bytes:
-    if len(frame) > MAX_FRAME_BYTES:
-        _refuse_frame()
+    _check_size(frame)
     if len(frame) > MAX_ERROR_BYTES and _ERROR_MARK.search(frame):
         detail = f"an error of more than {MAX_ERROR_BYTES} bytes"
         raise ModelFailure("error_in_stream", detail)
     return bytes(frame)
 
 
-def _refuse_frame() -> NoReturn:
-    raise ModelFailure("too_long", f"a frame of it is more than {MAX_FRAME_BYTES} bytes")
+def _refuse_frame(most: int) -> NoReturn:
+    raise ModelFailure("too_long", f"a frame of it is more than {most} bytes")
 
 
 class BoundedBody(httpx.AsyncByteStream):
@@ -144,12 +168,18 @@ class BoundedBody(httpx.AsyncByteStream):
                     return
 
     async def _check_frames(self) -> AsyncGenerator[bytes]:
+        held = bytearray()
         async with aclosing(_split_pieces(self._body)) as pieces:
             async for piece in pieces:
                 if self._bounds.add_bytes(piece) and self._timer is not None:
                     self._timer.mark_alive()
-                yield piece
+                held += piece
+                if not self._bounds.is_in_large_frame or len(held) >= _LONG_PIECE_BYTES:
+                    yield bytes(held)
+                    held.clear()
         self._bounds.check_rest()
+        if held:
+            yield bytes(held)
 
 
 async def _split_pieces(body: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:

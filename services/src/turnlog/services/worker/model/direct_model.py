@@ -42,6 +42,7 @@ from turnlog.services.worker.model.bounded_responses import (
 from turnlog.services.worker.model.call_timeouts import CallTimeouts, CallTimer, open_call_timer
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
+    MediaDelta,
     ModelDelta,
     ModelFailure,
     ModelRequest,
@@ -179,8 +180,8 @@ class DirectModel:
                         for text, token in await _read_tokens(response, answer, timer):
                             if reasoning := answer.pop_reasoning():
                                 yield reasoning
-                            if text:
-                                yield TextDelta(text)
+                            for delta in answer.split_deltas(text):
+                                yield delta
                             # Only now: time that the consumer took is not silence of the provider.
                             timer.mark_alive()
                             if token:
@@ -327,12 +328,15 @@ class ProtocolAnswer:
         """Yield the same for an event without its end, which the last one may lack."""
         self.is_over = True
         yield from self._read_frame(self._bounds.check_rest())
-        if rest := self._reading.read_rest():
-            yield rest, False
+        yield self._reading.read_rest(), False
 
     def pop_reasoning(self) -> ReasoningDelta | None:
         """Return what the latest event had of the model's reasoning, once."""
         return self._reading.pop_reasoning()
+
+    def split_deltas(self, text: str) -> Iterator[TextDelta | MediaDelta]:
+        """Yield the text of the latest event and the media in it, in their order, once."""
+        return self._reading.split_deltas(text)
 
     def build_finished(self, requested_model: str, content_type: str) -> FinishedAnswer:
         """Return the end of the answer, or fail if it is none."""
@@ -360,8 +364,7 @@ class ProtocolAnswer:
         self._has_events = True
         if data.strip() == _END_MARK:
             self.is_over = True
-            if rest := self._reading.read_rest():
-                yield rest, False
+            yield self._reading.read_rest(), False
             return
         yield self._reading.read_chunk(self._record_chunk(data))
 

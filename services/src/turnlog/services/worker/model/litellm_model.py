@@ -39,7 +39,6 @@ from turnlog.services.worker.model.model_types import (
     ModelDelta,
     ModelRequest,
     ReasoningDelta,
-    TextDelta,
     check_parameters,
     convert_to_plain,
 )
@@ -88,8 +87,8 @@ class LitellmModel:
                     text, token = reading.read_chunk(chunk)
                     if reasoning := _pop_reasoning(reading, witness):
                         yield reasoning
-                    if text:
-                        yield TextDelta(text)
+                    for delta in reading.split_deltas(text):
+                        yield delta
                     # Only now: time that the consumer took is not silence of the provider.
                     if token:
                         patience.mark_token()
@@ -97,8 +96,8 @@ class LitellmModel:
                 await stream.aclose()
         if reasoning := _pop_reasoning(reading, witness):
             yield reasoning
-        if rest := reading.read_rest():
-            yield TextDelta(rest)
+        for delta in reading.split_deltas(reading.read_rest()):
+            yield delta
         received_id = reading.received_id if has_provider_ids else None
         yield build_finished(
             reading,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Literal, Protocol, cast
+from typing import Final, Literal, Protocol, cast
 
 from pydantic import JsonValue
 
 from turnlog.events.errors import TurnlogError
 from turnlog.events.model.attempt_figures import SafetyRating
 from turnlog.events.model.call_events import ContextOverflow
+from turnlog.events.model.content_parts import MAX_MEDIA_BYTES
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
 from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
@@ -166,6 +167,24 @@ class TextDelta:
     text: str
 
 
+MAX_ENCODED_MEDIA: Final = (MAX_MEDIA_BYTES + 2) // 3 * 4
+"""Characters in base64 of the largest picture, recording or file."""
+
+RAW_SOUND_TYPE: Final = "audio/pcm"
+"""The type of a recording whose bytes do not say it: samples, as OpenAI streams them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaDelta:
+    """A picture, a recording or a file in the reply, at the place that the stream has reached."""
+
+    pieces: tuple[str, ...] = field(repr=False)
+    """Its bytes in base64; each piece is whole in itself."""
+    media_type: str
+    """Its type as the provider calls it; empty if it does not."""
+    name: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedAnswer:
     """The end of a reply; `finish_reason` says whether it is whole."""
@@ -184,7 +203,7 @@ class FinishedAnswer:
     """The provider's ratings of an answer that its filter cut."""
 
 
-ModelDelta = TextDelta | ReasoningDelta | FinishedAnswer
+ModelDelta = TextDelta | ReasoningDelta | MediaDelta | FinishedAnswer
 
 
 class LanguageModel(Protocol):

@@ -17,8 +17,9 @@ from pydantic import JsonValue
 from turnlog.events.content import encode_canonical
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.storable_json import cut_text
+from turnlog.services.media.incoming_media import IncomingMedia, format_media_line
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
-from turnlog.services.worker.tools.tool_server_types import AnswerMedia, ToolAnswer
+from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, GetPromptResult
@@ -71,9 +72,11 @@ def _get_text(block: ContentBlock) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _read_content(block: ContentBlock) -> tuple[str, AnswerMedia | None]:
+def _read_content(block: ContentBlock) -> tuple[str, IncomingMedia | None]:
     media = _read_media(block)
-    return (_format_media(media) if media else _format_block(block)), media
+    if media is None:
+        return _format_block(block), None
+    return format_media_line(media.name, media.media_type, len(media.data)), media
 
 
 def _get_encoded(block: ContentBlock) -> str | None:
@@ -83,7 +86,7 @@ def _get_encoded(block: ContentBlock) -> str | None:
     return encoded if isinstance(encoded, str) else None
 
 
-def _read_media(block: ContentBlock) -> AnswerMedia | None:
+def _read_media(block: ContentBlock) -> IncomingMedia | None:
     """Return the bytes of a picture, a recording or an embedded file; None of anything else."""
     source: object = getattr(block, "resource", block)
     if (encoded := _get_encoded(block)) is None:
@@ -96,7 +99,7 @@ def _read_media(block: ContentBlock) -> AnswerMedia | None:
     uri = getattr(source, "uri", None)
     name = str(uri).rstrip("/").rpartition("/")[2] if uri else None
     written = media_type if isinstance(media_type, str) else "application/octet-stream"
-    return AnswerMedia(
+    return IncomingMedia(
         data=data,
         media_type=cut_text(replace_unstorable(written), MAX_NAME_CHARACTERS),
         name=cut_text(replace_unstorable(name), MAX_NAME_CHARACTERS) if name else None,
@@ -111,11 +114,6 @@ def _format_block(block: ContentBlock) -> str:
     if uri is not None:
         return f"({getattr(block, 'name', None) or block.type}: {uri})"
     return f"({block.type})"
-
-
-def _format_media(media: AnswerMedia) -> str:
-    named = f"{media.name}, " if media.name else ""
-    return f"({named}{media.media_type}, {len(media.data)} bytes)"
 
 
 def _unwrap_value(value: JsonValue) -> JsonValue:

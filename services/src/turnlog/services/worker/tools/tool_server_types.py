@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
@@ -12,6 +12,7 @@ from turnlog.events.errors import TurnlogError
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.blueprint.storable_json import cut_text
 from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.media.incoming_media import IncomingMedia
 
 ServerFailureCode = Literal[
     "tools_not_started", "tools_unreachable", "tools_timeout", "tools_failed", "tools_unknown"
@@ -77,16 +78,6 @@ def shorten_reason(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerMedia:
-    """A picture, a recording or a file in the result of a tool."""
-
-    data: bytes = field(repr=False)
-    media_type: str
-    """Its type, as the server calls it."""
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """The result of a tool."""
 
@@ -98,7 +89,7 @@ class ToolAnswer:
     """Whether a failed tool may have been executed all the same."""
     detail: str = ""
     """Why it failed, for people; prompts never include it."""
-    media: tuple[AnswerMedia, ...] = ()
+    media: tuple[IncomingMedia, ...] = ()
     """Its pictures, recordings and files; the text has a line for each."""
 
 

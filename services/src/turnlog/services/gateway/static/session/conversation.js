@@ -159,14 +159,14 @@ const FOLDS = {
   "turn-submitted": (data) => ({ turn: data.turn, role: data.role ?? "user", status: "open", text: readContent(data.text), parts: data.parts, findings: data.findings, reply: null }),
   "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), parts: data.parts, findings: data.findings, reply: null }),
   "turn-released": () => ({ status: "open" }),
-  "attempt-started": (data) => ({ attempt: data.attempt, partial: null }),
-  "attempt-ended": (data, before) => (isLatestAttempt(data, before) ? { partial: readContent(data.partial) } : {}),
-  "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), finish: data.finish, fallback: data.fallback?.code }),
+  "attempt-started": (data) => ({ attempt: data.attempt, partial: null, reply_parts: [] }),
+  "attempt-ended": (data, before) => (isLatestAttempt(data, before) ? { partial: readContent(data.partial), reply_parts: data.parts } : {}),
+  "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), reply_parts: data.parts, finish: data.finish, fallback: data.fallback?.code }),
   "turn-failed": (data) => ({ status: "failed", reason: data.code, detail: data.detail, ...readCutReply(data) }),
   "turn-cancelled": (data) => ({ status: "cancelled", reason: data.reason, ...readCutReply(data) }),
   "turn-excluded": () => ({ excluded: true }),
   "turn-restored": () => ({ excluded: false }),
-  "reply-redacted": (data, before) => ({ status: isCut(before) ? before.status : "completed", redacted: true, reply: readContent(data.replacement), reason: data.reason, partial: null, cut_line: null }),
+  "reply-redacted": (data, before) => ({ status: isCut(before) ? before.status : "completed", redacted: true, reply: readContent(data.replacement), reason: data.reason, partial: null, cut_line: null, reply_parts: [] }),
 };
 
 const isCut = (turn) => turn.status === "failed" || turn.status === "cancelled";
@@ -190,12 +190,13 @@ function renderPartial(session, turn) {
   if (!turn.partial && !turn.cut_line) return null;
   return [
     turn.partial ? renderFoldedText(`${session} turn ${turn.turn} partial`, turn.partial, { class: "answer-text partial" }) : null,
+    renderParts(turn.reply_parts),
     turn.cut_line ? createElement("p", { class: "faint", title: "Later prompts include the turn, with this line" }, turn.cut_line) : null,
   ];
 }
 
 function renderWholeReply(session, turn) {
-  return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} reply`, turn.reply ?? "(sealed)"));
+  return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} reply`, turn.reply ?? "(sealed)"), renderParts(turn.reply_parts));
 }
 
 export function renderReply(session, turn, stream) {

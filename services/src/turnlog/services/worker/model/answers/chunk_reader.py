@@ -1,4 +1,4 @@
-"""Read a streamed answer chunk by chunk: its text, its tool calls, and what the model reasons.
+"""Read a streamed answer chunk by chunk: text, pictures, tool calls, and what the model reasons.
 
 A chunk is an object of litellm, loosely typed and different for each provider, or a JSON object of
 OpenAI's protocol as its server sent it. Where in it text and calls can stand is listed in
@@ -7,7 +7,7 @@ OpenAI's protocol as its server sent it. Where in it text and calls can stand is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Final, cast
 
@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from turnlog.events.recorded_reasoning import read_reasoning_text
 from turnlog.events.storable_text import replace_unstorable
+from turnlog.services.worker.model.answers.answer_media import AnswerMediaReader
 from turnlog.services.worker.model.answers.chunk_fields import (
-    encode_unread,
     get_choice,
     get_field,
     read_sequence,
@@ -28,16 +28,19 @@ from turnlog.services.worker.model.answers.reasoning_joiner import (
     read_reasoning,
 )
 from turnlog.services.worker.model.answers.tool_call_joiner import ToolCallJoiner
-from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall, ReasoningDelta
+from turnlog.services.worker.model.model_types import (
+    MediaDelta,
+    ModelFailure,
+    ModelToolCall,
+    ReasoningDelta,
+    TextDelta,
+)
 
 MAX_ANSWER_BYTES: Final = MAX_RECORD_BYTES
 """Maximum size of an answer with its tool calls, as JSON: an event must hold it."""
 
 _TEXTLESS_PARTS: Final = frozenset({"reference"})
 """Types of parts that add no text: Mistral's marks of what the text before is from."""
-
-_UNREAD_FIELDS: Final = ("audio", "images")
-"""Answers of other kinds, which are failures: nothing that a model said is left out in silence."""
 
 
 class ChunkReader:
@@ -56,6 +59,9 @@ class ChunkReader:
         """The first half of a surrogate pair, whose second half may come with the next chunk."""
         self._calls = ToolCallJoiner()
         self._reasoning: dict[str, JsonValue] = {}
+        self._media = AnswerMediaReader()
+        self._placed: list[tuple[int, MediaDelta]] = []
+        """The media of the latest chunk, each with its place in the text of that chunk."""
 
     @property
     def model(self) -> str | None:
@@ -68,13 +74,14 @@ class ChunkReader:
 
     @property
     def is_silent(self) -> bool:
-        """Whether neither text nor a tool call has come."""
-        return not self.spoken and not self._calls
+        """Whether neither text nor media nor a tool call has come."""
+        return not (self.spoken or self._media or self._calls)
 
     def read_chunk(self, chunk: object) -> tuple[str, bool]:
         """Return the text of a chunk, and whether the chunk holds anything from the model.
 
-        Raises `ModelFailure` for an answer that is too long, or of a kind that is not read.
+        `split_deltas` returns the text with the media in it. Raises `ModelFailure` for an answer
+        that is too long, or of a kind that is not read.
         """
         self._model = _read_answering_model(chunk) or self._model
         if self.received_id is None:
@@ -89,7 +96,20 @@ class ChunkReader:
             pieces.append({"function": function})
         for said in self._calls.add_pieces(pieces):
             self._count_bytes(said)
-        return self._join_halves(text), bool(text or pieces or self._reasoning)
+        is_token = bool(text or pieces or self._reasoning or self._placed)
+        return self._join_halves(text), is_token or bool(get_field(delta, "audio"))
+
+    def split_deltas(self, text: str) -> Iterator[TextDelta | MediaDelta]:
+        """Yield the text of the latest chunk and the media in it, in their order, once."""
+        placed, self._placed = self._placed, []
+        begin = 0
+        for at, media in placed:
+            if before := text[begin:at]:
+                yield TextDelta(before)
+            yield media
+            begin = max(begin, at)
+        if rest := text[begin:]:
+            yield TextDelta(rest)
 
     def pop_reasoning(self) -> ReasoningDelta | None:
         """Return what the latest chunk had of the model's reasoning, once."""
@@ -97,7 +117,12 @@ class ChunkReader:
         return build_reasoning_delta(fields) if fields else None
 
     def read_rest(self) -> str:
-        """Return the text that waited for the second half of a surrogate pair."""
+        """Return the text that waited for the second half of a surrogate pair, at the end.
+
+        A recording is whole by then, and is the last thing in the answer.
+        """
+        if recording := self._media.pop_recording():
+            self._placed.append((1, recording))
         half, self._half = self._half, ""
         return replace_unstorable(half)
 
@@ -110,22 +135,32 @@ class ChunkReader:
         return message or {"content": get_field(choice, "text")}
 
     def _read_content(self, delta: object) -> str:
-        for name in _UNREAD_FIELDS:
-            if found := get_field(delta, name):
-                detail = f"the answer has `{name}`, which is not read"
-                raise ModelFailure("malformed", detail, unread=encode_unread(found))
         content = get_field(delta, "content")
-        texts = [content] if isinstance(content, str) else []
+        contents: list[str | MediaDelta] = [content] if isinstance(content, str) else []
         for part in read_sequence(content):
             kind = get_field(part, "type")
-            if is_reasoning_part(part):
+            if is_reasoning_part(part) or kind in _TEXTLESS_PARTS:
                 continue
-            if kind == "refusal":
-                texts.append(self._read_refusal(part))
-            elif kind not in _TEXTLESS_PARTS:
-                texts.append(_read_text_part(part))
-        texts.append(self._read_refusal(delta))
-        return "".join(texts)
+            contents.append(
+                self._read_refusal(part) if kind == "refusal" else self._read_part(part)
+            )
+        contents.append(self._media.read_sound(delta))
+        contents.append(self._read_refusal(delta))
+        return self._place_media([*contents, *self._media.read_images(delta)])
+
+    def _read_part(self, part: object) -> str | MediaDelta:
+        text = part if isinstance(part, str) else get_field(part, "text")
+        return text if isinstance(text, str) else self._media.read_part(part)
+
+    def _place_media(self, contents: Sequence[str | MediaDelta]) -> str:
+        """Return the texts as one, and note where in it the media are."""
+        text = ""
+        for each in contents:
+            if isinstance(each, MediaDelta):
+                self._placed.append((len(text), each))
+            else:
+                text += each
+        return text
 
     def _read_refusal(self, holder: object) -> str:
         refusal = read_text(get_field(holder, "refusal"))
@@ -149,15 +184,6 @@ class ChunkReader:
 def build_reasoning_delta(fields: Mapping[str, JsonValue]) -> ReasoningDelta:
     """Return a piece of reasoning with the part of it that can be read."""
     return ReasoningDelta(fields, replace_unstorable(read_reasoning_text(fields)))
-
-
-def _read_text_part(part: object) -> str:
-    text = part if isinstance(part, str) else get_field(part, "text")
-    if not isinstance(text, str):
-        kind = read_text(get_field(part, "type"))[:64]
-        detail = f"the answer has a part of type {kind!r}, which is not read"
-        raise ModelFailure("malformed", detail, unread=encode_unread(part))
-    return text
 
 
 def _read_answering_model(chunk: object) -> str:

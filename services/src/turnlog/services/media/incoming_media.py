@@ -1,0 +1,56 @@
+"""Pictures, recordings and files that a model or a tool sent: stored, and named for their events.
+
+The text beside them has a line for each, at its place. So a model that is sent no pictures knows
+that there was one, and so does a later turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Final
+
+from turnlog.events.model.content_parts import MAX_MEDIA_BYTES, TEXT_TYPE, MediaPart
+from turnlog.events.store.media_chunks import iterate_bytes
+from turnlog.events.store.ports import MediaStore
+from turnlog.services.media.media_facts import inspect_media
+from turnlog.services.media.media_types import find_media_kind
+from turnlog.services.platform.concurrency import run_text_work
+
+MAX_INCOMING_PARTS: Final = 32
+"""Most media of one answer or of one result that are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingMedia:
+    """A picture, a recording or a file as it was sent."""
+
+    data: bytes = field(repr=False)
+    media_type: str
+    """Its type, as the sender calls it."""
+    name: str | None = None
+
+
+def format_media_line(name: str | None, media_type: str, size: int) -> str:
+    """Return the line that a text has in the place of media."""
+    named = f"{name}, " if name else ""
+    return f"({named}{media_type}, {size} bytes)"
+
+
+async def store_incoming_media(
+    store: MediaStore, tenant: str, media: IncomingMedia, at: int
+) -> MediaPart:
+    """Store media and return its part, which stands in a text at `at`."""
+    stored = await store.put_media(tenant, iterate_bytes(media.data), most_bytes=MAX_MEDIA_BYTES)
+    found, facts = await run_text_work(partial(inspect_media, media.data), len(media.data))
+    # Any text is `text/plain` by its bytes; what its sender calls it says more.
+    media_type = media.media_type if found is None or found == TEXT_TYPE else found
+    return MediaPart(
+        kind=find_media_kind(found) if found else "file",
+        digest=stored.digest,
+        size=stored.size,
+        media_type=media_type,
+        name=media.name,
+        at=at,
+        **asdict(facts),
+    )
