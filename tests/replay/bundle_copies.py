@@ -65,7 +65,8 @@ class BundleCopy:
         return read_positioned_events(self.sessions[session])
 
     def read_texts(self) -> Mapping[str, str]:
-        return {digest: raw.decode() for digest, raw in self.blobs.items()}
+        """Return the blobs as texts; nothing reads those of them that are pictures or files."""
+        return {digest: raw.decode(errors="replace") for digest, raw in self.blobs.items()}
 
     def change_event(self, session: str, sequence: int, change: EventChange) -> None:
         """Change one event and leave the chain after it as it is."""

@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import get_args
 
 from tests.e2e.demo_process import DEMO_TIMEOUT, OFFLINE, run_demo
+from tests.replay.content_scripts import play_contents
 from tests.replay.session_scripts import play_sessions
 from tests.services.gateway.gateway_service import MemoryBackend, start_service
 from tests.support.processes.forked_program import get_forked_program
@@ -46,7 +47,7 @@ async def record_sessions(folder: Path) -> None:
     """Play every session and export the log as a bundle."""
     with TemporaryDirectory() as beside:
         async with start_service(MemoryBackend(), "golden", Path(beside)) as stand:
-            sessions = await play_sessions(stand)
+            sessions = (*await play_sessions(stand), *await play_contents(stand))
             await export_bundle(connect_service(stand.http), sessions, folder, None)
     _remove_copies(folder)
 

@@ -14,11 +14,16 @@ from turnlog.services.worker.model.model_types import (
     ModelFailure,
     ModelRequest,
     ModelUsage,
+    ReasoningDelta,
     TextDelta,
 )
 
-ScriptStep = str | asyncio.Event | ModelFailure | FinishedAnswer | Callable[[], None]
-"""A piece of text, something to wait for, a failure, an end of its own, or something to do."""
+ScriptStep = (
+    str | ReasoningDelta | asyncio.Event | ModelFailure | FinishedAnswer | Callable[[], None]
+)
+"""A piece of text or of reasoning, something to wait for, a failure, an end of its own, or something
+to do.
+"""
 
 
 def build_finish(
@@ -52,6 +57,8 @@ class PuppetModel:
                 match line:
                     case str():
                         yield TextDelta(line)
+                    case ReasoningDelta():
+                        yield line
                     case asyncio.Event():
                         await line.wait()
                     case ModelFailure():

@@ -1,0 +1,62 @@
+"""Sessions of what is more than text: pictures and files, reasoning in tool rounds, cut replies."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+
+from tests.agent_programs.agent_harness import build_tool_script
+from tests.replay.session_scripts import REFUSED, post_json, submit_turn
+from tests.services.gateway.gateway_service import RunningGateway
+from tests.services.gateway.test_cut_turns import wait_for_text
+from tests.services.media.media_samples import PNG, SAMPLES
+from tests.support.sessions.puppet_model import ScriptStep
+from turnlog.services.worker.model.model_types import ReasoningDelta
+
+
+async def play_contents(stand: RunningGateway) -> tuple[str, ...]:
+    """Play every session and return their ids."""
+    return (await play_parts(stand), await play_reasoning(stand), await play_cut_replies(stand))
+
+
+async def play_parts(stand: RunningGateway) -> str:
+    """Play a picture and a document, a picture alone, and a turn that has both in its history."""
+    session = await stand.open_session("assistant", session="parts")
+    picture = {"type": "image", "data": b64encode(PNG).decode(), "name": "boat.png"}
+    document = {"type": "file", "data": b64encode(SAMPLES["application/pdf"]).decode()}
+    words = [{"type": "text", "text": each} for each in ("What is", "beside")]
+    for parts in ([words[0], picture, words[1], {**document, "name": "list.pdf"}], [picture]):
+        stand.model.scripts = [["A boat. "]]
+        path = f"/v1/sessions/{session}/turns?wait=60"
+        assert (await post_json(stand, path, parts=parts))["status"] == "completed"
+    assert await submit_turn(stand, session, "Which of them sails?", "The first.") == "completed"
+    return session
+
+
+def build_thought(text: str) -> ReasoningDelta:
+    return ReasoningDelta({"reasoning_content": text}, text)
+
+
+async def play_reasoning(stand: RunningGateway) -> str:
+    """Play two rounds of tools before which the model reasons, and a later turn."""
+    session = await stand.open_session("agent", session="reasoning")
+    fly = build_tool_script(("harbour_fly", '{"to": "Tallinn"}'))
+    rounds: list[list[ScriptStep]] = [[build_thought(f"Try {n}. "), *fly] for n in (1, 2)]
+    stand.model.scripts = [*rounds, [build_thought("I give up."), "I cannot fly."]]
+    assert await submit_turn(stand, session, "Fly to Tallinn.") == "completed"
+    assert await submit_turn(stand, session, "Then sail.", "I cannot sail.") == "completed"
+    return session
+
+
+async def play_cut_replies(stand: RunningGateway) -> str:
+    """Play a reply that a person stops and one that breaks off, and a turn that goes on."""
+    session = await stand.open_session("assistant", session="cut")
+    gate = asyncio.Event()
+    stand.model.scripts = [["Half of ", gate]]
+    await stand.submit_turn(session, "Say it all.")
+    await wait_for_text(stand, session, 1, "Half of ")
+    await post_json(stand, f"/v1/sessions/{session}/cancel")
+    gate.set()
+    assert await submit_turn(stand, session, "Again.", "A third of ", REFUSED) == "failed"
+    assert await submit_turn(stand, session, "Go on.", "it all.") == "completed"
+    return session
