@@ -1,8 +1,12 @@
-"""Sessions of what is more than text: pictures and files, reasoning in tool rounds, cut replies."""
+"""Sessions of what is more than text: pictures and files, reasoning in tool rounds, cut replies.
+
+And of long arguments, which prompts of later rounds condense.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from base64 import b64encode
 
 from tests.agent_programs.agent_harness import build_tool_script
@@ -16,7 +20,12 @@ from turnlog.services.worker.model.model_types import ReasoningDelta
 
 async def play_contents(stand: RunningGateway) -> tuple[str, ...]:
     """Play every session and return their ids."""
-    return (await play_parts(stand), await play_reasoning(stand), await play_cut_replies(stand))
+    return (
+        await play_parts(stand),
+        await play_reasoning(stand),
+        await play_cut_replies(stand),
+        await play_long_arguments(stand),
+    )
 
 
 async def play_parts(stand: RunningGateway) -> str:
@@ -59,4 +68,15 @@ async def play_cut_replies(stand: RunningGateway) -> str:
     gate.set()
     assert await submit_turn(stand, session, "Again.", "A third of ", REFUSED) == "failed"
     assert await submit_turn(stand, session, "Go on.", "it all.") == "completed"
+    return session
+
+
+async def play_long_arguments(stand: RunningGateway) -> str:
+    """Play rounds of tools whose arguments together are longer than the budget."""
+    session = await stand.open_session("agent", session="arguments")
+    for number in range(1, 4):
+        report = {"name": f"report-{number}.md", "text": "The wind blew. " * 2_000}
+        stand.model.scripts.append(build_tool_script(("harbour_write", json.dumps(report))))
+    stand.model.scripts.append(["I cannot write."])
+    assert await submit_turn(stand, session, "Write three reports.") == "completed"
     return session

@@ -54,6 +54,7 @@ def test_summary_of_a_call_on_record_stands_where_its_version_put_it(
         build_call_counter(None, {}, ""),
         roles="anywhere",
         joins_summaries=has_joined_summary(assembler),
+        joins_omissions=False,
     )
     assert [(each.role, each.content) for each in messages] == [
         ("system", each) for each in contents

@@ -39,6 +39,7 @@ from turnlog.projections.testing import (
     submit_turn,
 )
 from turnlog.services.bundle.verifier import EventChain, verify_prompt
+from turnlog.services.cli.views.prompt_view import split_prompt
 
 WRITTEN = """\
 blueprint: guide
@@ -307,6 +308,58 @@ def test_oldest_pictures_are_dropped_first_and_a_line_says_so(blueprint: Bluepri
     blobs = {compute_digest(text): text.encode() for text in FILES.values()}
     for _, call in chain.iterate_calls():
         verify_prompt(call, chain, blobs | BYTES)
+
+
+def test_pictures_that_are_dropped_side_by_side_are_one_part_that_reads_back() -> None:
+    asked = (
+        *PORTRAITS,
+        submit_parts("", build_part(PICTURE), build_part(SOUND)),
+        submit_turn("Who was first?"),
+    )
+    session, found = run_turns(*asked, blueprint=write_budget(900, "drop_images: oldest"))
+    dropped, *others = list_media(found)
+    assert (dropped.treatment, dropped.rule) == ("dropped", "drop_images")
+    assert [(each.message, each.at) for each in dropped.others] == [(3, 9), (5, 0)]
+    assert [each.treatment for each in others] == ["kept", "kept"]
+    lines = [each.note for message in found.request.messages for each in message.media if each.note]
+    assert dropped.characters == sum(map(len, lines))
+    assert dropped.saved == 3 * 765 - dropped.tokens
+    assert read_prompt(found.manifest, session.events, build_blobs(FILES)) == found.request.messages
+    spans = split_prompt(found.request.messages, found.manifest)
+    assert [each.text for each in spans if each.part.treatment == "dropped"] == lines
+    chain = read_chain(session)
+    blobs = {compute_digest(text): text.encode() for text in FILES.values()}
+    for _, call in chain.iterate_calls():
+        verify_prompt(call, chain, blobs | BYTES)
+
+
+def test_earlier_assembler_lists_each_dropped_picture() -> None:
+    blueprint = write_budget(900, "drop_images: oldest")
+    session = open_with_blueprint(blueprint, FILES)
+    for asked in PORTRAITS:
+        session, _ = run_turn(session, asked, blueprint)
+    session = session.apply_steps(submit_turn("Who was first?"))
+    parts = {
+        version: list_media(assemble_by_version(session, blueprint, version)) for version in (6, 7)
+    }
+    assert [(each.treatment, len(each.others)) for each in parts[6]] == [
+        *[("dropped", 0)] * 2,
+        ("kept", 0),
+    ]
+    assert [(each.treatment, len(each.others)) for each in parts[7]] == [
+        ("dropped", 1),
+        ("kept", 0),
+    ]
+    sizes = [sum(len(each.model_dump_json()) for each in found) for found in parts.values()]
+    assert sizes[1] < sizes[0]
+
+
+def assemble_by_version(
+    session: SessionScenario, blueprint: Blueprint, assembler: int
+) -> AssembledPrompt:
+    call = replace(REPLY_CALL, assembler=assembler)
+    unfilled = plan_prompt(SessionMaterial(blueprint=blueprint), session.opened_state, call)
+    return assemble(unfilled, fetch_prompt_texts(unfilled.needs, session.events, FILES))
 
 
 def test_pictures_of_the_turn_itself_are_not_dropped() -> None:

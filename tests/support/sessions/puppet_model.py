@@ -21,9 +21,7 @@ from turnlog.services.worker.model.model_types import (
 ScriptStep = (
     str | ReasoningDelta | asyncio.Event | ModelFailure | FinishedAnswer | Callable[[], None]
 )
-"""A piece of text or of reasoning, something to wait for, a failure, an end of its own, or something
-to do.
-"""
+"""A piece of text or reasoning, something to wait for, a failure, an end of its own, or a call."""
 
 
 def build_finish(

@@ -189,6 +189,32 @@ class TextTruncation(EventModel):
     """Remaining length in code points."""
 
 
+class ArgumentLimits(EventModel):
+    """How the arguments of a tool call were condensed."""
+
+    rule: Literal["arguments-1"] = "arguments-1"
+    """The rule; its result for the same arguments and limits never changes."""
+    characters: int
+    """Characters left of a longer text in them; 0 if only its length is."""
+    items: int
+    """Items left of a longer list."""
+
+
+class LeftOutPart(EventModel):
+    """A picture, recording or file in whose place a line stands, listed with others."""
+
+    message: int
+    """Index of its message."""
+    at: int = 0
+    """Where the line stands among the texts of the message, in code points."""
+    sequence: int
+    """Sequence of the event that names it."""
+    field: str = "parts.0"
+    """Dotted path in that event."""
+    tokens: int
+    """Tokens of the line."""
+
+
 class PromptPart(EventModel):
     """A layer, one segment of it, or a run of history, as one call includes it.
 
@@ -212,6 +238,8 @@ class PromptPart(EventModel):
     """The range of the source text that is used; None if all of it is."""
     cut: TextTruncation | None = None
     """How the text was truncated."""
+    condensed_to: ArgumentLimits | None = None
+    """How the arguments of a tool call were condensed; None if they were not."""
     indented: tuple[int, ...] = ()
     """Positions in the remaining text (code points) where a space was inserted before a line that
     looks like a delimiter.
@@ -221,6 +249,10 @@ class PromptPart(EventModel):
     at: int | None = None
     """Of a picture, recording or file: where it stands among the texts of its message, in code
     points. None for a text.
+    """
+    others: tuple[LeftOutPart, ...] = ()
+    """Media after this one that were left out by the same rule. Its tokens, its characters and
+    what it saved are those of all of them together.
     """
     role: PartRole | None = None
     """Role of that message; roles alternate in a run of history. `tools` is a tool offered beside

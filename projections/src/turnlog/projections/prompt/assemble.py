@@ -39,6 +39,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptNeeds,
     PromptTexts,
     has_cut_turns,
+    has_joined_omissions,
     has_joined_summary,
 )
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
@@ -244,6 +245,7 @@ def fill_prompt(
             beside=_sum_by_component(beside),
             registered=material.registered_steps,
             model_limit=limits.model_limit,
+            assembler=call.assembler,
         )
         if limits.budget
         else None
@@ -296,6 +298,7 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         limits.counting,
         roles=dialect.roles,
         joins_summaries=has_joined_summary(call.assembler),
+        joins_omissions=has_joined_omissions(call.assembler),
     )
     parts = (*message_parts, *planned.beside)
     offered = tuple(each.tool for each in planned.tools)

@@ -16,7 +16,7 @@ from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.structured_output.output_requests import OutputRequest
 
-ASSEMBLER_VERSION: Final = 6
+ASSEMBLER_VERSION: Final = 7
 """Version of the assembler; raised when the same record gives a different prompt.
 
 Version 2 condenses repeated questions by `repeats-2`. Version 3 includes what was carried into
@@ -27,11 +27,14 @@ keeps once it exceeds its limit, and these count towards the repetitions. Versio
 at the end of the first system message, where that comes right before it, since the templates of
 many models take one such message only. Version 6 counts tokens with the factor that the provider's
 own counts have shown, and includes turns that were cancelled or failed where their events say so.
+Version 7 condenses the arguments of earlier tool rounds where it condenses results, finds the ends
+of sentences in every script, lists media that were left out side by side as one part, and keeps the
+factor of each model.
 How a call asks for the form of its answer needs no version:
 its manifest says so, and a manifest without a word of it is of a call that did not ask.
 """
 
-SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, 3, 4, 5, ASSEMBLER_VERSION))
+SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, 3, 4, 5, 6, ASSEMBLER_VERSION))
 """The versions whose rules this one still has, for calls on record."""
 
 
@@ -63,6 +66,21 @@ def has_corrections_by_model(assembler: int) -> bool:
 def has_cut_turns(assembler: int) -> bool:
     """Return whether a version includes turns that were cancelled or failed and are kept."""
     return assembler >= 6  # noqa: PLR2004 - the version that began with it
+
+
+def has_condensed_arguments(assembler: int) -> bool:
+    """Return whether a version condenses the arguments of earlier tool rounds with the results."""
+    return assembler >= 7  # noqa: PLR2004 - the version that began with it
+
+
+def has_every_script(assembler: int) -> bool:
+    """Return whether a version finds the ends of sentences in every script."""
+    return assembler >= 7  # noqa: PLR2004 - the version that began with it
+
+
+def has_joined_omissions(assembler: int) -> bool:
+    """Return whether a version lists media that were left out side by side as one part."""
+    return assembler >= 7  # noqa: PLR2004 - the version that began with it
 
 
 def choose_assembler(recorded: int) -> int:

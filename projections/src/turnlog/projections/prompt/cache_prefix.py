@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Final, NamedTuple
 
 from turnlog.events.content import Digest, compute_digest
@@ -28,6 +28,7 @@ from turnlog.events.model.manifest import (
 )
 from turnlog.projections.prompt.assembly_inputs import EarlierCall
 from turnlog.projections.prompt.history.memory_access import list_message_refs
+from turnlog.projections.prompt.planned_media import split_omissions
 from turnlog.projections.session.state import SettledTurnRef
 
 SettledTurns = Mapping[int, SettledTurnRef]
@@ -147,7 +148,7 @@ def _lay_out(
     parts: Iterable[PromptPart], turns: SettledTurns, since: int | None = None
 ) -> PromptLayout:
     texts, media = list[PromptPart](), dict[int, tuple[PromptPart, ...]]()
-    for part in parts:
+    for part in chain.from_iterable(map(split_omissions, parts)):
         if part.at is None:
             texts.append(part)
         elif part.message is not None:
@@ -156,7 +157,8 @@ def _lay_out(
 
 
 def _identify_media(media: Iterable[PromptPart]) -> Iterator[tuple[object, ...]]:
-    return ((part.at, part.digest, part.treatment) for part in media)
+    """Yield what identifies each; of those that are listed with others, no digest is known."""
+    return ((part.at, part.digest or part.source, part.treatment) for part in media)
 
 
 def _find_changed_media(before: PromptLayout, now: PromptLayout) -> int | None:

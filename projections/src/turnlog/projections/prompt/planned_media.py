@@ -7,12 +7,20 @@ them, with its place among them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, takewhile
+from operator import attrgetter
 from typing import Final
 
 from turnlog.events.model.content_parts import TEXT_TYPE, MediaKind
-from turnlog.events.model.manifest import EventTextSource, PromptPart, RequestDialect
+from turnlog.events.model.manifest import (
+    EventTextSource,
+    LeftOutPart,
+    PromptPart,
+    RequestDialect,
+)
 from turnlog.projections.blueprint.media_tokens import count_media_tokens
 from turnlog.projections.blueprint.schema.layer_specs import MEDIA_COMPONENT, MEDIA_LAYER
 from turnlog.projections.blueprint.token_counters import TokenCounter
@@ -106,32 +114,15 @@ def leave_out_unread(
     )
 
 
-def insert_media_parts(
-    parts: Sequence[PromptPart], messages: Sequence[ChatMessage], planned: Iterable[PlannedMedia]
-) -> tuple[PromptPart, ...]:
-    """Return the parts of a prompt with those of its media, each after the texts of its message.
-
-    `planned` are the media of all messages in their order.
-    """
-    found = list(parts)
-    for part in _build_media_parts(messages, planned):
-        before = (
-            place
-            for place, each in enumerate(found, 1)
-            if each.message is not None and each.message <= (part.message or 0)
-        )
-        found.insert(max(before, default=0), part)
-    return tuple(found)
-
-
-def _build_media_parts(
+def build_media_parts(
     messages: Sequence[ChatMessage], planned: Iterable[PlannedMedia]
-) -> Iterator[PromptPart]:
+) -> list[PromptPart]:
+    """Return the parts of all media; `planned` are those of all messages in their order."""
     placed = (
         (place, message, media) for place, message in enumerate(messages) for media in message.media
     )
-    for (place, message, media), plan in zip(placed, planned, strict=True):
-        yield PromptPart(
+    return [
+        PromptPart(
             layer=MEDIA_LAYER,
             component=MEDIA_COMPONENT,
             item=media.name,
@@ -146,3 +137,72 @@ def _build_media_parts(
             treatment="kept" if media.note is None else "dropped",
             rule=plan.rule,
         )
+        for (place, message, media), plan in zip(placed, planned, strict=True)
+    ]
+
+
+def insert_media_parts(
+    parts: Iterable[PromptPart], media_parts: Iterable[PromptPart], *, joins: bool
+) -> Iterator[PromptPart]:
+    """Yield the parts of a prompt with those of its media, each after the texts of its message.
+
+    With `joins`, those that were left out one after the other are one part.
+    """
+    rest, excluded = deque(media_parts), list[PromptPart]()
+    for part in parts:
+        if part.message is None:
+            excluded.append(part)
+            continue
+        before = [rest.popleft() for _ in range(_count_before(rest, part.message))]
+        yield from _join_omissions(before) if joins else before
+        yield from excluded
+        yield part
+        excluded = []
+    yield from _join_omissions(rest) if joins else rest
+    yield from excluded
+
+
+def _count_before(parts: Iterable[PromptPart], message: int) -> int:
+    """Return how many parts at the beginning are of an earlier message."""
+    return sum(1 for _ in takewhile(lambda each: (each.message or 0) < message, parts))
+
+
+def _join_omissions(parts: Iterable[PromptPart]) -> Iterator[PromptPart]:
+    for (treatment, *_), group in groupby(parts, attrgetter("treatment", "rule", "role")):
+        first, *others = group
+        if treatment != "dropped" or not others:
+            yield from (first, *others)
+            continue
+        sums = {
+            name: sum(getattr(each, name) for each in (first, *others))
+            for name in ("characters", "tokens", "saved")
+        }
+        yield first.model_copy(update={**sums, "others": tuple(map(_shorten_part, others))})
+
+
+def _shorten_part(part: PromptPart) -> LeftOutPart:
+    match part:
+        case PromptPart(message=int(message), at=int(at), source=EventTextSource() as source):
+            return LeftOutPart(
+                message=message,
+                at=at,
+                sequence=source.sequence,
+                field=source.field,
+                tokens=part.tokens,
+            )
+        case _:
+            raise TypeError(f"{part.layer} is no picture in a message")
+
+
+def split_omissions(part: PromptPart) -> Iterator[PromptPart]:
+    """Yield a part, and one for each that it lists with itself.
+
+    What they saved, and their lengths, are known of all together and left to the first.
+    """
+    listed = sum(each.tokens for each in part.others)
+    yield part.model_copy(update={"tokens": part.tokens - listed, "others": ()}) if listed else part
+    for each in part.others:
+        source = EventTextSource(sequence=each.sequence, field=each.field)
+        own = {"source": source, "message": each.message, "at": each.at, "tokens": each.tokens}
+        unknown = {"item": None, "digest": None, "characters": 0, "saved": 0, "others": ()}
+        yield part.model_copy(update={**own, **unknown})

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Final
 
 from turnlog.events.model.manifest import (
+    ArgumentLimits,
     EventTextSource,
     MessageRole,
     RequestDialect,
@@ -27,6 +28,11 @@ from turnlog.projections.prompt.message_media import MessageMedia
 from turnlog.projections.prompt.planned_media import PlannedMedia, leave_out_unread
 from turnlog.projections.prompt.sources.delimiters import format_closing, format_opening
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
+from turnlog.projections.tools.argument_condensation import (
+    ARGUMENT_LIMITS,
+    ArgumentForm,
+    condense_arguments,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,14 @@ class PlannedToolCall:
     """That they are left out; None if they are included."""
     signature: PlannedReasoning | None = None
     """What goes beside the call."""
+    written: str
+    """The arguments as the model wrote them."""
+    can_condense: bool
+    """Whether a step may condense them: they are of an earlier round, and nothing signs them."""
+    condensed_to: ArgumentLimits | None = None
+    """How they are condensed; None if they are not."""
+    rule: str | None = None
+    """The step that condensed them, or why they are left out."""
 
     @property
     def request(self) -> ToolRequest:
@@ -69,6 +83,17 @@ class PlannedToolCall:
     def text(self) -> str:
         """What is counted of it."""
         return f"{self.tool} {self.arguments}"
+
+    def condense(self, form: ArgumentForm) -> PlannedToolCall:
+        """Return the call with less of its arguments; the same call if that is not shorter."""
+        limits = ARGUMENT_LIMITS[form]
+        if self.condensed_to == limits or not self.can_condense:
+            return self
+        arguments = condense_arguments(self.written, limits)
+        if len(arguments) >= len(self.arguments):
+            return self
+        rule = f"condense_results {form}"
+        return replace(self, arguments=arguments, condensed_to=limits, rule=rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,24 +172,34 @@ def iterate_media(plan: PromptPlan) -> Iterator[PlannedMedia]:
             yield from slot.media
 
 
-def leave_out_oldest_image(plan: PromptPlan, rule: str, counting: TokenCounter) -> PromptPlan:
-    """Return a plan with a line in the place of the oldest picture of an earlier turn.
+def leave_out_oldest_images(
+    plan: PromptPlan, rule: str, counting: TokenCounter, over: int
+) -> PromptPlan:
+    """Return a plan with lines in the places of the oldest pictures of earlier turns.
 
-    A picture that takes no more than the line stays. Returns the same plan if there is no other.
+    As many are left out as save `over` tokens. A picture that takes no more than its line stays.
     """
-    for place, slot in enumerate(plan):
+
+    def leave_out(media: PlannedMedia) -> PlannedMedia:
+        nonlocal over
+        if over <= 0 or media.kind != "image":
+            return media
+        line = media.leave_out(rule, counting)
+        if not line.saved or line.characters >= media.characters:
+            return media
+        over -= line.saved
+        return line
+
+    def change(slot: PlannedSlot) -> PlannedSlot:
         if not isinstance(slot, PlannedHistory):
-            continue
-        for number, exchange in enumerate(slot.exchanges):
-            for index, media in enumerate(exchange.media):
-                line = media.leave_out(rule, counting)
-                if media.kind != "image" or not line.saved or line.characters >= media.characters:
-                    continue
-                others = (*exchange.media[:index], line, *exchange.media[index + 1 :])
-                changed = replace(exchange, media=others)
-                exchanges = (*slot.exchanges[:number], changed, *slot.exchanges[number + 1 :])
-                return (*plan[:place], replace(slot, exchanges=exchanges), *plan[place + 1 :])
-    return plan
+            return slot
+        exchanges = (
+            replace(each, media=tuple(map(leave_out, each.media))) if each.media else each
+            for each in slot.exchanges
+        )
+        return replace(slot, exchanges=tuple(exchanges))
+
+    return tuple(map(change, plan))
 
 
 def leave_out_unread_media(
@@ -221,6 +256,23 @@ def format_message(slot: PlannedMessage) -> str:
     if any(block.within for block in slot.blocks):
         return "".join([placed.text for placed in place_pieces(slot)])
     return slot.form.between.join(filter(None, [block.delimited_content for block in slot.blocks]))
+
+
+def condense_longest_arguments(plan: PromptPlan, form: ArgumentForm) -> PromptPlan:
+    """Return a plan with the longest arguments condensed that can be; the same if none can."""
+    calls = [
+        (call, index, place, slot)
+        for place, slot in enumerate(plan)
+        if isinstance(slot, PlannedMessage)
+        for index, call in enumerate(slot.tool_calls)
+        if call.can_condense
+    ]
+    for call, index, place, slot in sorted(calls, key=lambda each: -len(each[0].arguments)):
+        if (shorter := call.condense(form)) is not call:
+            others = slot.tool_calls
+            changed = replace(slot, tool_calls=(*others[:index], shorter, *others[index + 1 :]))
+            return (*plan[:place], changed, *plan[place + 1 :])
+    return plan
 
 
 def update_layer(

@@ -41,11 +41,12 @@ from turnlog.projections.prompt.message_order import (
     can_join,
     send_as_user,
 )
-from turnlog.projections.prompt.planned_media import insert_media_parts
+from turnlog.projections.prompt.planned_media import build_media_parts, insert_media_parts
 from turnlog.projections.prompt.prompt_plan import (
     PlacedPiece,
     PlannedMessage,
     PlannedReasoning,
+    PlannedToolCall,
     PromptPlan,
     iterate_media,
     place_media,
@@ -66,11 +67,17 @@ _TREATMENTS: Final[dict[str, PartTreatment]] = {
 
 
 def render_plan(
-    plan: PromptPlan, counting: TokenCounter, *, roles: RoleOrder, joins_summaries: bool
+    plan: PromptPlan,
+    counting: TokenCounter,
+    *,
+    roles: RoleOrder,
+    joins_summaries: bool,
+    joins_omissions: bool,
 ) -> tuple[tuple[ChatMessage, ...], tuple[PromptPart, ...]]:
     """Return the messages of a plan and its parts in order, excluded parts as well.
 
-    With `joins_summaries`, a summary right after the first system message is part of it.
+    With `joins_summaries`, a summary right after the first system message is part of it. With
+    `joins_omissions`, pictures that were left out side by side are one part.
     """
     order = MessageOrder(roles)
     parts: list[PromptPart] = []
@@ -81,7 +88,8 @@ def render_plan(
         else:
             parts += _render_message(slot, order, counting)
     messages = tuple(order.messages)
-    return messages, insert_media_parts(parts, messages, iterate_media(plan))
+    media_parts = build_media_parts(messages, iterate_media(plan))
+    return messages, tuple(insert_media_parts(parts, media_parts, joins=joins_omissions))
 
 
 def _render_message(
@@ -225,16 +233,30 @@ def _build_tool_call_parts(
             item=each.tool,
             source=each.source,
             cut=each.cut,
+            condensed_to=each.condensed_to,
             message=place,
             role="tool_call",
             digest=compute_digest(each.arguments),
             characters=len(each.text),
             tokens=counting.count_tokens(each.text),
-            treatment="trimmed" if each.cut else "kept",
-            rule="no JSON object" if each.cut else None,
+            saved=_count_saved_arguments(each, counting),
+            treatment=_find_call_treatment(each),
+            rule=each.rule,
         )
         if each.signature:
             yield _build_reasoning_part(each.signature, place, counting, item=each.tool)
+
+
+def _find_call_treatment(call: PlannedToolCall) -> PartTreatment:
+    if call.condensed_to:
+        return "condensed"
+    return "trimmed" if call.cut else "kept"
+
+
+def _count_saved_arguments(call: PlannedToolCall, counting: TokenCounter) -> int:
+    if call.condensed_to is None:
+        return 0
+    return counting.count_tokens(call.written) - counting.count_tokens(call.arguments)
 
 
 def _build_reasoning_part(

@@ -1,9 +1,10 @@
 """The tool rounds of a turn: each answer that called tools, and the results of these tools.
 
 They follow the messages of a call whose program is `loop`, as pairs that no ladder separates: every
-tool call is answered by one message. A ladder may shorten a result and nothing else. What the model
-reasoned before it called the tools goes with its answer, as long as the same model is asked again:
-many providers refuse the calls without it, and no other model can read it.
+tool call is answered by one message. A ladder may shorten results, and the arguments of all rounds
+but the latest. What the model reasoned before it called the tools goes with its answer, as long as
+the same model is asked again: many providers refuse the calls without it, and no other model can
+read it. Arguments that are signed stay whole, since the signature may be of them.
 
 The pictures of a result are in its message, or, where a server takes none there, in a message of
 the user after the results of the round, which names the call. What a server takes nowhere, and
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from turnlog.events.model.manifest import EventTextSource, TextExcerpt, TextTruncation
@@ -53,6 +55,9 @@ OTHER_MODEL_RULE: Final = "of another model"
 MARKED_RULE: Final = "not recorded whole"
 """The rule of reasoning that was too long, or whose text a rule of the blueprint forbids."""
 
+NO_OBJECT_RULE: Final = "no JSON object"
+"""The rule of arguments that providers do not take."""
+
 
 def plan_tool_rounds(
     material: SessionMaterial, state: SessionState, call: PromptCall
@@ -64,11 +69,17 @@ def plan_tool_rounds(
     if state.open is not None and state.open.querying is not None:
         return ()
     rounds = list_tool_rounds(state.open)
-    return tuple(message for each in rounds for message in _plan_round(each, call))
+    return tuple(
+        message
+        for each in rounds
+        for message in _plan_round(each, call, is_latest=each is rounds[-1])
+    )
 
 
-def _plan_round(tool_round: ToolRound, call: PromptCall) -> Iterator[DeferredPart[PlannedMessage]]:
-    yield _plan_calls_message(tool_round, call.model)
+def _plan_round(
+    tool_round: ToolRound, call: PromptCall, *, is_latest: bool
+) -> Iterator[DeferredPart[PlannedMessage]]:
+    yield _plan_calls_message(tool_round, call.model, is_latest=is_latest)
     separate: list[DeferredPart[PlannedMessage]] = []
     for use in tool_round.tools:
         if use.result is None:
@@ -103,7 +114,9 @@ def _plan_pictures_message(
     return DeferredPart((), lambda _: message)
 
 
-def _plan_calls_message(tool_round: ToolRound, model: str) -> DeferredPart[PlannedMessage]:
+def _plan_calls_message(
+    tool_round: ToolRound, model: str, *, is_latest: bool
+) -> DeferredPart[PlannedMessage]:
     answer, tools = tool_round.answer, tool_round.tools
     said_refs = (answer.said,) if answer.said and answer.said.characters else ()
     reasoned = (answer.reasoning, *(use.signature for use in tools))
@@ -124,7 +137,8 @@ def _plan_calls_message(tool_round: ToolRound, model: str) -> DeferredPart[Plann
             for ref, text in zip(said_refs, texts[: len(said_refs)], strict=True)
         )
         signatures = (planned[use.signature] if use.signature else None for use in tools)
-        calls = map(_build_tool_call, tools, texts[len(said_refs) :], signatures)
+        build_call = partial(_build_tool_call, is_latest=is_latest)
+        calls = map(build_call, tools, texts[len(said_refs) :], signatures)
         block = _build_block(TOOL_CALLS_LAYER, pieces)
         return PlannedMessage(
             role="assistant",
@@ -145,7 +159,7 @@ def _plan_reasoning(ref: TextRef, text: str, *, is_same_model: bool) -> PlannedR
 
 
 def _build_tool_call(
-    use: ToolUse, written: str, signature: PlannedReasoning | None
+    use: ToolUse, written: str, signature: PlannedReasoning | None, *, is_latest: bool
 ) -> PlannedToolCall:
     is_object = parse_recorded_arguments(written) is not None
     return PlannedToolCall(
@@ -155,6 +169,9 @@ def _build_tool_call(
         arguments=written if is_object else "",
         cut=None if is_object else TextTruncation(of=len(written), to=0),
         signature=signature,
+        written=written,
+        can_condense=is_object and signature is None and not is_latest,
+        rule=None if is_object else NO_OBJECT_RULE,
     )
 
 

@@ -14,20 +14,40 @@ KIND_NAMES = {"image": "picture", "audio": "recording", "file": "file"}
 
 
 def add_media(
-    messages: list[dict[str, Any]], part: Mapping[str, Any], event: Mapping[str, Any]
+    messages: list[dict[str, Any]], part: Mapping[str, Any], known: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Add a picture, a recording or a file to its message; raise where it is another one."""
-    media = event["parts"][int(part["source"]["field"].removeprefix("parts."))]
+    """Add a picture, a recording or a file to its message, or lines in the place of some.
+
+    Raise where it is another one. `known` are the events up to the call.
+    """
+    source = part["source"]
+    media = read_media(source, known)
     if media["digest"] != part["digest"]:
-        raise ValueError(f"the digest of {part['source']['field']} is another one")
+        raise ValueError(f"the digest of {source['field']} is another one")
+    add_placed(messages, part, part, media)
+    for each in part.get("others", ()):
+        add_placed(messages, part, each, read_media({"field": "parts.0", **each}, known))
+
+
+def read_media(source: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    event = known[int(source["sequence"]) - 1]["data"]
+    return cast("Mapping[str, Any]", event["parts"][int(source["field"].removeprefix("parts."))])
+
+
+def add_placed(
+    messages: list[dict[str, Any]],
+    part: Mapping[str, Any],
+    place: Mapping[str, Any],
+    media: Mapping[str, Any],
+) -> None:
     plain = {"type": media["kind"], "digest": media["digest"], "media_type": media["media_type"]}
     plain |= {"name": media["name"]} if media.get("name") else {}
     if part.get("treatment") == "dropped":
         named = f": {media['name']}" if media.get("name") else ""
         plain = {"type": "note", "text": f"(a {KIND_NAMES[media['kind']]} is left out{named})"}
-    if part["message"] == len(messages):
+    if place["message"] == len(messages):
         messages.append({"role": part["role"], "content": ""})
-    messages[part["message"]].setdefault("media", []).append((part["at"], plain))
+    messages[place["message"]].setdefault("media", []).append((place.get("at", 0), plain))
 
 
 def place_media(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
+from turnlog.services.bundle.condensed_arguments import condense_arguments
 from turnlog.services.bundle.condensed_history import condense_run, drop_results
 from turnlog.services.bundle.ed25519_signatures import is_signed
 from turnlog.services.bundle.inlined_tools import inline_tool
@@ -202,7 +203,7 @@ def rebuild_messages(
             join_run(messages, part, rebuild_run(part, session.replay_turns(manifest["sequence"])))
             continue
         if part.get("at") is not None:
-            add_media(messages, part, known[int(source["sequence"]) - 1]["data"])
+            add_media(messages, part, known)
             continue
         text = part.get("before", "") + apply_edits(part, find_text(source, known, blobs))
         if part["role"] in ROUND_ROLES:
@@ -258,6 +259,8 @@ def apply_edits(part: JsonDict, text: str) -> str:
     """Apply the recorded edits to a text: the excerpt, the cut and the indentation."""
     if part.get("excerpt"):
         text = text[part["excerpt"]["begin"] : part["excerpt"]["end"]]
+    if part.get("condensed_to"):
+        text = condense_arguments(text, part["condensed_to"])
     left = text[: part["cut"]["to"]] if part.get("cut") else text
     ends = (*part.get("indented", ()), len(left))
     done = " ".join(left[begin:end] for begin, end in pairwise((0, *ends)))

@@ -11,7 +11,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -43,11 +43,13 @@ from turnlog.projections.prompt.history.history_condenser import condense_run
 from turnlog.projections.prompt.history.turn_messages import TurnMessages, compute_run_digest
 from turnlog.projections.prompt.message_media import MessageMedia, format_media_note
 from turnlog.projections.prompt.message_order import send_as_user
+from turnlog.projections.prompt.planned_media import split_omissions
 from turnlog.projections.prompt.sources.resolved_references import (
     format_resolved_text,
     read_results,
 )
 from turnlog.projections.session_views.session_history import HistoryTurn, build_history
+from turnlog.projections.tools.argument_condensation import condense_arguments
 from turnlog.projections.tools.inlined_references import inline_references
 
 _ROUND_ROLES: Final = frozenset({"tool", "tool_call", "reasoning"})
@@ -74,7 +76,7 @@ def read_parts(
 ) -> tuple[ChatMessage, ...]:
     """Rebuild the messages where the events up to the call and their turns are loaded already."""
     messages: list[ChatMessage] = []
-    for part in manifest.parts:
+    for part in chain.from_iterable(map(split_omissions, manifest.parts)):
         if part.message is None or part.source is None:
             continue
         if isinstance(part.source, HistorySource):
@@ -102,7 +104,7 @@ def _add_media(
 ) -> None:
     """Add a picture, a recording or a file to its message, or the line in its place."""
     media = _read_media(part, known)
-    if media.digest != part.digest:
+    if part.digest not in {None, media.digest}:
         raise _build_mismatch(part)
     if part.message == len(messages):
         _join_message(messages, part, "")
@@ -220,6 +222,8 @@ def _restore_text(part: PromptPart, text: str) -> str:
     if isinstance(source, StoredTextSource) and compute_digest(text) != source.digest:
         raise _build_mismatch(part)
     text = text[part.excerpt.begin : part.excerpt.end] if part.excerpt else text
+    if part.condensed_to:
+        text = condense_arguments(text, part.condensed_to)
     left = text[: part.cut.to] if part.cut else text
     ends = (*part.indented, len(left))
     lines = [left[begin:end] for begin, end in pairwise((0, *ends))]

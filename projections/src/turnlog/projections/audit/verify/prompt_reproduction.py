@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from textwrap import shorten
 from typing import Final
 
@@ -39,6 +39,7 @@ from turnlog.projections.prompt.assembly_inputs import (
 )
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.message_media import NO_BYTES, MediaBytes
+from turnlog.projections.prompt.planned_media import split_omissions
 from turnlog.projections.prompt.sources.session_material import find_missing_extensions
 from turnlog.projections.session.open_turn import PromptedCall
 from turnlog.projections.session.state import SessionState, SettledTurnRef
@@ -74,7 +75,7 @@ def collect_manifest_refs(manifest: Manifest, state: SessionState) -> ManifestRe
 
 def _collect_turns_and_sequences(manifest: Manifest) -> tuple[set[int], set[int]]:
     turns, sequences = set[int](), set[int]()
-    for part in manifest.parts:
+    for part in chain.from_iterable(map(split_omissions, manifest.parts)):
         match part.source if part.message is not None else None:
             case HistorySource(first=first, last=last):
                 turns |= {*range(first, last + 1)}

@@ -142,13 +142,18 @@ class CondenseToolList(StrictModel):
 
 
 class CondenseResults(StrictModel):
-    """Replaces tool results by shorter texts, one at a time and the longest first."""
+    """Replaces tool results by shorter texts, one at a time and the longest first.
+
+    With the layer `tool_results` also the arguments of tool calls, but for those of the latest
+    round: long values in them are cut, and a line says by how much.
+    """
 
     layer: Name
     """The layer of results."""
     to: Literal["summary", "sample", "digest", "nothing"]
     """`summary` is their columns, length and first rows, `sample` the beginning of that, `digest`
-    their names, lengths and digests. `nothing` leaves results out, the oldest first.
+    their names, lengths and digests. `nothing` leaves results out, the oldest first. Of a longer
+    text in arguments, `summary` leaves 400 characters, `sample` 60, and `digest` its length.
     """
 
 

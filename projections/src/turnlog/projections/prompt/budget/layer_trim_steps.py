@@ -1,15 +1,12 @@
-"""Trim steps on the pieces of one layer: shorten texts, and drop or replace segments.
-
-Sentence ends are found by a rule of our own and not by a trained model: a recorded prompt must
-always come out the same, and a model's sentences change with its next release.
-"""
+"""Trim steps on the pieces of one layer: shorten texts, and drop or replace segments."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from functools import partial
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -24,14 +21,19 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     TrimLayer,
     resolve_limit,
 )
+from turnlog.projections.blueprint.sentence_ends import find_last_sentence_end
+from turnlog.projections.prompt.assembly_inputs import has_every_script
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
+
+FindSentenceEnd = Callable[[str, int], int]
+"""Returns the end of the last sentence within so many characters of a text, or 0."""
 
 _CLOSING: Final = r"""["'\u201d\u2019\u00bb)\]]*"""
 
 _WIDE_CLOSING: Final = r"""["'\u201d\u2019\u00bb\u300d\u300f\uff09)\]]*"""
 
-_SENTENCE: Final = re.compile(
+_EARLIER_SENTENCE: Final = re.compile(
     # A lower-case letter after it continues the sentence: `e.g. this`.
     rf"(?<![.!?\u2026])[.!?\u2026]++{_CLOSING}(?=\s+[^a-z\s]|\s*\Z)"
     # East Asian sentence ends need no space after them.
@@ -39,35 +41,45 @@ _SENTENCE: Final = re.compile(
     # The end of a line.
     r"|(?<=\S)(?=\s*\n)"
 )
+"""The rule of assemblers before version 7, which knows no other scripts."""
 
 _WORD: Final = re.compile(r"(?<=\S)(?=\s)")
 
 
-def truncate_text(text: str, most: int, at: Literal["sentence", "word"]) -> str:
-    """Return the longest beginning of `most` characters that ends with a sentence or word.
-
-    If there is no such end the next smaller unit is used: a sentence, a word, a character.
-    """
-    if len(text) <= most:
-        return text
-    head = text[:most]
-    patterns = (_SENTENCE, _WORD) if at == "sentence" else (_WORD,)
-    # The next characters decide whether the last sentence or word is complete.
-    ends = (_find_last_end(pattern, text[: most + 2], most) for pattern in patterns)
-    end = next((end for end in ends if end), most)
-    return head[:end].rstrip() or head
+def select_sentence_rule(assembler: int) -> FindSentenceEnd:
+    """Return how a version of the assembler finds the ends of sentences."""
+    if has_every_script(assembler):
+        return find_last_sentence_end
+    return partial(_find_last_end, _EARLIER_SENTENCE)
 
 
 def _find_last_end(pattern: re.Pattern[str], text: str, most: int) -> int:
     """Return the end of the last match within `most` characters, or 0."""
-    return max((found.end() for found in pattern.finditer(text) if found.end() <= most), default=0)
+    # The next characters decide whether the last sentence or word is complete.
+    found = (each.end() for each in pattern.finditer(text[: most + 2]))
+    return max((end for end in found if end <= most), default=0)
+
+
+def truncate_text(text: str, most: int, find_end: FindSentenceEnd | None = None) -> str:
+    """Return the longest beginning of `most` characters that ends with a sentence or word.
+
+    If there is no such end the next smaller unit is used: a sentence, a word, a character. Without
+    `find_end` it is a word.
+    """
+    if len(text) <= most:
+        return text
+    head = text[:most]
+    end = (find_end(text, most) if find_end else 0) or _find_last_end(_WORD, text, most) or most
+    return head[:end].rstrip() or head
 
 
 Inputs = Mapping[str, JsonValue]
 """The inputs of a turn, by which it may set lengths."""
 
 
-def trim_block(block: LayerBlock, step: TrimLayer, inputs: Inputs) -> LayerBlock:
+def trim_block(
+    block: LayerBlock, step: TrimLayer, inputs: Inputs, find_end: FindSentenceEnd
+) -> LayerBlock:
     """Shorten each piece to the first listed length that is shorter than it is now."""
     lengths = [resolve_limit(chars, inputs) for chars in step.chars]
 
@@ -76,25 +88,29 @@ def trim_block(block: LayerBlock, step: TrimLayer, inputs: Inputs) -> LayerBlock
         most = next((chars for chars in lengths if chars < current_length), None)
         if most is None:
             return piece
-        text = truncate_text(piece.full_text, most, step.at)
+        text = truncate_text(piece.full_text, most, find_end if step.at == "sentence" else None)
         return block.shorten_piece(piece, text, "trimmed", f"trim {most}")
 
     return block.map_pieces(change)
 
 
-def compress_block(block: LayerBlock, step: CompressLayer, inputs: Inputs, over: int) -> LayerBlock:
+def compress_block(
+    block: LayerBlock, step: CompressLayer, inputs: Inputs, over: int, find_end: FindSentenceEnd
+) -> LayerBlock:
     """Shorten each piece to its first sentences, with the cue of the step for what is cut.
 
     `over` is the number of excess tokens, and the fewest characters that have to go.
     """
     most = resolve_limit(step.chars, inputs)
     if isinstance(step.cue, CutCue):
-        return _compress_to_cue(block, most, step.cue.text, over)
+        return _compress_to_cue(
+            block=block, most=most, cue=step.cue.text, over=over, find_end=find_end
+        )
 
     def change(piece: LayerPiece) -> LayerPiece:
         if len(piece.full_text) <= most or piece.treatment == "compressed":
             return piece
-        text = truncate_text(piece.full_text, most, "sentence")
+        text = truncate_text(piece.full_text, most, find_end)
         return block.shorten_piece(piece, text, "compressed", f"compress {most}")
 
     return block.map_pieces(change)
@@ -104,13 +120,17 @@ CUE_RULE: Final = "cue"
 """The rule of a line that replaces what `compress` cut."""
 
 
-def _compress_to_cue(block: LayerBlock, most: int, cue: str, over: int) -> LayerBlock:
+def _compress_to_cue(
+    block: LayerBlock, most: int, cue: str, over: int, find_end: FindSentenceEnd
+) -> LayerBlock:
     """Cut each piece to fewer sentences, and put the cue after it."""
     pieces: list[LayerPiece] = []
     for piece in block.pieces:
         if piece.rule == CUE_RULE:
             continue
-        left = _cut_sentences(block=block, piece=piece, most=most, cue=cue, over=over)
+        left = _cut_sentences(
+            block=block, piece=piece, most=most, cue=cue, over=over, find_end=find_end
+        )
         line = LayerPiece(
             source=BlueprintTextSource(text=cue), full_text=cue, rule=CUE_RULE, item=piece.item
         )
@@ -120,7 +140,12 @@ def _compress_to_cue(block: LayerBlock, most: int, cue: str, over: int) -> Layer
 
 
 def _cut_sentences(
-    block: LayerBlock, piece: LayerPiece, most: int, cue: str, over: int
+    block: LayerBlock,
+    piece: LayerPiece,
+    most: int,
+    cue: str,
+    over: int,
+    find_end: FindSentenceEnd,
 ) -> LayerPiece:
     """Return a piece with fewer sentences, without any, or as it is if the cue is no shorter."""
     current_length = piece.cut.to if piece.cut else len(piece.full_text)
@@ -128,7 +153,7 @@ def _cut_sentences(
     if not piece.text or (current_length <= len(cue) and not is_cut):
         return piece
     room = current_length - over - (0 if is_cut else len(block.form.segments_between + cue))
-    kept = _find_beginning(piece.full_text, most, min(most, room))
+    kept = _find_beginning(piece.full_text, most, min(most, room), find_end)
     rule = f"compress {most}"
     if kept:
         return block.shorten_piece(piece, kept, "compressed", rule)
@@ -136,14 +161,14 @@ def _cut_sentences(
     return replace(piece.drop_text(rule), treatment="compressed", cut=cut)
 
 
-def _find_beginning(text: str, most: int, room: int) -> str:
+def _find_beginning(text: str, most: int, room: int, find_end: FindSentenceEnd) -> str:
     """Return the whole sentences that fit the room; words if even `most` has no whole sentence."""
     if room <= 0:
         return ""
-    end = _find_last_end(_SENTENCE, text[: room + 2], room)
-    if end or _find_last_end(_SENTENCE, text[: most + 2], most):
+    end = find_end(text, room)
+    if end or find_end(text, most):
         return text[:end].rstrip()
-    return truncate_text(text, room, "word")
+    return truncate_text(text, room)
 
 
 def drop_block(block: LayerBlock) -> LayerBlock:
@@ -212,7 +237,7 @@ def _shorten_result(
     if step.to == "sample":
         if len(piece.text) <= _SAMPLE_CHARACTERS:
             return None
-        sample = truncate_text(piece.full_text, _SAMPLE_CHARACTERS, "word")
+        sample = truncate_text(piece.full_text, _SAMPLE_CHARACTERS)
         if len(sample) < _SAMPLE_CHARACTERS // 2:  # It has hardly any words
             sample = piece.full_text[:_SAMPLE_CHARACTERS]
         return block.shorten_piece(piece, sample, "condensed", rule)

@@ -49,6 +49,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     TOOL_RESULTS_LAYER,
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter
+from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, has_condensed_arguments
 from turnlog.projections.prompt.budget.budget_error import (
     WHOLE_PROMPT,
     BudgetExceeded,
@@ -64,6 +65,7 @@ from turnlog.projections.prompt.budget.layer_trim_steps import (
     limit_hits,
     lower_tier,
     replace_segments,
+    select_sentence_rule,
     trim_block,
 )
 from turnlog.projections.prompt.history.excluded_turns import ExcludedTurns, merge_excluded
@@ -72,9 +74,10 @@ from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.prompt_plan import (
     PlannedMessage,
     PromptPlan,
+    condense_longest_arguments,
     format_message,
     iterate_media,
-    leave_out_oldest_image,
+    leave_out_oldest_images,
     place_pieces,
     update_layer,
     update_view,
@@ -108,9 +111,17 @@ def apply_step(
     """Take a step once, on a layer or a view."""
     match action:
         case TrimLayer():
-            return update_layer(plan, on, partial(trim_block, step=action, inputs=fitting.inputs))
+            find_end = select_sentence_rule(fitting.assembler)
+            trim = partial(trim_block, step=action, inputs=fitting.inputs, find_end=find_end)
+            return update_layer(plan, on, trim)
         case CompressLayer():
-            compress = partial(compress_block, step=action, inputs=fitting.inputs, over=over)
+            compress = partial(
+                compress_block,
+                step=action,
+                inputs=fitting.inputs,
+                over=over,
+                find_end=select_sentence_rule(fitting.assembler),
+            )
             return update_layer(plan, on, compress)
         case LowerSegmentTier():
             return update_layer(plan, on, lower_tier)
@@ -126,11 +137,11 @@ def apply_step(
         case CondenseToolList():
             return update_layer(plan, on, condense_tools)
         case CondenseResults():
-            return _condense_longest_result(plan, on, action)
+            return _condense_longest_result(plan, on, action, fitting.assembler)
         case LimitHits():
             return update_layer(plan, on, partial(limit_hits, step=action))
         case DropImages():
-            return leave_out_oldest_image(plan, DROP_IMAGES_RULE, fitting.counting)
+            return leave_out_oldest_images(plan, DROP_IMAGES_RULE, fitting.counting, over)
         case DropOldestPairs():
             return update_view(plan, on, partial(_drop_oldest_turns, step=action, over=over))
         case CondenseRepeats():
@@ -145,22 +156,31 @@ def apply_step(
             assert_never(never)
 
 
-def _condense_longest_result(plan: PromptPlan, on: str, step: CondenseResults) -> PromptPlan:
-    """Condense the longest result of a layer; the results of tool rounds are a message each."""
+def _condense_longest_result(
+    plan: PromptPlan, on: str, step: CondenseResults, assembler: int
+) -> PromptPlan:
+    """Condense the longest result of a layer; the results of tool rounds are a message each.
+
+    With them go the arguments of earlier rounds: what saves most is condensed first.
+    """
     condense = partial(condense_results, step=step)
     if on != TOOL_RESULTS_LAYER:
         return update_layer(plan, on, condense)
-    shorter = (
+    shorter = [
         (*plan[:place], *update_layer((slot,), on, condense), *plan[place + 1 :])
         for place, slot in enumerate(plan)
         if isinstance(slot, PlannedMessage) and slot.tool_call_id is not None
-    )
+    ]
+    form = step.to
+    if form != "nothing" and has_condensed_arguments(assembler):
+        shorter.append(condense_longest_arguments(plan, form))
     return min((plan, *shorter), key=_count_characters)
 
 
 def _count_characters(plan: PromptPlan) -> int:
-    messages = (slot for slot in plan if isinstance(slot, PlannedMessage))
-    return sum(len(format_message(slot)) for slot in messages)
+    messages = [slot for slot in plan if isinstance(slot, PlannedMessage)]
+    calls = sum(len(call.text) for slot in messages for call in slot.tool_calls)
+    return calls + sum(len(format_message(slot)) for slot in messages)
 
 
 def _drop_oldest_turns(slot: PlannedHistory, step: DropOldestPairs, over: int) -> PlannedHistory:
@@ -215,6 +235,8 @@ class BudgetContext:
     """Trim steps that packages register, by name."""
     model_limit: ModelLimit | None = None
     """What the model is known to take, since its provider refused a longer prompt."""
+    assembler: int = ASSEMBLER_VERSION
+    """The version of the assembler whose steps are taken."""
 
     @property
     def limit(self) -> int:

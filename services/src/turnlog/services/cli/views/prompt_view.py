@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import assert_never
 
 from rich.console import Group, RenderableType
@@ -34,6 +35,7 @@ from turnlog.events.model.manifest import (
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.layer_specs import OUTPUT_LAYER
 from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.prompt.planned_media import split_omissions
 from turnlog.projections.session_views.cost_totals import is_guessed_price
 from turnlog.services.api.prompt_payloads import (
     AssembledPromptView,
@@ -134,8 +136,8 @@ def _iterate_media_spans(
     messages: Sequence[ChatMessage], manifest: Manifest
 ) -> Iterator[PromptSpan]:
     """Yield a span for each picture, recording and file, with the line in its place if any."""
-    media = [part for part in manifest.parts if part.at is not None and part.message is not None]
-    for part in media:
+    media = (part for part in manifest.parts if part.at is not None and part.message is not None)
+    for part in chain.from_iterable(map(split_omissions, media)):
         message = messages[part.message or 0]
         lines = (each.note for each in message.media if each.at == part.at and each.note)
         text = next(lines, "") if part.treatment == "dropped" else ""

@@ -35,10 +35,10 @@ from turnlog.projections.blueprint.schema.policy_specs import (
     SafetyRule,
     SafetySpec,
 )
+from turnlog.projections.blueprint.sentence_ends import get_undecided_end, iterate_sentence_ends
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.services.extensions.plugins import SafetyCheck, load_check
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
-from turnlog.services.worker.attempts.sentence_ends import find_last_end, has_open_end
 
 RuleCheck = Callable[[str], str | Awaitable[str | None] | None]
 """Returns how a text breaks a rule, or None."""
@@ -85,8 +85,8 @@ class OutputGuard:
     _held_length: int = 0
     _safe_length: int = 0
     """Number of held characters that may be released once they are checked."""
-    _after_stop: bool = False
-    """Whether white space now would end a sentence."""
+    _undecided: str = ""
+    """The end of the text that decides, with what follows it, where a sentence ends."""
     _next_confirmation: int = 0
     """Length of the text from which on the whole of it may be searched again."""
 
@@ -175,10 +175,12 @@ class OutputGuard:
             case "none":
                 self._safe_length = self._held_length + len(piece)
             case "sentence":
-                begun = "." if self._after_stop else ""
-                if end := find_last_end(begun + piece):
-                    self._safe_length = self._held_length + end - len(begun)
-                self._after_stop = has_open_end(begun + piece)
+                before, text, end = len(self._undecided), self._undecided + piece, 0
+                for each in iterate_sentence_ends(text):
+                    end = each.next_start
+                if end:
+                    self._safe_length = self._held_length + end - before
+                self._undecided = get_undecided_end(text[end:])
             case "reply":
                 pass
             case _ as never:

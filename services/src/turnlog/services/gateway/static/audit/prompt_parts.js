@@ -64,6 +64,7 @@ export function splitMessages(messages, manifest) {
   });
   for (const part of manifest.parts.filter((each) => hasMessage(each) && isMedia(each))) {
     passages[part.message].push({ part, text: part.treatment === "dropped" ? `left out: ${part.item ?? "without a name"}` : `${part.item ?? "without a name"} · ${part.digest}` });
+    for (const { message } of part.others ?? []) passages[message].push({ part, text: "left out with it" });
   }
   return passages;
 }
