@@ -73,6 +73,26 @@ async def test_parts_are_recorded_with_their_places_and_their_bytes_are_stored(
     assert await idle.backend.media.get_media(idle.tenant, compute_digest(PNG)) == PNG
 
 
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [("no session", "unknown-session"), ("closed", "session-closed"), ("quota", "quota-exceeded")],
+)
+async def test_bytes_of_a_refused_turn_are_not_stored(
+    idle: RunningGateway, refusal: str, code: str
+) -> None:
+    picture = make_png(3_000)
+    session = "nowhere" if refusal == "no session" else await idle.open_session()
+    if refusal == "closed":
+        assert (await idle.http.post(f"/v1/sessions/{session}/close")).is_success
+    if refusal == "quota":
+        limits = {"requests_per_hour": 0}
+        assert (await idle.http.put("/v1/quotas/u1", json=limits)).is_success
+    parts = [build_text("Who is here?"), build_image(picture)]
+    status, body = await post_turn(idle, session, parts=parts, user="u1")
+    assert (status // 100, body["code"]) == (4, code)
+    assert await idle.backend.media.find_media(idle.tenant, compute_digest(picture)) is None
+
+
 async def test_turn_of_a_picture_alone_has_an_empty_text(idle: RunningGateway) -> None:
     session = await idle.open_session()
     assert (await post_turn(idle, session, parts=[build_image()]))[0] == 202

@@ -33,7 +33,7 @@ async def test_parts_whose_places_a_rule_masks_are_at_the_end_of_the_text() -> N
     words = [{"type": "text", "text": each} for each in ("my secret", "ends")]
     pictures = [{"type": "image", "data": each} for each in data]
     form = build_form(words[0], *pictures, words[1])
-    submitted = await INTAKE.store_parts("t", form)
+    submitted = await INTAKE.read_parts("t", form)
     assert submitted.form.text == f"my secret{PLACEHOLDER * 2}\nends"
     masked = submitted.form.model_copy(update={"text": "my [masked]"})
     request, placed = place_parts(masked, submitted.parts)
@@ -43,10 +43,10 @@ async def test_parts_whose_places_a_rule_masks_are_at_the_end_of_the_text() -> N
 
 
 async def test_url_is_read_up_to_its_bytes_and_not_searched_for_them() -> None:
-    ((part,)) = (await INTAKE.store_parts("t", build_url("image/png;charset=utf-8"))).parts
+    ((part,)) = (await INTAKE.read_parts("t", build_url("image/png;charset=utf-8"))).parts
     assert part.media_type == "image/png"
     with pytest.raises(Refused, match="only a `data:` URL in base64 is taken"):
-        await INTAKE.store_parts("t", build_url("image/png" + ";a=b" * 1_000))
+        await INTAKE.read_parts("t", build_url("image/png" + ";a=b" * 1_000))
 
 
 class DamagedStore(MemoryMediaStore):
@@ -65,9 +65,9 @@ async def test_item_without_all_of_its_chunks_is_to_be_uploaded_again() -> None:
     form, key = build_form({"type": "image", "digest": stored.digest}), ("t", stored.digest)
     store.faults = {key: Corrupt("media", "chunk 2 of 3 is gone")}
     with pytest.raises(Refused, match="chunk 2 of 3 is gone") as refused:
-        await intake.store_parts("t", form)
+        await intake.read_parts("t", form)
     assert (refused.value.code, refused.value.field) == ("unknown-blob", "parts.0.digest")
     # Of altered bytes an upload would change nothing: the first message of a subject stays.
     store.faults = {key: AlteredMedia(stored.digest, "the bytes of chunk 2 of 3 have changed")}
     with pytest.raises(AlteredMedia):
-        await intake.store_parts("t", form)
+        await intake.read_parts("t", form)

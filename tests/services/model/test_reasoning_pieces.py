@@ -12,6 +12,7 @@ from pydantic import BaseModel, JsonValue
 from turnlog.events.recorded_reasoning import parse_reasoning, read_reasoning_text
 from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
 from turnlog.services.worker.model.answers.reasoning_joiner import (
+    MAX_REASONING_BYTES,
     MAX_RECORD_BYTES,
     ReasoningJoiner,
     measure_json_bytes,
@@ -166,10 +167,18 @@ def test_too_long_signed_blocks_are_left_out_but_for_their_text() -> None:
 
 
 def test_what_is_beyond_the_limit_is_not_kept_in_memory() -> None:
-    pieces: list[Delta] = [{"reasoning_content": "a" * 300_000}] * 40
+    pieces: list[Delta] = [{"reasoning_content": "a" * 300_000}] * 20
     found = record(*pieces)
     assert isinstance(found["cut"], dict)
     assert len(str(found["reasoning_content"])) <= MAX_RECORD_BYTES
+
+
+def test_reasoning_that_does_not_end_fails_the_answer() -> None:
+    joiner, piece = ReasoningJoiner(), {"reasoning_content": "a" * 100_000}
+    for _ in range(MAX_REASONING_BYTES // 100_030):
+        joiner.add_piece(piece)
+    with pytest.raises(ModelFailure, match="too_long: its reasoning is more than 8000000 bytes"):
+        joiner.add_piece(piece)
 
 
 def join_pieces(*pieces: Mapping[str, JsonValue]) -> JsonValue:

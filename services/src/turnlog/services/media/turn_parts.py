@@ -1,4 +1,7 @@
-"""The parts of a submitted turn: their bytes are stored, and their texts become the turn's text.
+"""The parts of a submitted turn: their bytes are read, and their texts become the turn's text.
+
+The bytes are stored once the turn is allowed: a session that does not exist, a rule or a quota may
+refuse it, and nothing removes what is stored.
 
 A request is handled as if it had named each picture, recording and file by its digest, so the
 digest of its idempotency key is the same whether it brought the bytes or named them. While rules of
@@ -23,13 +26,13 @@ from turnlog.contract.session_requests import (
     TextPartInput,
     TurnPartInput,
 )
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import AlteredMedia, Corrupt, Refused, TooLarge
 from turnlog.events.model.content_parts import MediaKind, MediaPart
 from turnlog.events.store.media_chunks import iterate_bytes
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.blueprint.sent_names import quote_sent_name
-from turnlog.services.media.media_facts import inspect_media
+from turnlog.services.media.media_facts import MediaFacts, inspect_media
 from turnlog.services.media.media_types import (
     MEDIA_TYPES,
     find_media_kind,
@@ -51,12 +54,14 @@ MAX_TOTAL_FACTOR: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedParts:
-    """A turn whose parts are stored."""
+    """A turn whose parts are read."""
 
     form: SubmitTurnRequest
     """The request with the text of all parts, `PLACEHOLDER` in place of the others, by digest."""
     parts: tuple[MediaPart, ...] = ()
     """What the event of the turn has of them, without their places in the text."""
+    unstored: tuple[bytes, ...] = ()
+    """The bytes that the request brought."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +80,14 @@ class _SentMedia:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPartsIntake:
-    """Stores what turns bring, and reads what they name."""
+    """Reads what turns bring and name, and stores what they bring."""
 
     store: MediaStore
     most_bytes: int
     """Bytes of the largest part."""
 
-    async def store_parts(self, tenant: str, form: SubmitTurnRequest) -> SubmittedParts:
-        """Store the bytes of a turn's parts; raises `Refused` for one that cannot be taken."""
+    async def read_parts(self, tenant: str, form: SubmitTurnRequest) -> SubmittedParts:
+        """Read the bytes of a turn's parts; raises `Refused` for one that cannot be taken."""
         if form.parts is None:
             return SubmittedParts(form=form)
         if form.text is not None:
@@ -90,41 +95,27 @@ class TurnPartsIntake:
             raise Refused("given-twice", detail, field="parts", fix=fix)
         text, sent = _join_parts(form.parts)
         parts: list[MediaPart] = []
+        unstored: list[bytes] = []
         for each in sent:
-            parts.append(await self._store_part(tenant, each))
+            data = await self._read_bytes(tenant, each)
+            parts.append(await _inspect_part(each, data))
             self._check_total(parts)
+            unstored += [data] if each.digest is None else []
         named = [
             MediaPartInput(type=part.kind, digest=part.digest, name=part.name) for part in parts
         ]
-        stored = form.model_copy(update={"text": text, "parts": named or None})
-        return SubmittedParts(form=stored, parts=tuple(parts))
+        named_form = form.model_copy(update={"text": text, "parts": named or None})
+        return SubmittedParts(form=named_form, parts=tuple(parts), unstored=tuple(unstored))
+
+    async def store_parts(self, tenant: str, submitted: SubmittedParts) -> None:
+        """Store the bytes that a turn brought."""
+        for data in submitted.unstored:
+            await self.store.put_media(tenant, iterate_bytes(data), most_bytes=self.most_bytes)
 
     def _check_total(self, parts: Sequence[MediaPart]) -> None:
         total, most = sum(part.size for part in parts), MAX_TOTAL_FACTOR * self.most_bytes
         if total > most:
             raise TooLarge("parts", total, most)
-
-    async def _store_part(self, tenant: str, sent: _SentMedia) -> MediaPart:
-        data = await self._read_bytes(tenant, sent)
-        found, facts = await run_text_work(partial(inspect_media, data), len(data))
-        if found is None:
-            detail, fix = "the bytes are of no known type", f"send one of {', '.join(MEDIA_TYPES)}"
-            raise Refused("unsupported-media", detail, field=sent.field, fix=fix)
-        _check_type(sent, found)
-        digest = sent.digest
-        if digest is None:
-            stored = await self.store.put_media(
-                tenant, iterate_bytes(data), most_bytes=self.most_bytes
-            )
-            digest = stored.digest
-        return MediaPart(
-            kind=sent.kind,
-            digest=digest,
-            size=len(data),
-            media_type=found,
-            name=sent.name,
-            **asdict(facts),
-        )
 
     async def _read_bytes(self, tenant: str, sent: _SentMedia) -> bytes:
         if sent.digest is not None:
@@ -153,6 +144,27 @@ class TurnPartsIntake:
         except Corrupt as missing:
             # An upload stores what is missing, and nothing else does.
             raise Refused("unknown-blob", missing.detail, field=field, fix=fix) from missing
+
+
+async def _inspect_part(sent: _SentMedia, data: bytes) -> MediaPart:
+    """Return what an event has of a part; raises `Refused` for bytes that are not what it says."""
+
+    def inspect() -> tuple[str | None, MediaFacts, Digest]:
+        return *inspect_media(data), sent.digest or compute_digest(data)
+
+    found, facts, digest = await run_text_work(inspect, len(data))
+    if found is None:
+        detail, fix = "the bytes are of no known type", f"send one of {', '.join(MEDIA_TYPES)}"
+        raise Refused("unsupported-media", detail, field=sent.field, fix=fix)
+    _check_type(sent, found)
+    return MediaPart(
+        kind=sent.kind,
+        digest=digest,
+        size=len(data),
+        media_type=found,
+        name=sent.name,
+        **asdict(facts),
+    )
 
 
 def place_parts(

@@ -194,14 +194,22 @@ class CommandHandler:
         command: codec.CommandRef | None = None,
         *,
         expected_state: SessionState | None = None,
+        before_append: Callable[[], Awaitable[None]] | None = None,
     ) -> CommandOutcome:
-        """Carry out a command, or the one that `choose` returns, at most once for each key."""
+        """Carry out a command, or the one that `choose` returns, at most once for each key.
+
+        `before_append` runs once rules and quotas allow the events, perhaps more than once.
+        """
         quota = self.quotas.start_command(tenant, session, metadata) if self.quotas else None
 
         async def decide_events(state: SessionState | None) -> NewEvents:
             chosen = await choose(state) if callable(choose) else choose
             events = decide(state, chosen, self.clock()) if chosen else ()
-            return await quota.reserve_events(state, chosen, events) if quota else events
+            if quota:
+                events = await quota.reserve_events(state, chosen, events)
+            if events and before_append:
+                await before_append()
+            return events
 
         try:
             handled = await self._handler.handle(

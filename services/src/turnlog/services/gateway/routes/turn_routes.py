@@ -130,9 +130,9 @@ async def submit_turn(
     """Submit a turn to a session; a 2xx response means that it is on the event log."""
     is_streamed = choose_media_type(request, JSON_MEDIA_TYPE, SSE_MEDIA_TYPE) == SSE_MEDIA_TYPE
     cursor = get_last_event_id(request) if is_streamed else None
-    stored = await submission.store_parts(caller.tenant, form, len(await request.body()))
-    as_caller = caller.create_caller(stored.form)
-    submitted = await submission.submit_turn(as_caller, session, stored, cursor=cursor)
+    parts = await submission.read_parts(caller.tenant, form, len(await request.body()))
+    as_caller = caller.create_caller(parts.form)
+    submitted = await submission.submit_turn(as_caller, session, parts, cursor=cursor)
     if is_streamed:
         key = (caller.tenant, session)
         events = await turns.open_submitted_stream(*key, submitted, cursor, has_reasoning=reasoning)

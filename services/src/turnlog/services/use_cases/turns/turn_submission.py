@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -59,20 +60,20 @@ class TurnSubmitter:
     most_bytes: int
     """Bytes of the largest request, without the bytes of its parts."""
 
-    async def store_parts(
+    async def read_parts(
         self, tenant: str, request: SubmitTurnRequest, size: int
     ) -> SubmittedParts:
-        """Store the parts that a request brings; `size` is that of its body.
+        """Read the parts that a request brings; `size` is that of its body.
 
         Raises `Refused` for a part that cannot be taken, and for a request that is too large
         without their bytes.
         """
-        stored = await self.intake.store_parts(tenant, request)
+        submitted = await self.intake.read_parts(tenant, request)
         if size > self.most_bytes:
-            left = len(stored.form.model_dump_json(exclude_defaults=True).encode())
+            left = len(submitted.form.model_dump_json(exclude_defaults=True).encode())
             if left > self.most_bytes:
                 raise TooLarge("body", left, self.most_bytes)
-        return stored
+        return submitted
 
     async def submit_turn(
         self,
@@ -84,6 +85,7 @@ class TurnSubmitter:
     ) -> TurnOnLog:
         """Append a turn to a session, under the idempotency key of the caller.
 
+        The bytes that it brings are stored right before that.
         `cursor` is the stream cursor of the caller; a new turn has none.
         """
         request = submitted.form
@@ -108,13 +110,20 @@ class TurnSubmitter:
                     user=user,
                 )
 
-            return await self._append_turn(as_caller, session, choose)
+            return await self._append_turn(as_caller, session, choose, submitted)
 
         return await guard.run_guarded(caller, session, request, submit)
 
-    async def _append_turn(self, caller: Caller, session: str, choose: ChooseCommand) -> TurnOnLog:
+    async def _append_turn(
+        self, caller: Caller, session: str, choose: ChooseCommand, submitted: SubmittedParts
+    ) -> TurnOnLog:
         done = await self.command_handler.handle(
-            caller.tenant, session, choose, caller.metadata, command=caller.command
+            caller.tenant,
+            session,
+            choose,
+            caller.metadata,
+            command=caller.command,
+            before_append=partial(self.intake.store_parts, caller.tenant, submitted),
         )
         turn, sequence = _find_submission(done)
         return TurnOnLog(done.state.session, turn, sequence, done.events)

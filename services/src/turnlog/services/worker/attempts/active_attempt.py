@@ -311,8 +311,9 @@ class ActiveAttempt:
         if isinstance(chunk, FinishedAnswer):
             progress.finished = chunk
             for call in chunk.tool_calls:
-                if violation := await progress.guard.check_json(call.arguments):
-                    return violation
+                for written in filter(None, (call.arguments, call.signature)):
+                    if violation := await progress.guard.check_json(written):
+                        return violation
             return await progress.guard.release_rest()
         if progress.first_token is None:
             progress.first_token = progress.measure_elapsed()
@@ -335,13 +336,21 @@ class ActiveAttempt:
         return begin + format_media_line(part.name, part.media_type, part.size)
 
     def encode_reasoning(self) -> str:
-        """Return what the model reasoned as it is recorded, beside the text; empty if nothing."""
+        """Return what the model reasoned as it is recorded; empty if nothing.
+
+        It has the room that text and tool calls leave: one event, and the message that closes the
+        attempt, have them all.
+        """
         progress = self.progress
         if progress.withheld_by is not None:
             return encode_canonical({WITHHELD_MARK: progress.withheld_by})
         if not progress.reasoning:
             return ""
-        return progress.reasoning.encode_record(MAX_RECORD_BYTES - measure_json_bytes(self.text))
+        calls = progress.finished.tool_calls if progress.finished else ()
+        beside = (self.text, *(each.arguments + each.signature for each in calls))
+        return progress.reasoning.encode_record(
+            max(0, MAX_RECORD_BYTES - sum(map(measure_json_bytes, beside)))
+        )
 
     def build_report(self, spent: AttemptUsage) -> AttemptReport:
         """Return what the attempt produced, as the session's rules take it."""

@@ -30,6 +30,12 @@ from turnlog.services.worker.model.model_types import ModelFailure
 MAX_RECORD_BYTES: Final = 900_000
 """Maximum size of an answer with its tool calls and its reasoning, as JSON in an event."""
 
+MAX_REASONING_BYTES: Final = 8_000_000
+"""Bytes of reasoning in one answer, as the JSON of its pieces, after which the answer has failed.
+
+What is longer than a record is recorded cut, but one that does not end is watched and paid for.
+"""
+
 _REASONING_PARTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 """Types of the parts of a text that are reasoning."""
 
@@ -172,16 +178,27 @@ class ReasoningJoiner:
         """Size of `_pieces` as JSON, most of which are the names of fields."""
         self._is_whole = True
         """Whether no piece was left out."""
+        self._received = 0
+        """Size of all pieces, also of those that were left out."""
 
     def __bool__(self) -> bool:
         return bool(self._joined or self._pieces)
 
     def add_piece(self, fields: Mapping[str, JsonValue]) -> None:
-        """Add the fields of the next chunk; what no event could hold is left out."""
+        """Add the fields of the next chunk; what no event could hold is left out.
+
+        Raises `ModelFailure` for an answer whose reasoning does not end.
+        """
+        size = len(encode_canonical(dict(fields)))
+        self._received += size
+        if self._received > MAX_REASONING_BYTES:
+            raise ModelFailure(
+                "too_long", f"its reasoning is more than {MAX_REASONING_BYTES} bytes"
+            )
         if not self._is_whole:
             return
         self._pieces.append(fields)
-        self._size += len(encode_canonical(dict(fields)))
+        self._size += size
         if self._size > MAX_RECORD_BYTES:
             self._join_added_pieces()
             self._is_whole = len(encode_canonical(self._joined)) <= MAX_RECORD_BYTES
