@@ -26,14 +26,17 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
-from tests.services.media.media_samples import PNG, SAMPLES
+from tests.services.media.media_samples import PNG, SAMPLES, make_png
 from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.tool_events import ToolReturned
+from turnlog.events.store.media_chunks import iterate_bytes
 from turnlog.events.store.memory_log import MemoryMediaStore
 from turnlog.projections.audit.export.bundle_format import build_blob_path
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 from turnlog.services.media.incoming_media import MAX_INCOMING_PARTS, IncomingMedia
+from turnlog.services.use_cases.prompts.call_reading import load_part_views
 from turnlog.services.worker.tools.mcp_contents import convert_result
 from turnlog.services.worker.tools.result_media import store_result_media
 
@@ -276,3 +279,18 @@ class TestInATurn:
         _, messages = await self.run_turn(platform, "openai/deepseek-chat")
         assert [each["role"] for each in messages] == ["tool"]
         assert messages[0]["content"] == PICTURE_LINE
+
+
+async def test_answer_has_the_bytes_of_no_more_parts_than_a_megabyte() -> None:
+    store = MemoryMediaStore()
+    sizes = [400_000, 700_000, 500_000, 2_000_000, 100_000]
+    parts: list[MediaPart] = []
+    for size in sizes:
+        stored = await store.put_media("t", iterate_bytes(make_png(size)), most_bytes=size)
+        parts.append(
+            MediaPart(kind="image", digest=stored.digest, size=size, media_type="image/png")
+        )
+    gone = parts[0].model_copy(update={"digest": compute_digest("gone")})
+    views = await load_part_views(store, "t", (gone, *parts))
+    assert [each.size for each in views if each.data] == [400_000, 500_000, 100_000]
+    assert [each.digest for each in views] == [gone.digest, *(each.digest for each in parts)]

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
-from turnlog.projections.session.session_description import MAX_METADATA_CHARACTERS
+from turnlog.projections.session.session_description import MAX_METADATA_BYTES
 
 TITLE: Final = "Trip to Holm"
 
@@ -185,7 +185,7 @@ UNFIT: Final[list[tuple[dict[str, Any], int, str]]] = [
     ({"labels": "travel"}, 422, "labels"),
     ({"labels": [None]}, 422, "labels.0"),
     ({"metadata": {"deep": DEEP}}, 422, "metadata.deep" + ".0" * 15),
-    ({"metadata": {"big": "x" * MAX_METADATA_CHARACTERS}}, 413, "metadata"),
+    ({"metadata": {"big": "x" * MAX_METADATA_BYTES}}, 413, "metadata"),
     ({"metadata": {"number": 2**53}}, 422, "metadata.number"),
     ({"metadata": ["a"]}, 422, "metadata"),
 ]
@@ -218,11 +218,24 @@ async def test_text_that_cannot_be_stored_is_refused(idle: RunningGateway, text:
 
 async def test_metadata_may_not_grow_over_their_limit_by_patches(idle: RunningGateway) -> None:
     session = await idle.open_session("assistant")
-    half = "x" * (MAX_METADATA_CHARACTERS // 2)
+    half = "x" * (MAX_METADATA_BYTES // 2)
     assert (await describe_session(idle, session, metadata={"a": half})).status_code == 200
     answer = await describe_session(idle, session, metadata={"b": half})
     assert (answer.status_code, answer.json()["field"]) == (413, "metadata")
     assert (await describe_session(idle, session, metadata={"a": half, "b": 1})).status_code == 200
+
+
+@pytest.mark.parametrize(("letter", "length"), [("x", 1), ("é", 2), ("漢", 3), ("🙂", 4)])
+async def test_limit_of_metadata_is_one_of_bytes_in_every_script(
+    idle: RunningGateway, letter: str, length: int
+) -> None:
+    session = await idle.open_session("assistant")
+    most = (MAX_METADATA_BYTES - len('{"a":""}')) // length
+    kept = await describe_session(idle, session, metadata={"a": letter * most})
+    assert kept.status_code == 200
+    refused = await describe_session(idle, session, metadata={"a": letter * (most + 1)})
+    size = len('{"a":""}') + (most + 1) * length
+    assert (refused.status_code, f"has {size} bytes" in refused.json()["detail"]) == (413, True)
 
 
 async def test_patch_without_a_field_or_of_an_unknown_session_is_refused(

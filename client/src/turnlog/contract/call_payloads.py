@@ -145,7 +145,9 @@ class ResultPartView(ResponseModel):
     name: str | None
     """The name of the file."""
     data: str | None
-    """The bytes in base64; null if they are more than a megabyte, or cannot be read."""
+    """The bytes in base64; null if those of all parts so far are more than a megabyte, or they
+    cannot be read.
+    """
 
 
 class WholeResultView(ResponseModel):

@@ -48,7 +48,7 @@ class OpenSessionRequest(RequestModel):
     labels: Annotated[SessionLabels | None, ADDED_FIELD] = None
     """Labels, each one line; one that is repeated counts once."""
     metadata: Annotated[JsonObject | None, ADDED_FIELD] = None
-    """Values of the application's own, at most 16,000 characters of JSON; never interpreted."""
+    """Values of the application's own, at most 16,000 bytes of JSON; never interpreted."""
 
 
 class DescribeSessionRequest(PatchModel):

@@ -6,21 +6,21 @@ checked at the edge, because an unstorable value would otherwise fail later in a
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Final
 
 from pydantic import JsonValue
 
+from turnlog.events.content import encode_canonical
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.events.storable_text import is_storable
 from turnlog.projections.blueprint.sent_names import format_sent_name
 
 JsonObject = dict[str, JsonValue]
 
-MAX_JSON_CHARACTERS: Final = 100_000
-"""Limit on the JSON text of all values of one request together."""
+MAX_JSON_BYTES: Final = 100_000
+"""Limit on the JSON text of all values of one request together, in UTF-8 as events have it."""
 
 MAX_JSON_DEPTH: Final = 16
 
@@ -46,15 +46,15 @@ def check_text(text: str, field: str) -> str:
 
 
 def check_json(
-    values: Mapping[str, JsonValue], field: str, max_characters: int = MAX_JSON_CHARACTERS
+    values: Mapping[str, JsonValue], field: str, most_bytes: int = MAX_JSON_BYTES
 ) -> None:
     """Raise if the values are too large, too deep, or contain something that cannot be stored.
 
     Raises `TooLarge` for the size and `Refused` for everything else, naming the path below `field`.
     """
     _check_json_value(dict(values), field, 0)
-    if (size := len(json.dumps(dict(values)))) > max_characters:
-        raise TooLarge(field, size, max_characters)
+    if (size := len(encode_canonical(dict(values)).encode())) > most_bytes:
+        raise TooLarge(field, size, most_bytes)
 
 
 def _check_json_value(value: JsonValue, field: str, depth: int) -> None:

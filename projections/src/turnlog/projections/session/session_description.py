@@ -16,8 +16,8 @@ from pydantic import JsonValue
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import JsonObject, check_json, check_text
 
-MAX_METADATA_CHARACTERS: Final = 16_000
-"""Limit on the JSON text of a session's metadata."""
+MAX_METADATA_BYTES: Final = 16_000
+"""Limit on the JSON text of a session's metadata, in UTF-8."""
 
 _LINE_BREAKING: Final = frozenset({"Cc", "Zl", "Zp"})
 """Unicode categories of control characters and of line and paragraph separators."""
@@ -57,7 +57,7 @@ def check_description(stated: SessionDescription) -> SessionDescription:
 
 def check_metadata(metadata: Mapping[str, JsonValue]) -> None:
     """Raise `Refused` for metadata that cannot be stored, and `TooLarge` for too much of it."""
-    check_json(metadata, "metadata", MAX_METADATA_CHARACTERS)
+    check_json(metadata, "metadata", MAX_METADATA_BYTES)
 
 
 def _check_line(text: str, field: str) -> None:

@@ -8,7 +8,7 @@ is stored, and is bounded by the byte limit of its blueprint.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +31,7 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.turn_events import is_end_of_turn
-from turnlog.events.store.ports import EventLog
+from turnlog.events.store.ports import EventLog, MediaStore
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
@@ -54,7 +54,7 @@ EVENT_BATCH_SIZE: Final = 64
 """How many events of a turn are read at a time."""
 
 MAX_SHOWN_BYTES: Final = 1024 * 1024
-"""Bytes of the largest picture, recording or file of a result that an answer has in it."""
+"""Bytes of all the pictures, recordings and files of a result that an answer has in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,9 @@ class CallReading:
         await self._refuse_withheld_result(tenant, session, turn, used.sequence)
         returned = used.returned
         result = await self._load_result_text(tenant, returned.result if returned else None)
-        parts = [
-            await self._load_part(tenant, each) for each in (returned.parts if returned else ())
-        ]
-        return _create_tool_result_view(session, used, result, tuple(parts))
+        store = self.time_travel.command_handler.texts.media.store
+        parts = await load_part_views(store, tenant, returned.parts if returned else ())
+        return _create_tool_result_view(session, used, result, parts)
 
     async def _refuse_withheld_result(
         self, tenant: str, session: str, turn: int, sequence: int
@@ -129,21 +128,6 @@ class CallReading:
             detail = f"blob {digest} was erased, or is damaged"
             fix = "see `text` of the tool use in `/history`"
             raise Refused("result-gone", detail, fix=fix) from None
-
-    async def _load_part(self, tenant: str, part: MediaPart) -> ResultPartView:
-        data: str | None = None
-        if part.size <= MAX_SHOWN_BYTES:
-            media = self.time_travel.command_handler.texts.media.store
-            with suppress(Corrupt):
-                data = b64encode(await media.get_media(tenant, part.digest)).decode()
-        return ResultPartView(
-            kind=part.kind,
-            digest=part.digest,
-            size=part.size,
-            media_type=part.media_type,
-            name=part.name,
-            data=data,
-        )
 
     async def compute_growth(
         self,
@@ -206,6 +190,34 @@ async def iterate_turn_rest(
         head = events[-1].head
         if any(is_end_of_turn(each.event, turn) for each in events):
             return
+
+
+async def load_part_views(
+    store: MediaStore, tenant: str, parts: Iterable[MediaPart]
+) -> tuple[ResultPartView, ...]:
+    """Return what an answer has of the parts of a result: the bytes of as many as it has room for.
+
+    A result may have dozens, which its reader finds by digest.
+    """
+    views: list[ResultPartView] = []
+    room = MAX_SHOWN_BYTES
+    for part in parts:
+        data: str | None = None
+        if part.size <= room:
+            with suppress(Corrupt):
+                data = b64encode(await store.get_media(tenant, part.digest)).decode()
+                room -= part.size
+        views.append(
+            ResultPartView(
+                kind=part.kind,
+                digest=part.digest,
+                size=part.size,
+                media_type=part.media_type,
+                name=part.name,
+                data=data,
+            )
+        )
+    return tuple(views)
 
 
 def _create_tool_result_view(
