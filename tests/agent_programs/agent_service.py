@@ -148,9 +148,13 @@ class AgentService:
         return session
 
     async def submit_turn(
-        self, session: str, *answers: ModelBehaviour, text: str = "Get me a hammer.", **form: object
+        self,
+        session: str,
+        *answers: ModelBehaviour,
+        text: object = "Get me a hammer.",
+        **form: object,
     ) -> dict[str, Any]:
-        """Submit a turn, let the model give these answers, and return the settled turn."""
+        """Submit a turn, of a text or a list of parts; return it as the answers settle it."""
         self.provider.queue_behaviours(*answers)
         path = f"/v1/sessions/{session}/turns?wait=60"
         answer = await self.http.post(path, json={"text": text} | form)

@@ -22,7 +22,7 @@ from tests.support.servers.model_behaviours import ModelBehaviour
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.model.call_events import AttemptEnded, CallCompleted
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 from turnlog.projections.audit.export.bundle_format import build_blob_path
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -159,6 +159,41 @@ async def test_recording_is_kept_beside_its_transcript(platform: AgentService) -
     _, turn = await draw_picture(platform, frames)
     assert turn["reply"] == "Good day.\n(audio/wav, 1844 bytes)"
     assert [each["kind"] for each in turn["reply_parts"]] == ["audio"]
+
+
+async def test_what_if_assembles_prompts_with_pictures_again(platform: AgentService) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={}, profile="llm_only")
+    part = {"type": "image", "data": b64encode(PNG).decode()}
+    await platform.complete_turn(session, ANSWER, text=[part, {"type": "text", "text": "This?"}])
+    await platform.complete_turn(session, answer_with_text("Grey."))
+    form = {"sessions": [session], "model": "openai/gpt-4o-mini"}
+    answer = await platform.http.post("/v1/what-if", json=form)
+    totals = json.loads(answer.text.splitlines()[-1])
+    assert (totals["calls"], totals["again"], totals["refused"]) == (2, 2, [])
+    # It counts a picture as 33 times as many tokens as others do.
+    assert totals["after"]["tokens"] - totals["before"]["tokens"] > 8_000
+
+
+async def test_question_has_pictures_and_so_has_its_answer(platform: AgentService) -> None:
+    platform.provider.queue_behaviours(ANSWER)
+    form = {"conversation_id": "c", "client_id": "bank", "nickname": "Ada"}
+    before = set(platform.backend.log.sessions)
+    part = {"type": "image", "data": b64encode(PNG).decode(), "name": "bird.png"}
+    asked = {"question": "What is this?", "parts": [part], **form}
+    answer = await platform.http.post("/v1/ask", json=asked)
+    assert answer.status_code == 200, answer.text
+    [(_, session)] = set(platform.backend.log.sessions) - before
+    platform.opened_sessions.append(session)
+    (submitted,) = await platform.load_events(session, TurnSubmitted)
+    assert submitted.text == PlainText(text="What is this?")
+    assert [(each.digest, each.name, each.at) for each in submitted.parts] == [
+        (DIGEST, "bird.png", 0)
+    ]
+    assert (answer.json()["answer"], answer.json()["reply_parts"][0]["digest"]) == (REPLY, DIGEST)
+    unknown = {"type": "image", "digest": compute_digest("never uploaded")}
+    refused = await platform.http.post("/v1/ask", json={**asked, "parts": [unknown]})
+    problem = refused.json()
+    assert (problem["code"], problem["field"]) == ("unknown-blob", "parts.0.digest")
 
 
 @pytest.mark.slow("the verifier of the bundle is a program of its own")

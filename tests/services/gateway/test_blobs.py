@@ -15,7 +15,7 @@ from tests.services.gateway.requests.raw_http import open_raw_connection
 from tests.services.media.media_samples import PNG, SAMPLES, make_png
 from turnlog.client import AsyncTurnlogClient, InvalidRequest, NotFound, TurnlogClient
 from turnlog.events.content import compute_digest
-from turnlog.services.media.media_use_cases import MAX_UPLOADS
+from turnlog.services.media.media_use_cases import MAX_TENANT_UPLOADS
 
 IMAGE = {"Content-Type": "image/png"}
 
@@ -198,7 +198,7 @@ async def test_more_uploads_at_once_than_there_are_slots_get_429_and_pass_later(
     async with httpx.AsyncClient(base_url=idle.address, timeout=30) as http:
         uploads = [
             asyncio.create_task(http.post("/v1/blobs", content=wait_in_the_middle(), headers=IMAGE))
-            for _ in range(MAX_UPLOADS)
+            for _ in range(MAX_TENANT_UPLOADS)
         ]
         for _ in uploads:
             await begun.acquire()

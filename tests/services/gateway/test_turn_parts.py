@@ -285,3 +285,32 @@ async def test_terminal_sends_attached_files_with_a_turn(
         ("image", "heron.png"),
         ("file", "birds.pdf"),
     ]
+
+
+async def test_preview_of_a_turn_with_parts_counts_them_and_stores_nothing(
+    idle: RunningGateway,
+) -> None:
+    session = await idle.open_session()
+    data = make_png(90_000)
+    parts = [build_text("Who is here?"), build_image(data, name="a.png")]
+    path = f"/v1/sessions/{session}/window"
+    answer = await idle.http.post(path, json={"parts": parts})
+    assert answer.status_code == 200, answer.text
+    window = answer.json()
+    text, picture = window["messages"][-1]["content"]
+    assert (text["text"], picture["digest"]) == ("Who is here?", compute_digest(data))
+    (part,) = [each for each in window["manifest"]["parts"] if each["layer"] == "media"]
+    assert part["tokens"] > 0
+    assert await idle.backend.media.find_media(idle.tenant, compute_digest(data)) is None
+    unknown = {"parts": [{"type": "image", "digest": compute_digest(b"never")}]}
+    refused = await idle.http.post(path, json=unknown)
+    assert (refused.status_code, refused.json()["field"]) == (404, "parts.0.digest")
+    both = await idle.http.post(path, json={"parts": parts, "text": "Who?"})
+    assert (both.status_code, both.json()["field"]) == (422, "parts")
+
+
+async def test_prompt_without_a_session_is_assembled_with_parts(idle: RunningGateway) -> None:
+    form = {"blueprint": "clerk", "attributes": {"desk": "d-1"}, "parts": [build_image()]}
+    answer = await idle.http.post("/v1/assemble", json=form)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["messages"][-1]["content"][0]["digest"] == compute_digest(PNG)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from turnlog.contract.payload_models import ADDED_FIELD, MAX_INT, JsonObject, RequestModel
 from turnlog.contract.request_values import USER_NAME_PATTERN, ShortName
+from turnlog.contract.session_requests import MAX_PARTS, TurnPartInput
 
 FolderPath = Annotated[str, Field(min_length=1, max_length=300)]
 
@@ -20,6 +21,10 @@ class WindowPreviewRequest(RequestModel):
 
     text: Annotated[str, Field(min_length=1)] | None = None
     """The text of the hypothetical turn."""
+    parts: Annotated[
+        list[TurnPartInput] | None, ADDED_FIELD, Field(min_length=1, max_length=MAX_PARTS)
+    ] = None
+    """Texts, pictures, recordings and files in their order, in place of `text`; none is stored."""
     inputs: JsonObject = {}
     """The values that the blueprint takes beside the text."""
     call: ShortName | None = None

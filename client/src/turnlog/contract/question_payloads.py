@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from turnlog.contract.payload_models import JsonObject, RequestModel, ResponseModel
+from turnlog.contract.payload_models import ADDED_FIELD, JsonObject, RequestModel, ResponseModel
 from turnlog.contract.request_values import MAX_KEY_CHARACTERS
+from turnlog.contract.session_requests import MAX_PARTS, TurnPartInput
+from turnlog.contract.turn_payloads import MediaPartView
 
 
 class QuestionRequest(RequestModel):
@@ -21,6 +23,10 @@ class QuestionRequest(RequestModel):
     """The name of the user; recorded and never interpreted."""
     client_id: Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS)]
     """The id of the client; any characters."""
+    parts: Annotated[
+        list[TurnPartInput] | None, ADDED_FIELD, Field(min_length=1, max_length=MAX_PARTS - 1)
+    ] = None
+    """Pictures, recordings and files of the question, which come before its text."""
 
 
 class QuestionStatus(ResponseModel):
@@ -43,3 +49,5 @@ class QuestionAnswer(ResponseModel):
     """Metadata about the results."""
     answer: str
     """The answer as text; empty for a question that could not be routed."""
+    reply_parts: tuple[MediaPartView, ...] = Field(default=(), exclude_if=lambda parts: not parts)
+    """The pictures, recordings and files of the answer; absent if it has none."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from turnlog.events.model.child_events import ChildOutcome, ParentInput
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
@@ -34,6 +35,8 @@ class SubmitChildTurn:
     """The user's own prompts, as the parent's turn names them."""
     parent_inputs: tuple[ParentInput, ...] = ()
     """The inputs of the parent's turn that it is given."""
+    parts: tuple[MediaPart, ...] = ()
+    """The pictures, recordings and files of the parent's turn that it is given."""
 
 
 @dataclass(frozen=True, slots=True)

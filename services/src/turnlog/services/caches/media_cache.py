@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events.content import Digest
-from turnlog.events.errors import TooLarge
+from turnlog.events.errors import AlteredMedia, Corrupt, TooLarge
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.prompt.message_media import MediaBytes
 
@@ -59,7 +59,14 @@ class MediaReader:
         if (cached := self._cached.get(key)) is not None:
             self._cached.move_to_end(key)
             return cached
-        data = await self.store.get_media(tenant, digest)
+        try:
+            data = await self.store.get_media(tenant, digest)
+        except AlteredMedia as altered:
+            remedy = "exclude the turn that has it, or restore the stream BLOBS from a backup"
+            raise Corrupt(altered.where, f"{altered.detail}: {remedy}") from altered
+        except Corrupt as missing:
+            remedy = "upload it again with POST /v1/blobs, or exclude the turn that has it"
+            raise Corrupt(missing.where, f"{missing.detail}: {remedy}") from missing
         if key not in self._cached:
             self._cached[key] = data
             self._byte_count += len(data)

@@ -120,6 +120,7 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
             api_paths.VERIFY_LOG: audit_routes.MAX_CHECKPOINT_BYTES,
             api_paths.WHAT_IF: settings.import_limit,
             api_paths.TURNS: settings.import_limit,
+            api_paths.ASK: settings.import_limit,
         },
     )
     app.add_middleware(TracingMiddleware, tracing=deps.tracing)

@@ -12,7 +12,6 @@ from starlette.types import Receive
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.turn_payloads import (
-    MediaPartView,
     SettledTurnView,
     SubmittedTurn,
     UndecidedTurnView,
@@ -21,6 +20,7 @@ from turnlog.events.content import get_plain_text, parse_structured_text
 from turnlog.services.approvals.approval_views import create_requested_approval
 from turnlog.services.http.headers import format_etag
 from turnlog.services.http.sse import encode_frame
+from turnlog.services.media.media_views import create_part_views
 from turnlog.services.use_cases.turns.turn_stream_events import TurnStreamEvent
 from turnlog.services.use_cases.turns.turn_submission import TurnOnLog
 from turnlog.services.use_cases.turns.turn_watching import TurnSettlement, UndecidedTurn
@@ -91,9 +91,7 @@ def _create_settled_answer(submitted: SubmittedTurn, settlement: TurnSettlement)
         detail=turn.detail,
         fallback=turn.fallback.code if turn.fallback else None,
         output=parse_structured_text(turn.reply) if turn.structured else None,
-        reply_parts=tuple(
-            MediaPartView.model_validate(each.model_dump()) for each in turn.reply_parts
-        ),
+        reply_parts=create_part_views(turn.reply_parts),
     )
     return _create_json_answer(settled, 200, settled.settled)
 

@@ -113,10 +113,8 @@ async def download_blob(
 @router.head(api_paths.BLOB, include_in_schema=False)
 async def find_blob(digest: BlobPath, tenant: RequestTenant, media: Media) -> Response:
     """Return the headers alone: whether all bytes are stored, and how many they are."""
-    download = await media.open_media(tenant, digest)
-    await download.chunks.aclose()
-    headers = _build_headers(download.item)
-    return Response(headers=headers | {"content-length": str(download.item.size)})
+    item = await media.find_media(tenant, digest)
+    return Response(headers=_build_headers(item) | {"content-length": str(item.size)})
 
 
 def _build_headers(item: StoredBlobView) -> dict[str, str]:

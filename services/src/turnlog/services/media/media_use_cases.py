@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.events.content import Digest
-from turnlog.events.errors import Refused, TooLarge
+from turnlog.events.errors import AlteredMedia, Corrupt, Refused, TooLarge
 from turnlog.events.store.ports import MediaStore
 from turnlog.services.media.media_types import (
     UNSPECIFIED_TYPE,
@@ -19,8 +20,14 @@ from turnlog.services.media.media_types import (
     parse_media_type,
 )
 
-MAX_UPLOADS: Final = 8
+MAX_UPLOADS: Final = 24
 """Uploads at the same time; each of them is in memory until all of its bytes have arrived."""
+
+MAX_TENANT_UPLOADS: Final = 8
+"""Uploads of one tenant at the same time."""
+
+MAX_UPLOAD_SECONDS: Final = 600.0
+"""Seconds that one upload may take: a slow client holds its slot no longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +54,9 @@ class MediaUseCases:
     store: MediaStore
     most_bytes: int
     """Bytes of the largest item."""
-    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_UPLOADS))
+    max_seconds: float = MAX_UPLOAD_SECONDS
+    _running: Counter[str] = field(default_factory=Counter[str])
+    """Uploads that are running, by tenant."""
 
     async def upload_media(
         self, tenant: str, pieces: AsyncIterable[bytes], announced: UploadAnnouncement
@@ -56,10 +65,10 @@ class MediaUseCases:
         typed = TypedBytes(parse_media_type(announced.media_type))
         if announced.size is not None and announced.size > self.most_bytes:
             raise TooLarge("body", announced.size, self.most_bytes)
-        if self.slots.locked():
-            detail = f"{MAX_UPLOADS} uploads are running"
-            raise Refused("busy", detail, fix="send it again when one of them has finished")
-        async with self.slots, aclosing(typed.check_pieces(pieces)) as checked:
+        async with (
+            self._take_slot(tenant),
+            aclosing(self._limit_time(typed.check_pieces(pieces))) as checked,
+        ):
             stored = await self.store.put_media(
                 tenant, checked, most_bytes=self.most_bytes, expected=announced.digest
             )
@@ -68,6 +77,54 @@ class MediaUseCases:
             size=stored.size,
             media_type=typed.media_type or UNSPECIFIED_TYPE,
         )
+
+    @asynccontextmanager
+    async def _take_slot(self, tenant: str) -> AsyncGenerator[None]:
+        running, most = self._running[tenant], MAX_TENANT_UPLOADS
+        if running < most:
+            running, most = self._running.total(), MAX_UPLOADS
+        if running >= most:
+            fix = "send it again when one of them has finished"
+            raise Refused("busy", f"{most} uploads are running", fix=fix)
+        self._running[tenant] += 1
+        try:
+            yield
+        finally:
+            self._running[tenant] -= 1
+            if not self._running[tenant]:
+                del self._running[tenant]
+
+    async def _limit_time(self, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        """Yield pieces; raises `Refused` `too-slow` for a body that is not there in time."""
+        ends = asyncio.get_running_loop().time() + self.max_seconds
+        async with aclosing(pieces):
+            while True:
+                try:
+                    async with asyncio.timeout_at(ends):
+                        piece = await anext(pieces, None)
+                except TimeoutError:
+                    detail = f"it has not arrived within {self.max_seconds:g} s"
+                    raise Refused("too-slow", detail, field="body", fix="send it faster") from None
+                if piece is None:
+                    return
+                yield piece
+
+    async def find_media(self, tenant: str, digest: Digest) -> StoredBlobView:
+        """Return a media item, all of whose bytes were read; raises `Refused` `unknown-blob`.
+
+        One that lacks a chunk counts as unknown: an upload stores what is missing.
+        """
+        try:
+            download = await self.open_media(tenant, digest)
+            async with aclosing(download.chunks) as chunks:
+                async for _ in chunks:
+                    pass
+        except AlteredMedia:
+            raise
+        except Corrupt as missing:
+            fix = "upload it with POST /v1/blobs"
+            raise Refused("unknown-blob", missing.detail, field="digest", fix=fix) from missing
+        return download.item
 
     async def open_media(self, tenant: str, digest: Digest) -> BlobDownload:
         """Return a media item whose first chunk was read; raises `Refused` `unknown-blob`."""

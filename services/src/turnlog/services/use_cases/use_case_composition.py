@@ -242,6 +242,7 @@ class _UseCaseBuilder:
             opening_commands=self.opening_commands,
             overrides=self.parts.overrides,
             prices=self.parts.prices,
+            intake=self.submission.intake,
         )
 
     def _build_verification(self) -> RecordVerification:

@@ -16,9 +16,10 @@ from itertools import groupby
 from pydantic import JsonValue
 
 from turnlog.events.model.child_events import ChildSettled, ParentInput
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.session_events import SessionOrigin
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
-from turnlog.events.model.turn_events import TurnFailed
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
 from turnlog.events.store.ports import BlobStore
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
@@ -45,6 +46,7 @@ from turnlog.projections.session.rules.steps.child_rules import (
     find_query,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import ChildTurnRef, ToolUse
 from turnlog.projections.tools.result_condensation import build_result_texts
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
@@ -76,6 +78,14 @@ class CoordinatorSession:
         """Return the inputs that a child of a profile is given; those that the turn has."""
         names = self.material.blueprint.profiles[profile].parent_inputs
         return tuple(self.handed[name] for name in names if name in self.handed)
+
+    def list_handed_parts(self, profile: str, at: int) -> tuple[MediaPart, ...]:
+        """Return the parts of the open turn that a child of a profile is given, after its text."""
+        opened = self.state.open
+        if opened is None or not self.material.blueprint.profiles[profile].parent_parts:
+            return ()
+        parts = (each.part for each in opened.submission.media)
+        return tuple(each.model_copy(update={"at": at}) for each in parts)
 
     @property
     def policy(self) -> ChildPolicy:
@@ -157,9 +167,10 @@ class ChildSessions:
             inputs: dict[str, JsonValue] = {each.reference.name: each.text for each in handed}
             await self._open_child(parent, use.tool, child, by)
             called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
+            query = find_query(called.arguments) or ""
             asking = SubmitChildTurn(
                 turn=child.turn,
-                text=find_query(called.arguments) or "",
+                text=query,
                 phase=state.phase,
                 phases=material.phases,
                 meta={"turn": called.turn, "call": called.call, "id": called.id},
@@ -167,6 +178,7 @@ class ChildSessions:
                 bound=compute_turn_bound(material.blueprint, use.tool, inputs),
                 overrides=asked.overrides if asked else (),
                 parent_inputs=tuple(each.reference for each in handed),
+                parts=parent.list_handed_parts(use.tool, len(query)),
             )
             await self.sessions.handle(state.tenant, child.session, asking, by)
 
@@ -280,7 +292,18 @@ class ChildSessions:
             result=digest,
             characters=len(whole),
             treatment=texts.treatment,
+            parts=await self._list_reply_parts(tenant, reply, at=texts.text.characters),
         )
+
+    async def _list_reply_parts(
+        self, tenant: str, reply: TextRef | None, at: int
+    ) -> tuple[MediaPart, ...]:
+        """Return the pictures, recordings and files of a child's reply, at the end of a text."""
+        if reply is None:
+            return ()
+        (recorded,) = await self.sessions.log.read_events_at(tenant, [reply.place])
+        parts = recorded.event.parts if isinstance(recorded.event, TurnCompleted) else ()
+        return tuple(each.model_copy(update={"at": at}) for each in parts)
 
     async def withdraw_turn(self, tenant: str, session: str, settled: ChildSettled) -> None:
         """Cancel the turn of a child that its parent no longer waits for.

@@ -146,6 +146,10 @@ class ProfileSpec(StrictModel):
     """The inputs of a coordinator's turn that it is given, by reference, when it is asked as a
     child.
     """
+    parent_parts: bool = False
+    """Whether it is given the pictures, recordings and files of a coordinator's turn, when it is
+    asked as a child.
+    """
     tools: Literal["none"] | None = None
     """`none` if no call may offer or describe tools of a server."""
     condense: tuple[CondenseMode, ...] | None = None

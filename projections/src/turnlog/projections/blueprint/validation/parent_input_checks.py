@@ -25,9 +25,11 @@ def check_parent_inputs(blueprint: Blueprint) -> BlueprintFindings:
     asked = {child for each in blueprint.profiles.values() for child in each.children}
     for name, profile in blueprint.profiles.items():
         at = ("profiles", name, "parent_inputs")
-        if profile.parent_inputs and name not in asked:
-            what = f"no coordinator asks `{name}`, so nothing is handed to it"
-            yield BlueprintFinding(at, what, f"name `{name}` in the `children` of a coordinator")
+        for field in ("parent_inputs", "parent_parts"):
+            if getattr(profile, field) and name not in asked:
+                what = f"no coordinator asks `{name}`, so nothing is handed to it"
+                fix = f"name `{name}` in the `children` of a coordinator"
+                yield BlueprintFinding(("profiles", name, field), what, fix)
         for place, handed in enumerate(profile.parent_inputs):
             yield from _check_parent_input(blueprint, name, handed, (*at, place))
             if handed in profile.parent_inputs[:place]:

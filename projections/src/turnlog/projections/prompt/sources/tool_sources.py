@@ -123,7 +123,9 @@ def _build_child_tools(
 
 
 def _build_child_schema(name: str, profile: ProfileSpec) -> ToolSchema:
-    handed = " and ".join(f"the input `{each}`" for each in profile.parent_inputs)
+    given = [f"the input `{each}`" for each in profile.parent_inputs]
+    given += ["the pictures and files"] if profile.parent_parts else []
+    handed = " and ".join(given)
     description = _HANDED_DESCRIPTION.format(handed) if handed else _QUERY_DESCRIPTION
     query: JsonValue = {"type": "string", "description": description}
     return {

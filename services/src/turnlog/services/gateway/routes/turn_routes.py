@@ -234,7 +234,8 @@ async def answer_question(
     to the same turn.
     """
     gone = partial(wait_for_disconnect, request.receive)
-    return await questions.answer_question(caller.create_caller(form), form, until=gone)
+    size = len(await request.body())
+    return await questions.answer_question(caller.create_caller(form), form, size, until=gone)
 
 
 @router.get(api_paths.HISTORY, summary="List the turns of a session")

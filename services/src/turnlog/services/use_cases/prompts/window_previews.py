@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from turnlog.contract.prompt_requests import AssembleRequest, WindowPreviewRequest
-from turnlog.contract.session_requests import OpenSessionRequest
+from turnlog.contract.session_requests import OpenSessionRequest, SubmitTurnRequest
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.store.memory_log import MemoryBlobStore
-from turnlog.projections.blueprint.input_guard import guard_values
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.sent_names import quote_sent_name
@@ -38,6 +37,8 @@ from turnlog.services.api.prompt_payloads import AssembledPromptView, WindowView
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.guarded_requests import guard_request
+from turnlog.services.media.turn_parts import TurnPartsIntake, place_parts
 from turnlog.services.model_facts.model_prices import ModelPrices, compute_cost
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.sessions.prompt_inputs import UnrecordedInputs
@@ -58,6 +59,8 @@ class WindowPreviews:
     opening_commands: OpeningCommandBuilder
     overrides: OverrideService
     prices: ModelPrices
+    intake: TurnPartsIntake
+    """Reads the parts of turns; here nothing is stored."""
 
     async def show_window(
         self,
@@ -144,17 +147,21 @@ class WindowPreviews:
     ) -> HypotheticalTurn:
         blueprint, user = material.blueprint, caller.choose_user(request.user)
         overrides = await self.overrides.list_turn_overrides(caller.tenant, user, blueprint)
-        values = request.model_dump(include={"text", "inputs"})
-        guarded = guard_values(blueprint.policies.input_safety, values)
-        request = request.model_copy(update=guarded.values)
-        inputs = check_values(blueprint.inputs, request.inputs, "inputs")
+        form = SubmitTurnRequest(text=request.text, parts=request.parts, inputs=request.inputs)
+        described = await self.intake.read_parts(caller.tenant, form)
+        guarded = await guard_request(blueprint.policies.input_safety, described.form)
+        if guarded.refusal is not None:
+            raise guarded.refusal
+        form, parts = place_parts(guarded.form, described.parts)
+        inputs = check_values(blueprint.inputs, form.inputs, "inputs")
         command = SubmitTurn(
-            text=request.text,
+            text=form.text,
             policies=blueprint.policies,
             phases=material.phases,
             inputs=inputs,
             user=user,
             overrides=overrides,
+            parts=parts,
         )
         now = self.time_travel.command_handler.clock()
         return build_hypothetical_turn(state, command, now)

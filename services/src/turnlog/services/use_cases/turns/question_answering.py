@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from turnlog.contract.question_payloads import QuestionAnswer, QuestionRequest, QuestionStatus
-from turnlog.contract.session_requests import OpenSessionRequest, SubmitTurnRequest
+from turnlog.contract.session_requests import (
+    OpenSessionRequest,
+    SubmitTurnRequest,
+    TextPartInput,
+)
 from turnlog.events.content import PlainText, get_plain_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnResolved
@@ -21,7 +25,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session_views.session_history import HistoryTurn
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.command_handling.callers import Caller
-from turnlog.services.media.turn_parts import SubmittedParts
+from turnlog.services.media.media_views import create_part_views
 from turnlog.services.use_cases.sessions.session_opening import SessionOpening
 from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import (
@@ -62,10 +66,12 @@ class QuestionAnswering:
         self,
         caller: Caller,
         request: QuestionRequest,
+        size: int,
         until: WaitForEnd | None = None,
     ) -> QuestionAnswer:
         """Submit a question and wait for the answer; nobody waits any more when `until` ends.
 
+        `size` is that of the body of the request.
         Raises `Refused` when the question was recorded and not answered.
         """
         blueprint = self._load_blueprint()
@@ -73,10 +79,8 @@ class QuestionAnswering:
         opened = await self.opening.find_or_open_session(
             caller, OpenSessionRequest(blueprint=blueprint.blueprint), key
         )
-        turn = SubmitTurnRequest(text=request.question, meta={"nickname": request.nickname})
-        submitted = await self.submission.submit_turn(
-            caller, opened.state.session, SubmittedParts(form=turn)
-        )
+        parts = await self.submission.read_parts(caller.tenant, _create_turn(request), size)
+        submitted = await self.submission.submit_turn(caller, opened.state.session, parts)
         policies = blueprint.resolve_policies(blueprint.default_profile)
         timeout = min(MAX_WAIT_SECONDS, policies.deadline_seconds + self.grace)
         settlement = await self.watching.wait_for_outcome(
@@ -96,6 +100,15 @@ class QuestionAnswering:
         return blueprint
 
 
+def _create_turn(request: QuestionRequest) -> SubmitTurnRequest:
+    meta: dict[str, JsonValue] = {"nickname": request.nickname}
+    if request.parts is None:
+        return SubmitTurnRequest(text=request.question, meta=meta)
+    # The text comes last, so that a refusal names a part by its place in the request
+    text = TextPartInput(type="text", text=request.question)
+    return SubmitTurnRequest(parts=[*request.parts, text], meta=meta)
+
+
 def _create_answer(turn: HistoryTurn) -> QuestionAnswer:
     if turn.status != "completed":
         detail = f"the question is recorded, and was {turn.status}: {turn.reason}"
@@ -107,6 +120,7 @@ def _create_answer(turn: HistoryTurn) -> QuestionAnswer:
         results=_decode_results(resolution),
         meta=resolution.meta if resolution else {},
         answer=get_plain_text(turn.reply) or "",
+        reply_parts=create_part_views(turn.reply_parts),
     )
 
 

@@ -158,6 +158,7 @@ def submit_child_turn(state: SessionState, command: SubmitChildTurn) -> NewEvent
         "user": command.user,
         "overrides": command.overrides,
         "parent_inputs": command.parent_inputs,
+        "parts": command.parts,
     }
     kind = TurnSubmitted if state.open is None or moved else TurnQueued
     return (*left, *moved, kind.model_validate(fields))
