@@ -35,7 +35,7 @@ from turnlog.services.extensions.mcp_servers_file import load_tools_file
 from turnlog.services.platform.process_health import is_ready
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
-from turnlog.services.worker.tools.tool_snapshots import ToolSnapshots
+from turnlog.services.worker.tools.tool_snapshots import SnapshotRequest, ToolSnapshots
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -177,9 +177,10 @@ def build_spec(*optional: str) -> ToolsSpec:
 async def take_snapshot(
     snapshots: ToolSnapshots, servers: FlakyToolServers, spec: ToolsSpec
 ) -> ToolsSnapshotted:
-    return await snapshots.snapshot_tools(
+    request = SnapshotRequest(
         servers=servers, blobs=CountingBlobs(), tenant="t", profile="agent", spec=spec
     )
+    return await snapshots.snapshot_tools(request)
 
 
 async def test_server_that_hung_is_not_asked_again_at_once_and_others_are() -> None:

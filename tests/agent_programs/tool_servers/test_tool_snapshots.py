@@ -9,7 +9,7 @@ from tests.agent_programs.agent_harness import FakeToolServer, build_agent_bluep
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.worker.tools.tool_snapshots import ToolSnapshots
+from turnlog.services.worker.tools.tool_snapshots import SnapshotRequest, ToolSnapshots
 
 
 @dataclass
@@ -43,11 +43,10 @@ async def test_u14_tool_catalog_is_stored_once_per_tenant_until_a_schema_changes
     assert spec
 
     async def pinned(tenant: str, profile: str) -> Digest:
-        return (
-            await pinning.snapshot_tools(
-                servers=shop, blobs=blobs, tenant=tenant, profile=profile, spec=spec
-            )
-        ).digest
+        request = SnapshotRequest(
+            servers=shop, blobs=blobs, tenant=tenant, profile=profile, spec=spec
+        )
+        return (await pinning.snapshot_tools(request)).digest
 
     first = await pinned("t", "agent")
     written = len(blobs.put_so_far)

@@ -17,6 +17,7 @@ from tests.support.sessions.session_harness import build_delivery
 from turnlog.events.codec import decode_event
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
@@ -66,6 +67,7 @@ from turnlog.services.use_cases.use_case_composition import UseCaseParts
 from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
+from turnlog.services.worker.early_listings import list_tools_early
 from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.turn_runner import TurnRunner
 
@@ -404,6 +406,9 @@ async def run_worker(backend: LogBackend, tenant: str, worker: TurnRunner) -> No
     ):
         async for bulk in log:
             for raw in bulk:
+                if raw.subject.endswith(f".{SessionOpened.leaf}"):
+                    opened = list_tools_early(worker, raw.stored, raw.stream_sequence)
+                    turns.create_task(opened)
                 if raw.subject.endswith(QUEUE_SUBJECTS):
                     event = decode_event(raw.stored, raw.stream_sequence)
                     turns.create_task(worker.run_turn(build_delivery(event)))

@@ -93,10 +93,12 @@ from turnlog.events.model.session_events import (
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     ApprovalRequested,
+    ChangedTool,
     PlanMade,
     SchemasRequested,
     StepPlanned,
     ToolCalled,
+    ToolListChanged,
     ToolPin,
     ToolReturned,
     ToolsSnapshotted,
@@ -813,6 +815,18 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             names=compute_digest(""),
             prompts=("shop_greet",),
             prompts_text=compute_digest("- shop_greet: Greets."),
+        ),
+        "tool-list-changed": ToolListChanged(
+            profile="agent",
+            digest=compute_digest("another list"),
+            added={"shop_saw": compute_digest("saw")},
+            removed={"shop_pay": compute_digest("pay")},
+            changed={
+                "shop_look": ChangedTool(
+                    before=compute_digest("look"), after=compute_digest("look closely")
+                )
+            },
+            outcome="not_pinned",
         ),
         "schemas-requested": SchemasRequested(profile="agent"),
         "plan-made": PlanMade(turn=4, call="4.1", steps=1),

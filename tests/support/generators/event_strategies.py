@@ -50,6 +50,7 @@ from turnlog.events.model.tool_events import (
     SchemasRequested,
     StepPlanned,
     ToolCalled,
+    ToolListChanged,
     ToolPin,
     ToolReturned,
     ToolsSnapshotted,
@@ -249,6 +250,12 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         tools=st.just({"look": ToolPin(digest=SAMPLE_DIGEST, server="shop", tool="look")}),
         full=st.just(SAMPLE_DIGEST),
         names=st.just(SAMPLE_DIGEST),
+    ),
+    ToolListChanged: st.builds(
+        ToolListChanged,
+        profile=st.sampled_from(["chat", "agent"]),
+        digest=st.just(SAMPLE_DIGEST),
+        outcome=st.sampled_from(["pinned", "not_pinned"]),
     ),
     SchemasRequested: st.builds(SchemasRequested, profile=st.sampled_from(["chat", "agent"])),
     ApprovalRequested: st.builds(

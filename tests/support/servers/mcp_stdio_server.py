@@ -29,6 +29,8 @@ class StdioToolServer:
     """The tools, and how often they were listed."""
 
     list_count = 0
+    grown: tuple[str, ...] = ()
+    """Further tools that it has since `grow` was called."""
 
     def answer_request(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         """Return the result of a request, or None for an unknown method."""
@@ -45,7 +47,9 @@ class StdioToolServer:
                 return {}
             case "tools/list":
                 self.list_count += 1
-                schemas = {name: {"type": "object"} for name in TOOL_NAMES} | EXTRA_TOOLS
+                schemas = {
+                    name: {"type": "object"} for name in (*TOOL_NAMES, *self.grown)
+                } | EXTRA_TOOLS
                 tools = [
                     {"name": name} | ({} if of == "absent" else {"inputSchema": of})
                     for name, of in schemas.items()
@@ -73,6 +77,10 @@ class StdioToolServer:
                 print(arguments["words"], file=sys.stderr, flush=True)
                 Path(arguments["file"]).touch()
                 signal.pause()
+            case "grow":
+                self.grown = ("grown",)
+                changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+                print(*[json.dumps(changed)] * int(arguments["times"]), sep="\n", flush=True)
             case "listed":
                 return str(self.list_count)
             case "variable":

@@ -40,7 +40,7 @@ class ToolPin(EventModel):
 
 
 class ToolsSnapshotted(EventModel):
-    """The tools of a profile are fixed; later changes on the servers affect new sessions only."""
+    """The tools of a profile are fixed; servers may change theirs later, see `ToolListChanged`."""
 
     type: ClassVar[str] = "turnlog.tools-snapshotted.v1"
     leaf: ClassVar[str] = "prompt"
@@ -69,6 +69,43 @@ class ToolsSnapshotted(EventModel):
     """Blob of the text that describes the prompts; None if there are none."""
     servers_left_out: dict[str, str] = {}
     """Servers that are not required and could not be asked, each with the reason."""
+
+
+class ChangedTool(EventModel):
+    """A tool that its server describes otherwise than before."""
+
+    before: Digest
+    """Digest of its pinned definition."""
+    after: Digest
+    """Digest of the definition now; the same if only how it is run has changed."""
+
+
+class ToolListChanged(EventModel):
+    """The servers of a running session offer other tools than it is pinned to.
+
+    It is found before the first call of a turn. If the blueprint allows it, the next event pins the
+    new list; otherwise the session keeps its own, and the same list is not recorded again.
+    """
+
+    type: ClassVar[str] = "turnlog.tool-list-changed.v1"
+    leaf: ClassVar[str] = "prompt"
+    sentence: ClassVar[str] = (
+        "for profile {profile}: {outcome}[ · added {added|keys}][ · removed {removed|keys}]"
+        "[ · changed {changed|keys}]"
+    )
+
+    profile: str
+    """The profile whose tools were listed."""
+    digest: Digest
+    """Digest of the list that the servers offer now, as `ToolsSnapshotted` has it."""
+    added: dict[str, Digest] = {}
+    """Digest of the definition by the name of each tool or prompt that was not there."""
+    removed: dict[str, Digest] = {}
+    """Digest of the pinned definition by the name of each that is gone."""
+    changed: dict[str, ChangedTool] = {}
+    """Those that are described or run otherwise, by name."""
+    outcome: Literal["pinned", "not_pinned"]
+    """Whether the session has the new list from this turn on, or goes on with its own."""
 
 
 class SchemasRequested(EventModel):
@@ -291,6 +328,7 @@ class StepPlanned(ReplyTextEvent):
 
 KnownToolEvent = (
     ToolsSnapshotted
+    | ToolListChanged
     | SchemasRequested
     | PlanMade
     | StepPlanned

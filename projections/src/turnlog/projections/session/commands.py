@@ -238,10 +238,11 @@ class AnswerCall(AttemptProduct):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTools:
-    """Pin the tools of a profile."""
+    """Pin the tools of a profile; `pins_changes` says whether also in place of another list."""
 
     attempt: AttemptRef
-    pinned: ToolsSnapshotted
+    offered: ToolsSnapshotted
+    pins_changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

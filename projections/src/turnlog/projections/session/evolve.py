@@ -47,6 +47,7 @@ from turnlog.events.model.tool_events import (
     SchemasRequested,
     StepPlanned,
     ToolCalled,
+    ToolListChanged,
     ToolReturned,
     ToolsSnapshotted,
     ToolStarted,
@@ -220,8 +221,23 @@ def _apply_blueprint_moved(
         warnings=event.warnings,
         prompts={},
         tools={},
+        unpinned_lists={},
         telling={},
     )
+
+
+def _apply_tools_snapshotted(state: SessionState, event: ToolsSnapshotted) -> SessionState:
+    others = {name: each for name, each in state.unpinned_lists.items() if name != event.profile}
+    tools = {**state.tools, event.profile: event}
+    pinned = replace(state, tools=tools, unpinned_lists=others)
+    return renew_disclosure(pinned, "first_turn", [event.profile])
+
+
+def _apply_tool_list_changed(state: SessionState, event: ToolListChanged) -> SessionState:
+    if event.outcome == "pinned":
+        return state  # The next event pins it.
+    unpinned = {**state.unpinned_lists, event.profile: event.digest}
+    return replace(state, unpinned_lists=unpinned)
 
 
 def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
@@ -269,8 +285,9 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
         case ChildRequested() as event:
             return apply_child_requested(state, recorded, event)
         case ToolsSnapshotted() as event:
-            pinned = replace(state, tools={**state.tools, event.profile: event})
-            return renew_disclosure(pinned, "first_turn", [event.profile])
+            return _apply_tools_snapshotted(state, event)
+        case ToolListChanged() as event:
+            return _apply_tool_list_changed(state, event)
         case SchemasRequested(profile=profile):
             return renew_disclosure(state, "asked", [profile])
         case BlueprintMoved() as event:

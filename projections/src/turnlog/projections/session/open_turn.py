@@ -339,6 +339,11 @@ class OpenTurn:
         return self.attempt - self.call.after_attempt
 
 
+def is_before_first_call(opened: OpenTurn) -> bool:
+    """Return whether no prompt of the turn is recorded yet."""
+    return opened.call == FIRST_CALL
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerRejection:
     """An answer without the required form, and what the next attempt is told about it."""

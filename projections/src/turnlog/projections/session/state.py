@@ -26,7 +26,7 @@ from turnlog.projections.session.token_counts import CountCorrection
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 24
+FOLD_VERSION: Final = 25
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -238,6 +238,8 @@ class SessionState:
     """Provider to layer to pinned prompt file."""
     tools: dict[str, ToolsSnapshotted] = field(default_factory=dict[str, ToolsSnapshotted])
     """Profile to pinned tools."""
+    unpinned_lists: dict[str, Digest] = field(default_factory=dict[str, Digest])
+    """Profile to the digest of the other list of its servers that was recorded and not pinned."""
     telling: dict[str, ToolDisclosure] = field(default_factory=dict[str, ToolDisclosure])
     """Profile to how long its tools are disclosed in full."""
     turns: tuple[SettledTurnRef, ...] = ()

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, compute_digest, encode_canonical
+from turnlog.events.content import compute_digest, encode_canonical
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
@@ -114,18 +114,6 @@ class ServerOffers:
     by_server: Mapping[str, Sequence[ToolOffer]]
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     """The servers that are not required and could not be asked, each with the reason."""
-
-
-def compute_offers_digest(found: ServerOffers) -> Digest:
-    """Return the digest of all server descriptions, by which a change is noticed."""
-    descriptions: dict[str, JsonValue] = {
-        server: [
-            [each.kind, each.tool, each.description, each.schema, each.idempotent]
-            for each in offers
-        ]
-        for server, offers in found.by_server.items()
-    }
-    return compute_digest(encode_canonical([descriptions, dict(found.left_out)]))
 
 
 def find_unknown_approvals(

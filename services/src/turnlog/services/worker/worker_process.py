@@ -33,6 +33,7 @@ from turnlog.services.sessions.cache_rollback_check import watch_log_identity
 from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
+from turnlog.services.worker.early_listings import run_early_listings
 from turnlog.services.worker.model.model_router import ModelRouter
 from turnlog.services.worker.queue_keeper import QueueKeeper
 from turnlog.services.worker.tools.mcp_server_settings import check_endpoints
@@ -102,12 +103,14 @@ async def run_worker(
                 record.run_checks(),
                 watch_log_identity(parts.connection, answering.sessions, ending),
                 run_broker(broker, answering, settings.grace),
+                run_early_listings(parts.connection, settings.tenant, answering),
                 # Not before work is accepted: the import would delay everything else.
                 run_tasks(model.load_early(settings.model)),
                 serve_health(settings.health, health_checks, settings.tenant),
             ):
                 yield answering
         finally:
+            await answering.tool_snapshots.close()
             await answering.servers.close()
             await model.close()
 

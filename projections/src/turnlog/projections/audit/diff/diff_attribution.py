@@ -50,12 +50,15 @@ from turnlog.projections.audit.explain.provenance_events import (
     find_condition_events,
     find_disclosure_event,
     find_latest_answer,
+    find_pinned_tools,
     find_pinning_event,
     find_resolutions,
+    find_tools_pinning,
     find_value_events,
     get_path_value,
     is_disclosure_rule,
     is_left_out_as_run,
+    is_tool_text,
 )
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.blueprint.schema.layer_specs import ROUNDS_LAYERS
@@ -233,10 +236,14 @@ def _get_digest(ref: TextRef | None) -> str | None:
 
 
 def _iterate_tool_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
-    """Yield why a tool is offered: the step of a turn, or the phase and its completed exchanges."""
+    """Yield why a tool is offered: its list, the step of a turn, or the phase and its exchanges."""
     entry = pair_side.own_entry or pair_side.other_entry
     if entry and isinstance(entry.part.source, BlobSource):
-        yield from classify_events(find_latest_answer(pair_side.own_call))
+        lists = [find_pinned_tools(each) for each in (pair_side.own_call, pair_side.other_call)]
+        if lists[0] and lists[1] and lists[0].tools != lists[1].tools:
+            yield from classify_events(find_tools_pinning(pair_side.own_call))
+        else:
+            yield from classify_events(find_latest_answer(pair_side.own_call))
         return
     known, entered = pair_side.own_call.log_before_call, pair_side.own_call.phase_event
     if entered is None:
@@ -348,6 +355,8 @@ def _iterate_source_causes(
             yield from classify_events(side.milestones.opening_events)
         case ResolutionSource():
             yield from classify_events(find_resolutions(side))
+        case BlobSource(digest=digest) if is_tool_text(digest, side):
+            yield from classify_events(find_tools_pinning(side))
         case BlobSource():
             yield from classify_events(find_pinning_event(side))
         case BlueprintTextSource(of=of):

@@ -119,11 +119,7 @@ def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedE
         case BlobSource(user=str()):
             yield side.milestones.begun
         case BlobSource(digest=digest):
-            yield from (
-                each
-                for each in side.log_before_call.events
-                if _is_pinning(each, part.layer, digest)
-            )
+            yield from _find_pinning_events(part.layer, digest, side)
         case SegmentSource() as segment:
             yield from find_segment_edit(segment, side)
         case (
@@ -170,15 +166,41 @@ def is_left_out_as_run(part: PromptPart) -> bool:
     return not part.is_included and part.rule in RUN_RULES
 
 
-def _is_pinning(recorded: RecordedEvent, layer: str, digest: Digest) -> bool:
-    match recorded.event:
-        case PromptsSnapshotted() as snapshot:
-            pinned = list_pinned_files(snapshot).values()
-            return any(layer in files and files[layer].digest == digest for files in pinned)
-        case ToolsSnapshotted() as pinned:
-            return digest in list_tool_texts(pinned)
-        case _:
-            return False
+def _find_pinning_events(layer: str, digest: Digest, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the events that pinned a file, or the one that pinned a text about tools."""
+    if is_tool_text(digest, side):
+        yield from find_tools_pinning(side)
+        return
+    for recorded in side.log_before_call.events:
+        match recorded.event:
+            case PromptsSnapshotted() as snapshot:
+                pinned = list_pinned_files(snapshot).values()
+                if any(layer in files and files[layer].digest == digest for files in pinned):
+                    yield recorded
+            case _:
+                pass
+
+
+def find_pinned_tools(side: CallSnapshot) -> ToolsSnapshotted | None:
+    """Return the list of tools that the profile of a call is pinned to."""
+    return side.state.tools.get(side.state.profile)
+
+
+def is_tool_text(digest: Digest, side: CallSnapshot) -> bool:
+    """Return whether a blob is a text about the pinned tools of a call's profile."""
+    pinned = find_pinned_tools(side)
+    return pinned is not None and digest in list_tool_texts(pinned)
+
+
+def find_tools_pinning(side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the event that pinned the tools of a call's profile, the latest of several."""
+    for recorded in reversed(side.log_before_call.events):
+        match recorded.event:
+            case ToolsSnapshotted(profile=profile) if profile == side.state.profile:
+                yield recorded
+                return
+            case _:
+                pass
 
 
 def find_pinning_event(side: CallSnapshot) -> Iterator[RecordedEvent]:

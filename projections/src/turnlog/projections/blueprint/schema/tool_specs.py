@@ -8,7 +8,7 @@ of the operator's tools file, which the worker reads.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag
 
@@ -197,6 +197,10 @@ class ToolsSpec(StrictModel):
     servers: Annotated[dict[Name, ServerSpec], Field(json_schema_extra=_add_source_forms)]
     """The tool servers; or `configured: all`, those of the operator's tools file; or `folder`, with
     one file for each server. If both are given, the folder is read where there is no tools file.
+    """
+    changed_lists: Literal["keep", "pin"] = "keep"
+    """Whether a running session keeps the tools that it is pinned to although its servers offer
+    others by now, or is pinned to those before its next turn.
     """
     seconds: CallSeconds = 30.0
     """Timeout of one tool call in seconds."""

@@ -53,6 +53,7 @@ from turnlog.events.model.tool_events import (
     SchemasRequested,
     StepPlanned,
     ToolCalled,
+    ToolListChanged,
     ToolReturned,
     ToolsSnapshotted,
     ToolStarted,
@@ -262,7 +263,9 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield _patch_session(recorded, phase=phase)
         case TurnExcluded() | TurnRestored():
             return
-        case ToolsSnapshotted() | SchemasRequested() | PlanMade() | StepPlanned():
+        case (
+            ToolsSnapshotted() | ToolListChanged() | SchemasRequested() | PlanMade() | StepPlanned()
+        ):
             return
         case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
             return

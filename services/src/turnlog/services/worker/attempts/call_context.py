@@ -43,7 +43,11 @@ from turnlog.projections.prompt.sources.prior_results import find_prior_results,
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import find_tool_snapshot
 from turnlog.projections.session.commands import AttemptRef, FixContext, SnapshotPrompts
-from turnlog.projections.session.open_turn import OpenTurn, PromptedCall
+from turnlog.projections.session.open_turn import (
+    OpenTurn,
+    PromptedCall,
+    is_before_first_call,
+)
 from turnlog.projections.session.pinned_prompts import ANY_PROVIDER, find_pinned_files
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.rules.steps.summary_rules import WITHDRAWN_DETAIL
@@ -125,7 +129,7 @@ class CallContextBuilder:
         """
         opened, kinds = context.state.open, context.material.list_call_kinds(context.state)
         model = self.resolve_model(context)
-        is_at_start = opened is not None and opened.call.next_number == 1 and opened.plan is None
+        is_at_start = opened is not None and is_before_first_call(opened)
         if not is_at_start or len(kinds) == 1 or model == MODEL_OFF:
             return context
         context = await self._pin_prompts(context, parse_provider(model))

@@ -7,8 +7,9 @@ or was restarted gets a new connection before any request is sent; requests that
 connection may finish. A connection with a cancelled request is not reused either. A program that
 ends before it says what it is would end again, so that failure is final.
 
-What a server offers is fetched at most once a minute, since every new session needs it. A request
-for a tool or a prompt is sent once and never repeated.
+What a server offers is fetched at most once a minute, since every new session needs it, and again
+if the server says that it has changed or there is a new connection to it: only when it is needed,
+however often the server says so. A request for a tool or a prompt is sent once and never repeated.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import JsonValue
 
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.content import encode_canonical
 from turnlog.events.storable_text import replace_unstorable, replace_unstorable_members
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
@@ -59,6 +61,17 @@ MAX_CONNECTIONS: Final = 32
 """Maximum number of open connections; the least recently used are closed first."""
 
 
+@dataclass
+class ListChanges:
+    """Counts how often a server said that its tools or prompts have changed."""
+
+    count: int = 0
+
+    def add_change(self) -> None:
+        """Count one more; the lists are fetched when they are needed."""
+        self.count += 1
+
+
 @dataclass(eq=False, kw_only=True)
 class ServerConnection:
     """One connection to a tool server."""
@@ -79,6 +92,13 @@ class ServerConnection:
     """Number of requests since it was opened."""
     retired: bool = False
     """Whether no new request may use it."""
+    list_changes: ListChanges
+    """What its server said of its tools and prompts."""
+
+    @property
+    def list_version(self) -> ListVersion:
+        """Which lists its server has now."""
+        return self, self.list_changes.count
 
     def close_when_idle(self) -> None:
         """Close it as soon as no request is running."""
@@ -126,6 +146,9 @@ class ServerRequest:
 ConnectionKey = tuple[str, ServerEndpoint]
 """The name of a server and how it is reached."""
 
+ListVersion = tuple[ServerConnection, int]
+"""A connection, and how often its server said by then that its lists have changed."""
+
 
 @dataclass
 class ServerConnectionPool:
@@ -166,6 +189,11 @@ class ServerConnectionPool:
             if link.retired or link.task.done():
                 self._remove_connection(key, link)
 
+    def find_list_version(self, key: ConnectionKey) -> ListVersion | None:
+        """Return which lists a server has now; None while there is no connection to it."""
+        link = self._connections.get(key)
+        return link.list_version if link else None
+
     async def close(self) -> None:
         """Close all connections."""
         links = {*self._connections.values(), *self._retired}
@@ -195,14 +223,26 @@ class ServerConnectionPool:
 
 def _start_connection(endpoint: ServerEndpoint) -> ServerConnection:
     client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-    leaving, stderr = asyncio.Event(), StderrTail()
-    holding = asyncio.create_task(_run_connection(endpoint, client, leaving, stderr))
+    leaving, stderr, changes = asyncio.Event(), StderrTail(), ListChanges()
+    running = _run_connection(
+        endpoint=endpoint,
+        client=client,
+        leaving=leaving,
+        stderr=stderr,
+        report_change=changes.add_change,
+    )
+    holding = asyncio.create_task(running)
     # Its exception repeats the server's text, and asyncio logs exceptions that are never retrieved
     holding.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     holding.add_done_callback(lambda _: stderr.close())
     secrets = endpoint.secrets if isinstance(endpoint, ServerProgram) else ()
     return ServerConnection(
-        client=client, task=holding, close_requested=leaving, stderr=stderr, secrets=secrets
+        client=client,
+        task=holding,
+        close_requested=leaving,
+        stderr=stderr,
+        secrets=secrets,
+        list_changes=changes,
     )
 
 
@@ -260,13 +300,16 @@ async def _run_connection(
     client: asyncio.Future[Client],
     leaving: asyncio.Event,
     stderr: StderrTail,
+    report_change: Callable[[], None],
 ) -> None:
     found = await run_in_thread(load_transports)
     async with AsyncExitStack() as open_until:
         async with asyncio.timeout(CONNECT_SECONDS):
-            connected = await open_until.enter_async_context(found.open_client(endpoint, stderr))
+            opening = found.open_client(endpoint, stderr, report_change)
+            connected = await open_until.enter_async_context(opening)
         client.set_result(connected)
-        await leaving.wait()
+        async with run_tasks(found.watch_lists(connected, report_change)):
+            await leaving.wait()
 
 
 def load_transports() -> ModuleType:
@@ -289,6 +332,15 @@ MAX_CACHED_LISTS: Final = 256
 """Maximum number of cached lists; those of unused blueprints are dropped."""
 
 
+@dataclass(frozen=True, slots=True)
+class _CachedOffers:
+    since: float
+    """Time of the event loop before they were fetched."""
+    version: ListVersion
+    """Which lists the server had before they were fetched."""
+    offers: tuple[ToolOffer, ...]
+
+
 @dataclass
 class McpToolServers:
     """The MCP servers of a worker."""
@@ -297,25 +349,27 @@ class McpToolServers:
     tools: ToolsFile | None = None
     """The operator's tools file, by which servers that a blueprint names are reached."""
     connections: ServerConnectionPool = field(default_factory=ServerConnectionPool)
-    _cached_offers: dict[str, tuple[float, tuple[ToolOffer, ...]]] = field(
-        default_factory=dict[str, tuple[float, tuple[ToolOffer, ...]]]
-    )
+    _cached_offers: dict[str, _CachedOffers] = field(default_factory=dict[str, _CachedOffers])
 
     async def list_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
         """See `ToolServers.list_offers`."""
-        key, clock = f"{server} {spec.model_dump_json()}", asyncio.get_running_loop().time
-        since, listed = self._cached_offers.pop(key, (float("-inf"), ()))
-        if clock() - since >= self.cache_seconds:
-            since, listed = clock(), await self._fetch_server_offers(server, spec)
-        self._cached_offers[key] = (since, listed)
+        known = self._find_cached_offers(server, spec)
+        if known is None:
+            known = await self._fetch_server_offers(server, spec)
+        key = _build_cache_key(server, spec)
+        self._cached_offers.pop(key, None)
+        self._cached_offers[key] = known
         while len(self._cached_offers) > MAX_CACHED_LISTS:
             del self._cached_offers[next(iter(self._cached_offers))]
-        return listed
+        return known.offers
 
     async def call_tool(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
     ) -> ToolAnswer:
         """See `ToolServers.call_tool`."""
+        known = self._find_cached_offers(server, spec)
+        if known and not any((each.kind, each.tool) == ("tool", tool) for each in known.offers):
+            return ToolAnswer(f"{server} has no tool {tool} any more", failed=True)
 
         async def run_tool(client: Client) -> ToolAnswer:
             result = await client.call_tool(
@@ -360,17 +414,34 @@ class McpToolServers:
     def _open_request(
         self, server: str, spec: ServerSpec
     ) -> AbstractAsyncContextManager[ServerRequest]:
-        endpoint = resolve_endpoint(server, spec, self.tools, os.environ)
-        return self.connections.open_request(server, endpoint)
+        return self.connections.open_request(server, self._resolve_endpoint(server, spec))
 
-    async def _fetch_server_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
+    def _resolve_endpoint(self, server: str, spec: ServerSpec) -> ServerEndpoint:
+        return resolve_endpoint(server, spec, self.tools, os.environ)
+
+    def _find_cached_offers(self, server: str, spec: ServerSpec) -> _CachedOffers | None:
+        """Return the list of a server unless it is old, or the server may have another by now."""
+        known = self._cached_offers.get(_build_cache_key(server, spec))
+        is_old = known and asyncio.get_running_loop().time() - known.since >= self.cache_seconds
+        if known is None or is_old:
+            return None
+        version = self.connections.find_list_version((server, self._resolve_endpoint(server, spec)))
+        return known if version in {None, known.version} else None
+
+    async def _fetch_server_offers(self, server: str, spec: ServerSpec) -> _CachedOffers:
+        since = asyncio.get_running_loop().time()
         async with self._open_request(server, spec) as request:
+            version = request.link.list_version
             try:
                 tools = [offer async for offer in _iterate_tools(request.client)]
                 prompts = [offer async for offer in _iterate_prompts(request.client)]
             except Exception as error:  # noqa: BLE001 - whatever broke, the server cannot be asked
                 raise request.create_failure(error) from None
-            return (*tools, *prompts)
+            return _CachedOffers(since, version, (*tools, *prompts))
+
+
+def _build_cache_key(server: str, spec: ServerSpec) -> str:
+    return f"{server} {spec.model_dump_json()}"
 
 
 def _build_prompt_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, str]:

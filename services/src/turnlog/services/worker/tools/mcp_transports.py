@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, assert_never
 
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.session import MessageHandlerFnT
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp_types import (
     CONNECTION_CLOSED,
@@ -22,6 +24,8 @@ from mcp_types import (
     PARSE_ERROR,
     REQUEST_TIMEOUT,
     CallToolResult,
+    PromptListChangedNotification,
+    ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -38,6 +42,9 @@ from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 
 _UNSURE_CODES: Final = frozenset({CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
 """After these errors a request may have been executed; the package uses them if HTTP failed."""
+_LISTEN_PAUSE: Final = 5.0
+"""Seconds after which a server is asked again to say when its lists change."""
+
 PING_SECONDS: Final = 2.0
 """Seconds that a ping may take."""
 
@@ -88,13 +95,41 @@ async def is_alive(client: Client) -> bool:
 
 
 @asynccontextmanager
-async def open_client(endpoint: ServerEndpoint, stderr: StderrTail) -> AsyncGenerator[Client]:
-    """Yield a client of a server; its program writes to `stderr` and is stopped at the end."""
+async def open_client(
+    endpoint: ServerEndpoint, stderr: StderrTail, report_change: Callable[[], None]
+) -> AsyncGenerator[Client]:
+    """Yield a client of a server; its program writes to `stderr` and is stopped at the end.
+
+    `report_change` is called when the server says that its tools or prompts have changed.
+    """
     # The package's log repeats what servers send, and so prompts and results
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
-    async with _open_client(endpoint, stderr) as client:
+
+    async def read_message(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification | PromptListChangedNotification):
+            report_change()
+
+    async with _open_client(endpoint, stderr, read_message) as client:
         client.session.validate_tool_result = _accept_result  # type: ignore[method-assign]
         yield client
+
+
+async def watch_lists(client: Client, report_change: Callable[[], None]) -> None:
+    """Ask a server to say when its lists change; by older protocols it does so unasked.
+
+    One that cannot say it is asked for its lists when they are old.
+    """
+    while client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        try:
+            async with client.listen(tools_list_changed=True, prompts_list_changed=True) as changes:
+                async for _ in changes:
+                    report_change()
+        except SubscriptionLost:
+            pass
+        except MCPError:
+            return
+        report_change()  # Nobody says what has changed since.
+        await asyncio.sleep(_LISTEN_PAUSE)
 
 
 async def _accept_result(name: str, result: CallToolResult) -> None:
@@ -102,26 +137,30 @@ async def _accept_result(name: str, result: CallToolResult) -> None:
 
 
 @asynccontextmanager
-async def _open_client(endpoint: ServerEndpoint, stderr: StderrTail) -> AsyncGenerator[Client]:
+async def _open_client(
+    endpoint: ServerEndpoint, stderr: StderrTail, read_message: MessageHandlerFnT
+) -> AsyncGenerator[Client]:
     match endpoint:
         case ServerProgram():
-            async with _start_program(endpoint, stderr) as client:
+            async with _start_program(endpoint, stderr, read_message) as client:
                 yield client
         case ServerAddress(url=url, headers=headers, transport="sse"):
-            async with Client(open_leniently(sse_client(url, dict(headers)))) as client:
+            over = open_leniently(sse_client(url, dict(headers)))
+            async with Client(over, message_handler=read_message) as client:
                 yield client
         case ServerAddress(url=url, headers=headers):
-            async with (
-                create_mcp_http_client(dict(headers)) as http,
-                Client(open_leniently(streamable_http_client(url, http_client=http))) as client,
-            ):
-                yield client
+            async with create_mcp_http_client(dict(headers)) as http:
+                over = open_leniently(streamable_http_client(url, http_client=http))
+                async with Client(over, message_handler=read_message) as client:
+                    yield client
         case _ as never:
             assert_never(never)
 
 
 @asynccontextmanager
-async def _start_program(endpoint: ServerProgram, stderr: StderrTail) -> AsyncGenerator[Client]:
+async def _start_program(
+    endpoint: ServerProgram, stderr: StderrTail, read_message: MessageHandlerFnT
+) -> AsyncGenerator[Client]:
     program, *arguments = wrap_command(endpoint.command)
     server = StdioServerParameters(
         command=program,
@@ -131,6 +170,7 @@ async def _start_program(endpoint: ServerProgram, stderr: StderrTail) -> AsyncGe
         # Otherwise the connection hangs after bytes that are not valid text
         encoding_error_handler="replace",
     )
-    async with Client(open_leniently(stdio_client(server, errlog=stderr.file))) as client:
+    over = open_leniently(stdio_client(server, errlog=stderr.file))
+    async with Client(over, message_handler=read_message) as client:
         stderr.file.close()
         yield client

@@ -25,6 +25,7 @@ from turnlog.events.model.tool_events import (
     ToolCalled,
     ToolPin,
     ToolReturned,
+    ToolsSnapshotted,
 )
 from turnlog.events.store.ports import BlobStore
 from turnlog.events.tokens import ToolRequest
@@ -33,7 +34,7 @@ from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.budget.admission_limits import find_definition_limit
 from turnlog.projections.prompt.sources.tool_sources import has_tools
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
-from turnlog.projections.session.open_turn import list_pending_tools
+from turnlog.projections.session.open_turn import is_before_first_call, list_pending_tools
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.rules.steps.approval_rules import (
     EDITED_NOTE,
@@ -51,6 +52,7 @@ from turnlog.projections.session.rules.steps.tool_rules import (
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_uses import DecidedApproval, ToolUse
 from turnlog.projections.tools.result_condensation import build_result_texts
+from turnlog.projections.tools.tool_list_changes import compare_tool_lists
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
 from turnlog.services.platform.concurrency import run_text_work
@@ -64,7 +66,11 @@ from turnlog.services.worker.tools.tool_server_types import (
     format_detail,
     list_attached_lines,
 )
-from turnlog.services.worker.tools.tool_snapshots import ToolSnapshots, log_server_failure
+from turnlog.services.worker.tools.tool_snapshots import (
+    SnapshotRequest,
+    ToolSnapshots,
+    log_server_failure,
+)
 from turnlog.services.worker.turn_context import (
     AttemptSuperseded,
     TurnContext,
@@ -127,10 +133,12 @@ class ToolRunner:
         return context
 
     async def _pin_tools(self, context: TurnContext, spec: ToolsSpec) -> TurnContext:
+        """Pin the tools of the profile, or find out before a turn whether they have changed."""
         state = context.state
-        if state.profile in state.tools:
+        pinned = state.tools.get(state.profile)
+        if pinned is not None and not is_before_first_call(context.require_turn()):
             return context
-        pinned = await self.tool_snapshots.snapshot_tools(
+        request = SnapshotRequest(
             servers=self.servers,
             blobs=self.blobs,
             tenant=state.tenant,
@@ -138,8 +146,18 @@ class ToolRunner:
             spec=spec,
             limit=find_definition_limit(context.material, state.profile),
         )
-        command = SnapshotTools(context.attempt, pinned)
-        return await append_command(self.sessions, context, command)
+        offered = await (
+            self.tool_snapshots.snapshot_tools_again(request, pinned)
+            if pinned
+            else self.tool_snapshots.snapshot_tools(request)
+        )
+        if offered is None or offered == pinned:
+            return context
+        command = SnapshotTools(context.attempt, offered, spec.changed_lists == "pin")
+        after = await append_command(self.sessions, context, command)
+        if pinned and after.state.head != state.head:
+            _log_list_change(state, pinned, offered)
+        return after
 
     async def _run_tools(
         self, context: TurnContext, uses: Iterable[ToolUse], spec: ToolsSpec
@@ -292,6 +310,15 @@ class ToolRunner:
         context = await append_command(self.sessions, context, command)
         context.require_turn()  # Nothing more is run for an attempt that has lost its lease.
         return context
+
+
+def _log_list_change(
+    state: SessionState, pinned: ToolsSnapshotted, offered: ToolsSnapshotted
+) -> None:
+    changed = compare_tool_lists(pinned, offered, "not_pinned")
+    if changed is not None:
+        names = {word: [*getattr(changed, word)] for word in ("added", "removed", "changed")}
+        _log.warning("tool-list-changed", session=state.session, profile=pinned.profile, **names)
 
 
 def _build_context(state: SessionState, run: ToolRun) -> ToolContext:

@@ -22,7 +22,12 @@ from turnlog.events.model.tool_events import (
 )
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
-from turnlog.projections.session.open_turn import OpenTurn, PendingChild, list_pending_tools
+from turnlog.projections.session.open_turn import (
+    OpenTurn,
+    PendingChild,
+    is_before_first_call,
+    list_pending_tools,
+)
 from turnlog.projections.session.rules.admission_rules import require_open_session
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
@@ -40,6 +45,7 @@ from turnlog.projections.session.tool_uses import (
     ToolUse,
 )
 from turnlog.projections.tools.result_condensation import format_tool_result
+from turnlog.projections.tools.tool_list_changes import ListOutcome, compare_tool_lists
 
 LOST_DETAIL: Final = "it was begun, and nobody knows whether it was done"
 """The detail of a tool outcome that is unknown; recorded, so it never changes."""
@@ -52,11 +58,22 @@ UNAPPROVED_DETAIL: Final = "its arguments are not those that a person approved"
 
 
 def snapshot_tools(state: SessionState, command: SnapshotTools) -> NewEvents:
-    """Pin the tools of a profile, once."""
-    taken = command.pinned
-    if find_claimed_turn(state, command.attempt) is None or taken.profile in state.tools:
+    """Pin the tools of a profile once; record another list, and pin it too if that is allowed."""
+    opened, offered = find_claimed_turn(state, command.attempt), command.offered
+    if opened is None:
         return ()
-    return (taken,)
+    before = state.tools.get(offered.profile)
+    if before is None:
+        return (offered,)
+    is_recorded = state.unpinned_lists.get(offered.profile) == offered.digest
+    outcome: ListOutcome = "pinned" if command.pins_changes else "not_pinned"
+    changed = compare_tool_lists(before, offered, outcome)
+    # A turn in progress keeps its list: a model that planned with a tool still finds it.
+    if changed is None or not is_before_first_call(opened):
+        return ()
+    if outcome == "pinned":
+        return (changed, offered)
+    return () if is_recorded else (changed,)
 
 
 def request_schemas(state: SessionState) -> NewEvents:
