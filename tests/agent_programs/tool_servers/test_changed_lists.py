@@ -46,6 +46,13 @@ pytestmark = [
 DONE = answer_with_text("Done.")
 
 
+class HeardServers(McpToolServers):
+    """Tool servers that say whether a list is out of date."""
+
+    def has_list(self, server: str, spec: ServerSpec) -> bool:
+        return self._find_cached_offers(server, spec) is not None
+
+
 @pytest_asyncio.fixture(loop_scope="module")
 async def shop() -> AsyncIterator[ChangingMcpServer]:
     async with run_changing_server() as server:
@@ -55,7 +62,7 @@ async def shop() -> AsyncIterator[ChangingMcpServer]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def served(platform: AgentService) -> AsyncIterator[AgentService]:
     """The service, whose worker reaches real servers."""
-    platform.worker.servers = McpToolServers()
+    platform.worker.servers = HeardServers()
     platform.worker.tool_snapshots = ToolSnapshots()
     yield platform
     await platform.worker.tool_snapshots.close()
@@ -66,7 +73,7 @@ async def restart_worker(served: AgentService) -> None:
     """Let the worker forget its connections and lists, as a new process has none."""
     await served.worker.tool_snapshots.close()
     await served.worker.servers.close()
-    served.worker.servers = McpToolServers()
+    served.worker.servers = HeardServers()
     served.worker.tool_snapshots = ToolSnapshots()
 
 
@@ -78,8 +85,8 @@ def build_shop_blueprint(shop: ChangingMcpServer, word: str | None, **options: A
     )
 
 
-def get_servers(served: AgentService) -> McpToolServers:
-    assert isinstance(served.worker.servers, McpToolServers)
+def get_servers(served: AgentService) -> HeardServers:
+    assert isinstance(served.worker.servers, HeardServers)
     return served.worker.servers
 
 
@@ -91,9 +98,9 @@ async def report_change(served: AgentService, shop: ChangingMcpServer, spec: Ser
     await wait_for_word(get_servers(served), shop, spec)
 
 
-async def wait_for_word(servers: McpToolServers, shop: ChangingMcpServer, spec: ServerSpec) -> None:
+async def wait_for_word(servers: HeardServers, shop: ChangingMcpServer, spec: ServerSpec) -> None:
     async with asyncio.timeout(60):
-        while servers._find_cached_offers("far", spec):
+        while servers.has_list("far", spec):
             await shop.report_change()
             await asyncio.sleep(POLL_INTERVAL)
 

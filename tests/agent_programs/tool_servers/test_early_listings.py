@@ -24,6 +24,8 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
+from tests.support.processes.process_host import POLL_INTERVAL
+from turnlog.events.errors import Unavailable
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.tool_events import ToolsSnapshotted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
@@ -142,8 +144,10 @@ async def test_server_that_fails_early_fails_no_opening_and_is_tried_again_by_th
     session = await served.open_session(
         build_loop_blueprint(blueprint="late", tools={"servers": servers})
     )
-    async with asyncio.timeout(60):
-        while not served.worker.tool_snapshots._failures:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    with pytest.raises(Unavailable, match="small"):
+        async with asyncio.timeout(60):
+            while True:
+                await served.worker.tool_snapshots.require_all_available()
+                await asyncio.sleep(POLL_INTERVAL)
     await asyncio.to_thread(shutil.copy, STDIO_SERVER, script)
     await served.complete_turn(session, answer_with_text("Done."))
