@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import uvicorn
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.subscriptions import InMemorySubscriptionBus, ToolsListChanged
 from mcp_types import Tool
 
@@ -49,7 +50,7 @@ class ChangingMcpServer:
         async def run(what: str) -> str:
             return f"{name} {what}"
 
-        if any(each.name == name for each in self.server._tool_manager.list_tools()):
+        with suppress(ToolError):
             self.server.remove_tool(name)
         self.server.add_tool(run, name, description=description)
 
