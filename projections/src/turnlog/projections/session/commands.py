@@ -539,8 +539,7 @@ class CompleteTurn(AttemptProduct):
 class EndAttempt(AttemptProduct):
     """End an attempt without an answer; `then` decides how the turn continues.
 
-    `retry` starts the next attempt in the same batch, `fail` fails the turn, and `release` leaves
-    the turn to the next claim.
+    `retry` starts the next attempt in the batch, `fail` fails the turn, `release` ends the claim.
     """
 
     attempt: AttemptRef
