@@ -83,6 +83,7 @@ LARGER = {
     "/v1/verify": 70_000_000,
     "/v1/what-if": 9_000_000,
     "/v1/sessions/{session}/turns": 9_000_000,
+    "/v1/ask": 9_000_000,
 }
 """Routes with bodies of some megabytes, and the size that is too large for each."""
 
