@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from base64 import b64decode
-from typing import Any
+from typing import Any, ClassVar
 
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
@@ -22,6 +22,7 @@ from tests.support.providers.provider_dialogue import (
 )
 from tests.support.providers.published_schema import check_typed_dict
 from tests.support.servers.model_behaviours import RawFrames
+from turnlog.services.platform.process_settings import ModelAdapter
 
 
 class OpenAIResponsesFake(ProviderFake):
@@ -29,7 +30,7 @@ class OpenAIResponsesFake(ProviderFake):
 
     name = "openai responses"
     model = "openai/responses/gpt-5-mini"
-    adapters = ("litellm", "direct")
+    adapters: ClassVar[tuple[ModelAdapter, ...]] = ("litellm", "direct")
     reads = frozenset({"image", "file"})
 
     path = "/v1/responses"
