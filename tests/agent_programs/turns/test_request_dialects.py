@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,8 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
-from tests.support.servers.model_behaviours import ModelRefusal
+from tests.support.servers.model_behaviours import ModelBehaviour, ModelRefusal
+from turnlog.events.model.tool_events import ToolCalled
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.model_facts.model_dialects import ModelDialects
 
@@ -120,3 +122,84 @@ async def test_call_on_record_keeps_its_dialect_when_the_file_changes(
     assert first["manifest"]["dialect"]["roles"] == "alternating"
     assert second["manifest"].get("dialect") is None
     assert first["assembly"]["outcome"] == second["assembly"]["outcome"] == "reproduced"
+
+
+LONG_NAMED = tuple(
+    ToolOffer(tool=tool, description="Answers.", schema=PLACE)
+    for tool in ("2.find.the.ship.of.a.name", "2/find/the/ship/of/a/name", "sail")
+)
+
+NAMES = """
+openai/heron:
+  tool_names: {characters: word, first: letter, length: 20}
+openai/egret:
+  tool_names: {characters: dotted, length: 64}
+"""
+
+TAKEN_NAMES = {"openai/heron": r"[A-Za-z_]\w{0,19}", "openai/egret": r"[\w.-]{1,64}"}
+
+
+@pytest.mark.parametrize("model", TAKEN_NAMES)
+async def test_names_of_tools_are_those_that_the_server_takes_and_the_log_has_their_own(
+    platform: AgentService, tmp_path: Path, model: str
+) -> None:
+    file = tmp_path / "names.yaml"
+    file.write_text(NAMES)
+    worker, contexts = platform.worker, platform.worker.contexts
+    inputs = replace(contexts.prompt_inputs, dialects=ModelDialects(file))
+    worker.contexts = replace(contexts, prompt_inputs=inputs, default_model=model)
+    platform.shop.extra_offers = LONG_NAMED
+    own = [f"shop_{each.tool}" for each in LONG_NAMED]
+    sent: list[str] = []
+
+    def call_offered(body: dict[str, Any]) -> ModelBehaviour | None:
+        names = [each["function"]["name"] for each in body["tools"]]
+        called = [
+            each["function"]["name"]
+            for message in body["messages"]
+            for each in message.get("tool_calls", ())
+        ]
+        if not all(re.fullmatch(TAKEN_NAMES[model], name) for name in (*names, *called)):
+            return ModelRefusal(status=400, message="Invalid function name")
+        if called:
+            return answer_with_text("Found.")
+        sent[:] = names[-3:]
+        return answer_with_tool_calls(*((name, {"port": "Holm"}) for name in sent))
+
+    platform.provider.choose_behaviour = call_offered
+    session = await platform.open_session(build_loop_blueprint())
+    await platform.complete_turn(session)
+    worker.contexts = contexts
+    assert [tool for tool, _ in platform.shop.tool_calls] == [each.tool for each in LONG_NAMED]
+    assert [each.tool for each in await platform.load_events(session, ToolCalled)] == own
+    again = platform.bodies[-1]["messages"][-4]["tool_calls"]
+    assert [each["function"]["name"] for each in again] == sent
+    assert len(set(sent)) == 3
+    if model == "openai/egret":
+        assert (sent[0], sent[2]) == (own[0], own[2])
+    prompt = await platform.fetch_prompt(session, "1.2")
+    assert prompt["reference"]["outcome"] == prompt["assembly"]["outcome"] == "reproduced"
+    parts = [each for each in prompt["manifest"]["parts"] if each.get("role") == "tools"]
+    renamed = {each["layer"]: each["name"] for each in parts if each.get("name")}
+    expected = [0, 1] if model == "openai/heron" else [0]
+    assert renamed == {own[place]: sent[place] for place in expected}
+
+
+@pytest.mark.parametrize(("stated", "kept"), [(None, 6), (4_000, 5)])
+async def test_prompt_is_no_longer_than_the_context_that_the_file_states(
+    platform: AgentService, tmp_path: Path, stated: int | None, kept: int
+) -> None:
+    file = tmp_path / "size.yaml"
+    file.write_text(f"openai/heron: {{context_tokens: {stated}}}\n" if stated else "")
+    worker, contexts = platform.worker, platform.worker.contexts
+    inputs = replace(contexts.prompt_inputs, dialects=ModelDialects(file))
+    worker.contexts = replace(contexts, prompt_inputs=inputs)
+    session = await platform.open_session(build_loop_blueprint())
+    for number in range(6):
+        await platform.complete_turn(session, answer_with_text("Yes."), text=f"{number} " * 1500)
+    worker.contexts = contexts
+    asked = [each for each in platform.bodies[-1]["messages"] if each["role"] == "user"]
+    assert len(asked) == kept
+    manifest = (await platform.fetch_prompt(session, "6.1"))["manifest"]
+    assert manifest.get("budget") == stated
+    assert manifest.get("lowered_by") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest_asyncio
 from tests.support.servers.model_behaviours import ModelBehaviour, ModelRefusal
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.sessions.role_orders import find_role_fault
-from turnlog.services.model_facts.dialects_file import load_dialects_file
+from turnlog.services.model_facts.dialects_file import ToolNameSpec, load_dialects_file
 from turnlog.services.worker.model.direct_model import DirectModel
 from turnlog.services.worker.model.model_check import (
     QUESTION_COUNT,
@@ -50,6 +51,8 @@ def refuse_odd(body: dict[str, Any]) -> ModelBehaviour | None:
         return ModelRefusal(status=400, message="image input is not supported")
     if "$ref" in json.dumps(body.get("tools", [])):
         return ModelRefusal(status=400, message="unknown keyword")
+    if "look" * 16 in json.dumps(body.get("tools", [])):
+        return ModelRefusal(status=400, message="name is too long")
     if refused := {"seed", "reasoning_effort"} & body.keys():
         return ModelRefusal(status=422, message=f"unexpected {min(refused)}")
     return None
@@ -72,8 +75,29 @@ async def test_each_refusal_is_a_field_of_the_dialect(provider: OpenAIServer) ->
         "tool_refs": "inline",
         "response_format": True,
         "images": False,
+        "tool_names": {"length": 32},
         "refused_parameters": ["reasoning_effort", "seed"],
     }
+
+
+@pytest.mark.parametrize(("taken_role", "place"), [("user", "user"), (None, "none")])
+async def test_place_of_a_tools_pictures_and_names_of_tools_are_found(
+    provider: OpenAIServer, taken_role: str | None, place: str
+) -> None:
+    def refuse_names_and_pictures(body: dict[str, Any]) -> ModelBehaviour | None:
+        names = [each["function"]["name"] for each in body.get("tools", ())]
+        if not all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,39}", name) for name in names):
+            return ModelRefusal(status=400, message="a name of a tool is invalid")
+        *_, last = body["messages"]
+        has_picture = "image_url" in json.dumps(last["content"])
+        if has_picture and len(body["messages"]) > 1 and last["role"] != taken_role:
+            return ModelRefusal(status=400, message="no picture here")
+        return None
+
+    provider.choose_behaviour = refuse_names_and_pictures
+    found = describe_dialect(await ask_server(provider))
+    assert found["tool_pictures"] == place
+    assert found["tool_names"] == {"characters": "word", "first": "letter", "length": 32}
 
 
 async def test_server_that_takes_one_system_message_is_told_from_one_of_alternating_roles(
@@ -126,6 +150,7 @@ async def test_command_prints_lines_that_a_file_of_dialects_takes(
     file.write_text(lines)
     dialect = load_dialects_file(file)[MODEL]
     assert (dialect.roles, dialect.images, dialect.tool_refs) == ("alternating", False, "inline")
+    assert dialect.tool_names == ToolNameSpec(length=32)
 
 
 @pytest.mark.slow("the command is a process of its own")

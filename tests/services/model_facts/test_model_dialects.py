@@ -50,7 +50,7 @@ async def test_order_of_roles_follows_from_the_name_of_the_model(model: str, rol
 
 async def test_requests_for_a_model_in_no_table_are_written_as_the_blueprint_has_them() -> None:
     dialect = await ModelDialects().find_dialect("openai/heron")
-    assert dialect.request_dialect == PLAIN_DIALECT
+    assert dialect.build_request_dialect() == PLAIN_DIALECT
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_file_of_ones_own_decides_each_field_that_it_has(tmp_path: Path) -
     assert (plain.context_tokens, plain.images) == (8_192, True)
     longest = await dialects.find_dialect("openai/qwen3")
     assert (longest.context_tokens, longest.images, longest.roles) == (4_096, False, "anywhere")
-    recorded = longest.request_dialect
+    recorded = longest.build_request_dialect()
     assert recorded is not None
     assert recorded.refused_parameters == ("seed", "top_p")
 

@@ -267,6 +267,10 @@ class PromptPart(EventModel):
     digests, one per line. None if the part was left out, or if the source identifies the exact text
     (a blob by digest, a blueprint literally).
     """
+    name: str | None = None
+    """The name that the server is sent of a tool in place of the tool's own, which it does not
+    take; None for its own. Answers have this name, and the events of their calls the own one.
+    """
     characters: int = 0
     """Length in the prompt in code points, including `before` and `after`."""
     tokens: int = 0
@@ -353,6 +357,17 @@ CacheMarks = Literal["none", "anthropic"]
 """How a provider is asked to cache the beginning of a prompt; `none` where nothing is asked."""
 
 
+class ToolNameRule(EventModel):
+    """The names of tools that a server takes; what it does not take is replaced in requests."""
+
+    characters: Literal["word", "dashed", "dotted"] = "dashed"
+    """`word`: letters and digits of ASCII, and `_`. `dashed`: `-` as well. `dotted`: `.` too."""
+    first: Literal["any", "letter"] = "any"
+    """Whether the first is any of them, or a letter or `_`."""
+    length: int = 64
+    """The most characters."""
+
+
 class RequestDialect(EventModel):
     """How a request was written for its server."""
 
@@ -376,6 +391,14 @@ class RequestDialect(EventModel):
     """Whether it reads recordings; if not, a line stands in the place of each."""
     tool_pictures: PicturePlace = "result"
     """The message in which the server takes the pictures of a tool's result."""
+    tool_names: ToolNameRule | None = None
+    """The names of tools that it takes; None for those of ASCII's letters, digits, `_` and `-`, at
+    most 64, to which the tools of a session are pinned.
+    """
+    context_tokens: int | None = None
+    """Most tokens of a request, where a file of dialects states them: the budget is no larger. None
+    where none does.
+    """
 
 
 class SegmentOmission(EventModel):

@@ -222,6 +222,7 @@ def fill_prompt(
         model=call.model,
         assembler=call.assembler,
         is_corrected=is_corrected,
+        context_tokens=call.dialect.context_tokens,
     )
     counting = limits.counting
     plan = (
@@ -235,6 +236,7 @@ def fill_prompt(
     tools = unfilled.tools.fill(texts, "tools")
     if call.dialect.tool_refs == "inline":
         tools = tuple(tool.inline_references() for tool in tools)
+    tools = tuple(tool.choose_name(call.dialect.tool_names) for tool in tools)
     offers = tuple(tool.build_part(counting) for tool in tools)
     beside = (*offers, *(output.list_parts(counting) if output else ()))
     fitting = (

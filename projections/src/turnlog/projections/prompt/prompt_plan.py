@@ -54,6 +54,7 @@ class PlannedToolCall:
     """The arguments as the model wrote them."""
     id: str
     tool: str
+    """The name that the server is sent."""
     arguments: str
     """The arguments as they are included; empty if they are no JSON object."""
     cut: TextTruncation | None
@@ -68,6 +69,8 @@ class PlannedToolCall:
     """How they are condensed; None if they are not."""
     rule: str | None = None
     """The step that condensed them, or why they are left out."""
+    is_renamed: bool = False
+    """Whether the name is another than the one that models know the tool by."""
 
     @property
     def request(self) -> ToolRequest:

@@ -236,6 +236,7 @@ def _build_tool_call_parts(
             condensed_to=each.condensed_to,
             message=place,
             role="tool_call",
+            name=each.tool if each.is_renamed else None,
             digest=compute_digest(each.arguments),
             characters=len(each.text),
             tokens=counting.count_tokens(each.text),

@@ -18,7 +18,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from turnlog.events.model.manifest import EventTextSource, TextExcerpt, TextTruncation
+from turnlog.events.model.manifest import (
+    EventTextSource,
+    TextExcerpt,
+    TextTruncation,
+    ToolNameRule,
+)
 from turnlog.events.recorded_reasoning import CUT_MARK, WITHHELD_MARK, parse_reasoning
 from turnlog.projections.blueprint.bounded_json import parse_recorded_arguments
 from turnlog.projections.blueprint.schema.call_specs import DEFAULT_MESSAGE_FORMAT
@@ -48,6 +53,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import ToolResultRef, ToolUse
 from turnlog.projections.tools.result_condensation import find_result_start
+from turnlog.projections.tools.tool_aliases import choose_sent_name
 
 OTHER_MODEL_RULE: Final = "of another model"
 """The rule of reasoning that the asked model did not write."""
@@ -79,7 +85,7 @@ def plan_tool_rounds(
 def _plan_round(
     tool_round: ToolRound, call: PromptCall, *, is_latest: bool
 ) -> Iterator[DeferredPart[PlannedMessage]]:
-    yield _plan_calls_message(tool_round, call.model, is_latest=is_latest)
+    yield _plan_calls_message(tool_round, call, is_latest=is_latest)
     separate: list[DeferredPart[PlannedMessage]] = []
     for use in tool_round.tools:
         if use.result is None:
@@ -87,7 +93,8 @@ def _plan_round(
         has_pictures = call.dialect.images and call.dialect.tool_pictures != "none"
         pictures = _plan_pictures(use.result, call.model) if has_pictures else ()
         if pictures and call.dialect.tool_pictures == "user":
-            separate.append(_plan_pictures_message(use, use.result, pictures))
+            named = choose_sent_name(call.dialect.tool_names, use.tool, use.alias)
+            separate.append(_plan_pictures_message(use, use.result, pictures, named))
             pictures = ()
         yield _plan_result_message(use, use.result, pictures)
     yield from separate
@@ -98,10 +105,10 @@ def _plan_pictures(result: ToolResultRef, model: str) -> tuple[PlannedMedia, ...
 
 
 def _plan_pictures_message(
-    use: ToolUse, result: ToolResultRef, pictures: tuple[PlannedMedia, ...]
+    use: ToolUse, result: ToolResultRef, pictures: tuple[PlannedMedia, ...], named: str
 ) -> DeferredPart[PlannedMessage]:
     """Plan a message of the user with the pictures of a result; it names the tool and its call."""
-    heading = f"Pictures in the result of {use.alias or use.tool}, called as:"
+    heading = f"Pictures in the result of {named}, called as:"
     piece = LayerPiece(
         source=EventTextSource(sequence=result.said.sequence, field="id"),
         full_text=use.id,
@@ -115,13 +122,13 @@ def _plan_pictures_message(
 
 
 def _plan_calls_message(
-    tool_round: ToolRound, model: str, *, is_latest: bool
+    tool_round: ToolRound, call: PromptCall, *, is_latest: bool
 ) -> DeferredPart[PlannedMessage]:
     answer, tools = tool_round.answer, tool_round.tools
     said_refs = (answer.said,) if answer.said and answer.said.characters else ()
     reasoned = (answer.reasoning, *(use.signature for use in tools))
     reasoning_refs = tuple(ref for ref in reasoned if ref)
-    is_same_model = answer.model == model
+    is_same_model = answer.model == call.model
 
     def build(texts: Sequence[str]) -> PlannedMessage:
         end = len(texts) - len(reasoning_refs)
@@ -137,7 +144,7 @@ def _plan_calls_message(
             for ref, text in zip(said_refs, texts[: len(said_refs)], strict=True)
         )
         signatures = (planned[use.signature] if use.signature else None for use in tools)
-        build_call = partial(_build_tool_call, is_latest=is_latest)
+        build_call = partial(_build_tool_call, names=call.dialect.tool_names, is_latest=is_latest)
         calls = map(build_call, tools, texts[len(said_refs) :], signatures)
         block = _build_block(TOOL_CALLS_LAYER, pieces)
         return PlannedMessage(
@@ -159,19 +166,26 @@ def _plan_reasoning(ref: TextRef, text: str, *, is_same_model: bool) -> PlannedR
 
 
 def _build_tool_call(
-    use: ToolUse, written: str, signature: PlannedReasoning | None, *, is_latest: bool
+    use: ToolUse,
+    written: str,
+    signature: PlannedReasoning | None,
+    *,
+    names: ToolNameRule | None,
+    is_latest: bool,
 ) -> PlannedToolCall:
+    known, sent = use.alias or use.tool, choose_sent_name(names, use.tool, use.alias)
     is_object = parse_recorded_arguments(written) is not None
     return PlannedToolCall(
         source=_build_source(use.asked),
         id=use.id,
-        tool=use.alias or use.tool,
+        tool=sent,
         arguments=written if is_object else "",
         cut=None if is_object else TextTruncation(of=len(written), to=0),
         signature=signature,
         written=written,
         can_condense=is_object and signature is None and not is_latest,
         rule=None if is_object else NO_OBJECT_RULE,
+        is_renamed=sent != known,
     )
 
 

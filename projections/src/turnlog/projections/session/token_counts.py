@@ -119,19 +119,25 @@ class CountCorrection:
         if self.refused_tokens is not None:
             refused = int(self.refused_tokens * self.factor)
             limits.append(ModelLimit(max(1, int(refused * RETRIED_SHARE)), max(1, refused - 1)))
-        if not limits:
-            return None
-        return ModelLimit(min(each.tokens for each in limits), min(each.largest for each in limits))
+        return find_smaller_limit(*limits)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelLimit:
-    """What prompts are limited to since the provider refused one as too long."""
+    """What prompts are limited to: what the provider or a file of dialects says."""
 
     tokens: int
     """The tokens that the ladder shortens them to, where it can."""
     largest: int
     """The tokens that they may have if it cannot."""
+
+
+def find_smaller_limit(*limits: ModelLimit | None) -> ModelLimit | None:
+    """Return the limit that keeps to all of several; None if there is none."""
+    known = [each for each in limits if each is not None]
+    if not known:
+        return None
+    return ModelLimit(min(each.tokens for each in known), min(each.largest for each in known))
 
 
 def build_counted_prompt(event: ContextAssembled) -> CountedPrompt:

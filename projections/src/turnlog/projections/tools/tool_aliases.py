@@ -2,7 +2,8 @@
 
 Model servers accept letters, digits, `_` and `-` of ASCII, at most 64 of them; servers of tools use
 dots, slashes and every script. A snapshot pins the alias beside the tool, so that the log and all
-views have the name of the server, and prompts the alias.
+views have the name of the server, and prompts the alias. The dialect of a model may have a rule of
+its own, by which the names in its requests are chosen.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from turnlog.events.model.manifest import ToolNameRule
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 
 _MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -57,6 +59,28 @@ def list_model_names(snapshot: ToolsSnapshotted | None) -> Mapping[str, str]:
     return {get_model_name(name, pin): name for name, pin in pins}
 
 
+_CHARACTERS: Final = {"word": "A-Za-z0-9_", "dashed": "A-Za-z0-9_-", "dotted": "A-Za-z0-9_.-"}
+
+
+def choose_sent_name(rule: ToolNameRule | None, name: str, alias: str | None) -> str:
+    """Return the name that a server is sent of a tool: its own, its alias, or one made of it.
+
+    Names that are made end with a digest of the own name, so that no two are equal.
+    """
+    known = alias or name
+    if rule is None:
+        return known
+    taken = _CHARACTERS[rule.characters]
+    first = "A-Za-z_" if rule.first == "letter" else taken
+    pattern = re.compile(f"[{first}][{taken}]{{0,{rule.length - 1}}}")
+    for each in (name, known):
+        if pattern.fullmatch(each):
+            return each
+    made = re.sub(f"[^{taken}]+", "_", known)
+    made = made if re.match(f"[{first}]", made) else f"_{made}"
+    return _add_digest(made, name, rule.length)
+
+
 def _replace_characters(name: str) -> str:
     return _OTHER_CHARACTERS.sub("_", _strip_accents(name)).strip("_")
 
@@ -71,6 +95,6 @@ def _is_whole(name: str, alias: str) -> bool:
     return is_model_name(alias) and _strip_accents(name).isascii()
 
 
-def _add_digest(alias: str, name: str) -> str:
+def _add_digest(alias: str, name: str, length: int = _MAX_ALIAS_CHARACTERS) -> str:
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    return f"{alias[: _MAX_ALIAS_CHARACTERS - _DIGEST_CHARACTERS - 1]}_{digest}"
+    return f"{alias[: length - _DIGEST_CHARACTERS - 1]}_{digest}"

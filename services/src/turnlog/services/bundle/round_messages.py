@@ -23,7 +23,8 @@ def add_round_part(messages: list[Message], part: Message, event: Message, text:
         messages.append({"role": "assistant", "content": ""})
     message = messages[-1]
     if part["role"] == "tool_call":
-        function = {"name": event.get("alias") or event["tool"], "arguments": text or "{}"}
+        function = {"name": part.get("name") or event.get("alias") or event["tool"]}
+        function["arguments"] = text or "{}"
         called = {"id": event["id"], "type": "function", "function": function}
         message["content"] = message["content"] or None
         message.setdefault("tool_calls", []).append(called)

@@ -231,8 +231,8 @@ def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes
     """Rebuild the messages of a call; compare request and body with the recorded digests."""
     manifest = call["manifest"]
     messages = rebuild_messages(manifest, session, blobs)
-    offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
-    tools = [json.loads(find_text(source, (), blobs)) for source in offered]
+    offered = [part for part in manifest["parts"] if part.get("role") == "tools"]
+    tools = [name_tool(part, json.loads(find_text(part["source"], (), blobs))) for part in offered]
     if (manifest.get("dialect") or {}).get("tool_refs") == "inline":
         tools = [inline_tool(tool) for tool in tools]
     request_settings = {"model": call["model"], "parameters": call["parameters"]}
@@ -253,6 +253,12 @@ def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes
     if stated not in {None, compute_digest(encode_canonical(body))}:
         raise VerificationFailure("the body that was sent reads back as another one")
     return messages
+
+
+def name_tool(part: JsonDict, tool: JsonDict) -> JsonDict:
+    """Return a tool with the name that the server was sent, if that is another one."""
+    name = part.get("name")
+    return {**tool, "function": {**tool["function"], "name": name}} if name else tool
 
 
 def apply_edits(part: JsonDict, text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
@@ -20,6 +20,7 @@ from turnlog.events.model.manifest import (
     PicturePlace,
     RequestDialect,
     RoleOrder,
+    ToolNameRule,
     ToolReferences,
 )
 from turnlog.projections.blueprint.loading.validation_messages import explain_validation_error
@@ -43,6 +44,17 @@ def _check_parameter(name: str) -> str:
     return name
 
 
+class ToolNameSpec(StrictModel):
+    """The names of tools that a server takes; what it does not take is replaced in requests."""
+
+    characters: Literal["word", "dashed", "dotted"] = "dashed"
+    """`word`: letters and digits of ASCII, and `_`. `dashed`: `-` as well. `dotted`: `.` too."""
+    first: Literal["any", "letter"] = "any"
+    """Whether the first is any of them, or a letter or `_`."""
+    length: Annotated[int, Field(ge=16, le=256)] = 64
+    """The most characters."""
+
+
 class ModelDialect(StrictModel):
     """What the server of a model takes; each default means that nothing is known or changed."""
 
@@ -62,6 +74,8 @@ class ModelDialect(StrictModel):
     """Whether the model reads pictures; with `false` a line stands in the place of each."""
     tool_pictures: PicturePlace = "result"
     """The message in which it takes the pictures of a tool's result."""
+    tool_names: ToolNameSpec | None = None
+    """The names of tools that it takes; None for letters, digits, `_` and `-`, at most 64."""
     files: bool | None = None
     """Whether it reads files such as PDF; with `false` a line stands in the place of each."""
     audio: bool | None = None
@@ -69,9 +83,9 @@ class ModelDialect(StrictModel):
     context_tokens: Annotated[int, Field(ge=1)] | None = None
     """Most tokens of a request."""
 
-    @property
-    def request_dialect(self) -> RequestDialect:
-        """The fields that change a request."""
+    def build_request_dialect(self, context_tokens: int | None = None) -> RequestDialect:
+        """Return the fields that change a request, with a limit where a file states one."""
+        named = self.tool_names
         return PLAIN_DIALECT.model_copy(
             update={
                 "roles": self.roles,
@@ -83,6 +97,8 @@ class ModelDialect(StrictModel):
                 "files": self.files is not False,
                 "audio": self.audio is not False,
                 "tool_pictures": self.tool_pictures,
+                "tool_names": ToolNameRule(**named.model_dump()) if named else None,
+                "context_tokens": context_tokens,
             }
         )
 

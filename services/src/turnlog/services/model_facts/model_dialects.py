@@ -47,17 +47,20 @@ class DialectTable:
 
     def find_dialect(self, model: str) -> ModelDialect:
         """Return the dialect of a model."""
-        return ModelDialect.model_validate(
-            {
-                **_read_litellm_fields(model, self.litellm),
-                **_match_fields(model, self.shipped),
-                **_match_fields(model, self.own),
-            }
-        )
+        known = _read_litellm_fields(model, self.litellm)
+        return ModelDialect.model_validate({**known, **self._match_files(model)})
 
     def find_request_dialect(self, model: str) -> RequestDialect:
-        """Return what of a model's dialect changes a request."""
-        return self.find_dialect(model).request_dialect
+        """Return what of a model's dialect changes a request.
+
+        Its size does only where a file states it: our counts are estimates, and litellm's table
+        would shorten prompts that the provider takes.
+        """
+        stated = self._match_files(model).get("context_tokens")
+        return self.find_dialect(model).build_request_dialect(stated)
+
+    def _match_files(self, model: str) -> dict[str, Any]:
+        return {**_match_fields(model, self.shipped), **_match_fields(model, self.own)}
 
 
 class ModelDialects:
@@ -79,6 +82,10 @@ class ModelDialects:
     async def find_dialect(self, model: str) -> ModelDialect:
         """Return the dialect of a model."""
         return (await self.load_table()).find_dialect(model)
+
+    async def find_request_dialect(self, model: str) -> RequestDialect:
+        """Return what of a model's dialect changes a request."""
+        return (await self.load_table()).find_request_dialect(model)
 
 
 @cache

@@ -270,12 +270,12 @@ class PromptInputLoader:
         """
         turn = unrecorded.turn
         spec = material.blueprint.calls[call.kind]
-        dialect = await self.dialects.find_dialect(call.model)
+        dialect = await self.dialects.find_request_dialect(call.model)
         call = replace(
             call,
             inputs=turn.inputs if turn else await load_turn_inputs(self.command_handler, state),
             output_request=await self.response_formats.choose_request(spec, call.model),
-            dialect=dialect.request_dialect,
+            dialect=dialect,
         )
         if requests := list_segment_requests(material, state, call):
             segments = await self.segment_fetcher.fetch_segments(

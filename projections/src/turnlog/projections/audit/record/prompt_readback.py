@@ -7,7 +7,6 @@ digest. The independence is on purpose.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -44,6 +43,11 @@ from turnlog.projections.prompt.history.turn_messages import TurnMessages, compu
 from turnlog.projections.prompt.message_media import MessageMedia, format_media_note
 from turnlog.projections.prompt.message_order import send_as_user
 from turnlog.projections.prompt.planned_media import split_omissions
+from turnlog.projections.prompt.sources.offered_tools import (
+    ToolSchema,
+    parse_tool,
+    rename_tool,
+)
 from turnlog.projections.prompt.sources.resolved_references import (
     format_resolved_text,
     read_results,
@@ -142,11 +146,14 @@ def _read_media(part: PromptPart, known: Sequence[RecordedEvent]) -> MediaPart:
 def read_tools(manifest: Manifest, blobs: Mapping[Digest, str]) -> tuple[dict[str, JsonValue], ...]:
     """Rebuild the tools that were offered with the messages."""
     offered = (part for part in manifest.parts if part.role == "tools")
-    read: list[JsonValue] = [json.loads(_read_tool(part, blobs)) for part in offered]
-    tools = tuple(tool for tool in read if isinstance(tool, dict))
+    tools = tuple(_name_tool(part, parse_tool(_read_tool(part, blobs))) for part in offered)
     if manifest.dialect and manifest.dialect.tool_refs == "inline":
         return tuple(map(inline_references, tools))
     return tools
+
+
+def _name_tool(part: PromptPart, tool: ToolSchema) -> ToolSchema:
+    return tool if part.name is None else rename_tool(tool, part.name)
 
 
 def _read_tool(part: PromptPart, blobs: Mapping[Digest, str]) -> str:
@@ -208,7 +215,7 @@ def _join_tool_message(
         case ToolCalled() as called if part.role == "tool_call" and part.message in places:
             if part.message == len(messages):
                 messages.append(ChatMessage("assistant", ""))
-            name = called.alias or called.tool
+            name = part.name or called.alias or called.tool
             request = ToolRequest(id=called.id, tool=name, arguments=text or "{}")
             calls = (*messages[-1].tool_calls, request)
             messages[-1] = replace(messages[-1], tool_calls=calls)

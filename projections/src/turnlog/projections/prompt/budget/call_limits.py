@@ -2,8 +2,8 @@
 
 Counts are corrected by the factor that an earlier call of the session measured, so every limit of a
 blueprint is one of the provider's tokens. Once the provider has refused a prompt as too long, the
-budget is lowered to what the model takes. A call without a budget has one from then on, whose
-ladder drops the oldest turns.
+budget is lowered to what the model takes, and it is never larger than what a file of dialects says
+the model takes. A call without a budget has one then, whose ladder drops the oldest turns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from turnlog.projections.prompt.assembly_inputs import (
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.token_counts import CountCorrection, ModelLimit
+from turnlog.projections.session.token_counts import (
+    CountCorrection,
+    ModelLimit,
+    find_smaller_limit,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class CallLimits:
     correction: CountCorrection | None = None
     """What the provider's counts have shown; None if they have shown nothing."""
     model_limit: ModelLimit | None = None
-    """None if the provider refused no prompt as too long."""
+    """None if the provider refused no prompt as too long, and no file of dialects has a limit."""
 
     @property
     def counter(self) -> CounterRef:
@@ -57,19 +61,31 @@ def find_call_limits(
     assembler: int = ASSEMBLER_VERSION,
     *,
     is_corrected: bool = True,
+    context_tokens: int | None = None,
 ) -> CallLimits:
-    """Return the limits of a kind of call: as the session knows them, or as its blueprint says."""
+    """Return the limits of a kind of call: as the session knows them, or as its blueprint says.
+
+    `context_tokens` is what the model takes by a file of dialects; None if none says so.
+    """
+    stated = ModelLimit(context_tokens, context_tokens) if context_tokens is not None else None
     budget = material.blueprint.budget.get(material.blueprint.calls[kind].budget or "")
     counting = build_call_counter(budget, material.vocabularies, model)
     correction = _find_correction(state, kind, model, assembler) if is_corrected else None
     if correction is None or correction.counter != counting.counter.name:
-        return CallLimits(budget, counting)
+        return CallLimits(_require_budget(budget, stated, material, kind), counting, None, stated)
     corrected = build_call_counter(budget, material.vocabularies, model, correction.factor)
     is_retry = state.open is not None and state.open.has_overflowed
-    limit = correction.find_model_limit(is_retry=is_retry)
+    limit = find_smaller_limit(correction.find_model_limit(is_retry=is_retry), stated)
+    return CallLimits(_require_budget(budget, limit, material, kind), corrected, correction, limit)
+
+
+def _require_budget(
+    budget: BudgetSpec | None, limit: ModelLimit | None, material: SessionMaterial, kind: str
+) -> BudgetSpec | None:
+    """Return a budget for what a model is limited to, where the call has none."""
     if budget is None and limit is not None:
-        budget = _build_history_budget(material, kind)
-    return CallLimits(budget, corrected, correction, limit)
+        return _build_history_budget(material, kind)
+    return budget
 
 
 def _find_correction(

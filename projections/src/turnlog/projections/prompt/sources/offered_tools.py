@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
-from turnlog.events.model.manifest import BlobSource, BlueprintTextSource, PromptPart
+from turnlog.events.model.manifest import (
+    BlobSource,
+    BlueprintTextSource,
+    Manifest,
+    PromptPart,
+    ToolNameRule,
+)
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.tools.inlined_references import inline_references
+from turnlog.projections.tools.tool_aliases import choose_sent_name
 
 ToolSchema = dict[str, JsonValue]
 """A tool in OpenAI's format, which litellm translates for other providers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
     """A tool that is offered with a prompt, and its source."""
 
@@ -25,6 +33,8 @@ class OfferedTool:
     text: str
     """The text that is counted."""
     source: BlobSource | BlueprintTextSource
+    sent_name: str | None = None
+    """The name that the server is sent in place of that of the definition."""
 
     def build_part(self, counting: TokenCounter) -> PromptPart:
         """Return its part of the manifest."""
@@ -33,6 +43,7 @@ class OfferedTool:
             component="tools_context",
             source=self.source,
             role="tools",
+            name=self.sent_name,
             characters=len(self.text),
             tokens=counting.count_tokens(self.text),
         )
@@ -43,6 +54,27 @@ class OfferedTool:
         if tool == self.tool:
             return self
         return replace(self, tool=tool, text=encode_canonical(tool))
+
+    def choose_name(self, rule: ToolNameRule | None) -> OfferedTool:
+        """Return the tool with the name that a server takes."""
+        known = get_tool_name(self.tool)
+        sent = choose_sent_name(rule, self.name, known)
+        if sent == known:
+            return self
+        tool = rename_tool(self.tool, sent)
+        return replace(self, tool=tool, text=encode_canonical(tool), sent_name=sent)
+
+
+def rename_tool(tool: ToolSchema, name: str) -> ToolSchema:
+    """Return a tool with another name in its definition."""
+    function = tool.get("function")
+    return {**tool, "function": {**function, "name": name}} if isinstance(function, dict) else tool
+
+
+def list_own_names(manifest: Manifest | None) -> Mapping[str, str]:
+    """Return the own names of the tools whose names in the request are others, by the latter."""
+    offered = (part for part in (manifest.parts if manifest else ()) if part.role == "tools")
+    return {part.name: part.layer for part in offered if part.name is not None}
 
 
 def get_tool_name(tool: ToolSchema) -> str:

@@ -94,7 +94,10 @@ def find_tool_snapshot(material: SessionMaterial, state: SessionState) -> ToolsS
 def _plan_pinned_tool(name: str, pin: ToolPin) -> DeferredPart[OfferedTool]:
     source = BlobSource(digest=pin.digest, path=f"{pin.server}/{pin.tool}")
     return DeferredPart(
-        (pin.digest,), lambda texts: OfferedTool(parse_tool(texts[0]), name, texts[0], source)
+        (pin.digest,),
+        lambda texts: OfferedTool(
+            tool=parse_tool(texts[0]), name=name, text=texts[0], source=source
+        ),
     )
 
 
@@ -119,7 +122,7 @@ def _build_child_tools(
     for name in blueprint.profiles[state.profile].children:
         tool = _build_child_schema(name, blueprint.profiles[name])
         source = BlueprintTextSource(text=encode_canonical(tool), of=(f"profiles.{name}.summary",))
-        yield OfferedTool(tool, name, source.text, source)
+        yield OfferedTool(tool=tool, name=name, text=source.text, source=source)
 
 
 def _build_child_schema(name: str, profile: ProfileSpec) -> ToolSchema:
@@ -261,7 +264,7 @@ def build_transition_tools(
         )
         text = encode_canonical(tool)
         source = BlueprintTextSource(text=text, of=("cartridge.phases",))
-        yield OfferedTool(tool, get_tool_name(tool), text, source)
+        yield OfferedTool(tool=tool, name=get_tool_name(tool), text=text, source=source)
 
 
 def _build_transition_schema(meanings: Mapping[str, str]) -> ToolSchema:

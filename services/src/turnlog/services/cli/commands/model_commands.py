@@ -19,7 +19,7 @@ def check_model(
 ) -> None:
     """Ask the server of a model what it takes, and print the lines for a file of dialects.
 
-    It is asked one small question for each capability, about two dozen in all, with the settings
+    It is asked one small question for each capability, about thirty in all, with the settings
     and keys of a worker in the environment of this command. The exit code is 1 if the plain
     question has no answer or anything stays unknown.
     """

@@ -33,6 +33,7 @@ from turnlog.events.tokens import (
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
+from turnlog.projections.prompt.sources.offered_tools import list_own_names
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.next_call import CallStage
@@ -281,10 +282,11 @@ class ActiveAttempt:
         progress.sent, progress.started = sent, _read_clock()
         is_streamed, guard = self.is_streamed, progress.guard
         async with aclosing(model.stream(sent.request)) as stream:
-            async for chunk in stream:
-                if isinstance(chunk, ReasoningDelta):
-                    await self._add_reasoning(chunk)
+            async for piece in stream:
+                if isinstance(piece, ReasoningDelta):
+                    await self._add_reasoning(piece)
                     continue
+                chunk = self._restore_tool_names(piece)
                 released = await self._add_chunk(chunk, media)
                 if isinstance(released, GuardViolation):
                     return released
@@ -334,6 +336,16 @@ class ActiveAttempt:
         part = await store_answer_part(media, self.context.tenant, delta, at)
         progress.parts, progress.follows_part = (*progress.parts, part), True
         return begin + format_media_line(part.name, part.media_type, part.size)
+
+    def _restore_tool_names(
+        self, chunk: TextDelta | MediaDelta | FinishedAnswer
+    ) -> TextDelta | MediaDelta | FinishedAnswer:
+        """Return the end of an answer with the own names of the tools that it calls."""
+        own = list_own_names(self.manifest)
+        if not isinstance(chunk, FinishedAnswer) or not own:
+            return chunk
+        calls = (replace(call, name=own.get(call.name, call.name)) for call in chunk.tool_calls)
+        return replace(chunk, tool_calls=tuple(calls))
 
     def encode_reasoning(self) -> str:
         """Return what the model reasoned as it is recorded; empty if nothing.

@@ -23,14 +23,17 @@ _PATH_CHARACTERS: Final = 200
 
 
 async def find_argument_faults(
-    requests: Sequence[ToolRequest], tools: Sequence[Mapping[str, object]]
+    requests: Sequence[ToolRequest],
+    tools: Sequence[Mapping[str, object]],
+    own_names: Mapping[str, str],
 ) -> dict[int, str]:
     """Return what is wrong with the arguments of each request that breaks its tool's schema.
 
-    The keys are the positions of the requests, from 1. A request whose arguments are no JSON object
-    is not among them, and neither is one whose tool has a schema that cannot be used.
+    The keys are the positions of the requests, from 1. `own_names` are the names in the requests of
+    tools whose names in the definitions are others, by the latter. A request whose arguments are no
+    JSON object is not among them, and neither is one whose tool has a schema that cannot be used.
     """
-    schemas = dict(_iterate_schemas(tools))
+    schemas = {own_names.get(name, name): schema for name, schema in _iterate_schemas(tools)}
     called = [each for each in requests if each.tool in schemas]
     if not called:
         return {}

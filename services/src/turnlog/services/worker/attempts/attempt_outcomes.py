@@ -26,6 +26,7 @@ from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
+from turnlog.projections.prompt.sources.offered_tools import list_own_names
 from turnlog.projections.session.commands import AttemptRef, CompleteTurn
 from turnlog.projections.session.next_call import SIDE_STAGES
 from turnlog.projections.session.open_turn import AnswerRejection, OpenTurn
@@ -295,7 +296,9 @@ class OutcomeRecorder:
                     return await self._store_refused_answer(active, violation)
         except SafetyCheckFailure as failure:
             return self._find_failure_outcome(active, failure)
-        faults = await find_argument_faults(answer.tools, active.request.tools)
+        faults = await find_argument_faults(
+            answer.tools, active.request.tools, list_own_names(active.manifest)
+        )
         return replace(answer, argument_faults=faults)
 
     def _find_empty_outcome(

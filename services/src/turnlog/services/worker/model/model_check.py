@@ -8,6 +8,7 @@ a request as faults of their own, so a server's error counts as a refusal if it 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -147,6 +148,44 @@ _FORM_QUESTIONS: Final = (
     ),
 )
 
+
+def _build_name_question(name: str, meaning: str, tool: str) -> ModelQuestion:
+    named = _build_tool(tool, {"type": "object", "properties": {}})
+    return ModelQuestion(name=name, meaning=meaning, tools=(named,))
+
+
+_PICTURE: Final = {"type": "image_url", "image_url": {"url": _PIXEL}}
+
+_CALLED: Final = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {"id": "call00001", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    ],
+}
+
+_RESULT: Final = {"role": "tool", "tool_call_id": "call00001", "content": "Here."}
+
+_PICTURE_QUESTIONS: Final = (
+    ModelQuestion(
+        name="picture_in_result",
+        meaning="a picture in the result of a tool",
+        messages=(
+            _USER,
+            _CALLED,
+            {**_RESULT, "content": [{"type": "text", "text": "Here."}, _PICTURE]},
+        ),
+        tools=(_TOOL,),
+    ),
+    ModelQuestion(
+        name="picture_after_result",
+        meaning="a picture of the user after the result of a tool",
+        messages=(_USER, _CALLED, _RESULT, {"role": "user", "content": [_PICTURE]}),
+        tools=(_TOOL,),
+    ),
+)
+"""Asked where a tool and a picture are taken."""
+
 _TOOL_QUESTIONS: Final = (
     ModelQuestion(
         name="tool_refs", meaning="`$ref` in the schema of a tool", tools=(_REFERRING_TOOL,)
@@ -156,11 +195,10 @@ _TOOL_QUESTIONS: Final = (
         meaning="a schema without `properties`",
         tools=(_build_tool("look", {"type": "object"}),),
     ),
-    ModelQuestion(
-        name="dotted_name",
-        meaning="a dot in the name of a tool",
-        tools=(_build_tool("look.up", {"type": "object", "properties": {}}),),
-    ),
+    _build_name_question("dotted_name", "a dot in the name of a tool", "look.up"),
+    _build_name_question("dashed_name", "a dash in the name of a tool", "look-up"),
+    _build_name_question("digit_name", "a digit at the beginning of the name of a tool", "2look"),
+    _build_name_question("long_name", "64 characters in the name of a tool", "look" * 16),
     ModelQuestion(
         name="parallel_tool_calls",
         meaning="the parameter `parallel_tool_calls`",
@@ -175,7 +213,12 @@ _TOOL_QUESTIONS: Final = (
     ),
 )
 
-QUESTION_COUNT: Final = 2 + len(_PARAMETER_QUESTIONS) + len(_FORM_QUESTIONS) + len(_TOOL_QUESTIONS)
+_SHORT_NAME: Final = 32
+"""The characters that names are shortened to where 64 are refused."""
+
+QUESTION_COUNT: Final = 2 + sum(
+    map(len, (_PARAMETER_QUESTIONS, _FORM_QUESTIONS, _TOOL_QUESTIONS, _PICTURE_QUESTIONS))
+)
 """The most questions that one check asks; a server's error is asked about twice."""
 
 _PARAMETER_NAMES: Final = frozenset({*_PARAMETER_VALUES, "parallel_tool_calls", "tool_choice"})
@@ -204,12 +247,17 @@ async def check_model(model: str, asked: LanguageModel) -> AsyncIterator[Questio
         yield result
         if not limit and question.name.startswith("max") and result.capability == "taken":
             limit = dict(question.parameters)
+    has_pictures = False
     for question in _FORM_QUESTIONS:
-        yield await _send_question(model, asked, question, limit)
+        result = await _send_question(model, asked, question, limit)
+        yield result
+        has_pictures = has_pictures or (question.name, result.capability) == ("image", "taken")
     tool = await _send_question(model, asked, TOOL_QUESTION, limit)
     yield tool
-    for question in _TOOL_QUESTIONS if tool.capability == "taken" else ():
-        yield await _send_question(model, asked, question, limit)
+    if tool.capability == "taken":
+        pictures = _PICTURE_QUESTIONS if has_pictures else ()
+        for question in (*_TOOL_QUESTIONS, *pictures):
+            yield await _send_question(model, asked, question, limit)
 
 
 async def _send_question(
@@ -267,6 +315,22 @@ def describe_dialect(results: Sequence[QuestionResult]) -> dict[str, Any]:
     for name, word in (("response_format", "response_format"), ("image", "images")):
         if name in refused | taken:
             fields[word] = name in taken
+    if "picture_in_result" in refused:
+        fields["tool_pictures"] = "user" if "picture_after_result" in taken else "none"
+    if rule := _describe_tool_names(refused):
+        fields["tool_names"] = rule
     if parameters := sorted(refused & _PARAMETER_NAMES):
         fields["refused_parameters"] = parameters
     return fields
+
+
+def _describe_tool_names(refused: AbstractSet[str]) -> dict[str, Any]:
+    """Return the rule of names, without what is taken; the length is a guess where 64 are not."""
+    rule: dict[str, Any] = {}
+    if "dashed_name" in refused:
+        rule["characters"] = "word"
+    if "digit_name" in refused:
+        rule["first"] = "letter"
+    if "long_name" in refused:
+        rule["length"] = _SHORT_NAME
+    return rule
