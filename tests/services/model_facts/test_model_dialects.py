@@ -146,7 +146,7 @@ async def test_dialect_says_whether_a_model_takes_response_format(tmp_path: Path
         ("a:\n  roles: first\n", "dialects.yaml:2: a.roles: `first` means nothing here"),
         ("a: {rols: anywhere}\n", "a.rols: `rols` means nothing here; write `roles`"),
         ("a: {context_tokens: '8'}\n", "write a whole number, without quotes"),
-        ("a: {refused_parameters: [tempo]}\n", "be one of frequency_penalty, max_completion"),
+        ("a: {refused_parameters: [tempo]}\n", "max_completion_tokens, max_tokens"),
         ("a: {images: 'yes'}\n", "a.images: it must be a valid boolean"),
         ("- a\n", "it must be an object"),
         ("a: {roles: [\n", "dialects.yaml:2"),
