@@ -35,6 +35,13 @@ def test_planned_turn_reserves_all_steps_with_one_retry_each_and_the_summary() -
     assert planned == TurnBound(calls * 8_000, calls * DEFAULT_OUTPUT_TOKENS)
 
 
+def test_turn_reserves_its_pictures_where_no_budget_limits_them() -> None:
+    querying, calls = build_querying_blueprint(), 2
+    bound = compute_turn_bound(querying, "agent", {}, 1_500)
+    assert bound.input_tokens == calls * (UNBUDGETED_INPUT_TOKENS + 1_500)
+    assert compute_turn_bound(build_small_blueprint(), "one", {}, 1_500).input_tokens == 1_000
+
+
 def test_turn_reserves_the_call_that_writes_queries_where_its_profile_retrieves() -> None:
     querying = build_querying_blueprint()
     calls = 2

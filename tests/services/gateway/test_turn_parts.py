@@ -200,6 +200,33 @@ async def test_part_over_the_limit_of_parts_is_refused(idle: RunningGateway) -> 
         assert (await post_turn(narrow, session, parts=many[:2]))[0] == 202
 
 
+MEASURED = """\
+blueprint: measured
+version: 1
+layers: {rules: {text: "Be brief."}}
+calls: {reply: {messages: [{system: [rules]}, {user: [input]}], budget: small}}
+budget: {small: {tokens: 8000, components: {media: {tokens: 1000, fixed: true}}}}
+profiles: {chat: {default: true, call: reply}}
+"""
+
+
+async def test_pictures_over_the_fixed_limit_of_media_are_refused_when_they_are_sent(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "blueprints/measured"
+    folder.mkdir(parents=True)
+    (folder / "blueprint.yaml").write_text(MEASURED)
+    async with start_service(
+        MemoryBackend(), "acme", tmp_path, working=False, blueprints=(folder.parent,)
+    ) as stand:
+        session = await stand.open_session("measured")
+        pictures = [build_image(make_png(1_000 + number)) for number in range(3)]
+        status, problem = await post_turn(stand, session, parts=pictures)
+        assert (status, problem["code"], problem["field"]) == (422, "over-budget", "parts")
+        assert "do not fit component media, which has 1000" in problem["detail"]
+        assert (await post_turn(stand, session, parts=pictures[:1]))[0] == 202
+
+
 GUARDED = """\
 blueprint: guarded
 version: 1

@@ -20,8 +20,8 @@ from turnlog.projections.blueprint.schema.call_specs import CallSpec, ProfileSpe
 from turnlog.projections.blueprint.token_counters import build_call_counter
 
 UNBUDGETED_INPUT_TOKENS: Final = 32_000
-"""What a call reserves in a blueprint without budgets, beside the texts among the turn's inputs; it
-is not cut, so it may take more.
+"""What a call reserves in a blueprint without budgets, beside the pictures, recordings and files of
+the turn and the texts among its inputs; it is not cut, so it may take more.
 """
 
 DEFAULT_OUTPUT_TOKENS: Final = 4_096
@@ -37,13 +37,16 @@ class TurnBound:
 
 
 def compute_turn_bound(
-    blueprint: Blueprint, profile: str, inputs: Mapping[str, JsonValue]
+    blueprint: Blueprint, profile: str, inputs: Mapping[str, JsonValue], media_tokens: int = 0
 ) -> TurnBound:
-    """Return what a turn under a profile may use at most."""
+    """Return what a turn under a profile may use at most.
+
+    `media_tokens` are those of the pictures, recordings and files that it brings.
+    """
     spec = blueprint.profiles[profile]
     calls = [(blueprint.calls[name], times) for name, times in _count_calls(blueprint, spec)]
     return TurnBound(
-        sum(times * _bound_input(blueprint, call, inputs) for call, times in calls),
+        sum(times * _bound_input(blueprint, call, inputs, media_tokens) for call, times in calls),
         sum(times * _bound_output(call) for call, times in calls),
     )
 
@@ -57,7 +60,7 @@ def _count_calls(blueprint: Blueprint, profile: ProfileSpec) -> Iterator[tuple[s
         if name is not None:
             yield name, 2 * steps if name == profile.act else 1
     # Of several calls for phases a turn makes one; the largest stands for it.
-    largest = max(replies, key=lambda name: _bound_input(blueprint, blueprint.calls[name], {}))
+    largest = max(replies, key=lambda name: _bound_input(blueprint, blueprint.calls[name], {}, 0))
     yield largest, rounds
     for name in blueprint.summary_calls - {largest}:
         yield name, 1
@@ -65,13 +68,15 @@ def _count_calls(blueprint: Blueprint, profile: ProfileSpec) -> Iterator[tuple[s
         yield name, 1
 
 
-def _bound_input(blueprint: Blueprint, call: CallSpec, inputs: Mapping[str, JsonValue]) -> int:
+def _bound_input(
+    blueprint: Blueprint, call: CallSpec, inputs: Mapping[str, JsonValue], media_tokens: int
+) -> int:
     budget = blueprint.budget.get(call.budget or "")
     if budget is not None:
         return resolve_limit(budget.tokens, inputs)
     # A call without a budget of its own, such as that of a summary, counts as the largest one.
     others = (resolve_limit(each.tokens, inputs) for each in blueprint.budget.values())
-    unlimited = UNBUDGETED_INPUT_TOKENS + _estimate_input_tokens(inputs)
+    unlimited = UNBUDGETED_INPUT_TOKENS + _estimate_input_tokens(inputs) + media_tokens
     return max(others, default=unlimited)
 
 

@@ -1,9 +1,10 @@
 """Limits of fixed components that are checked before anything runs.
 
 A fixed component is never cut, so a text that exceeds its limit by itself can never be sent. The
-text of a turn is refused when it is submitted and an attribute when the session opens. All that is
-fixed is checked together at the start of a turn, for every call that the turn may make: a turn
-whose tools have run does not fail for its question or its system prompt.
+text of a turn is refused when it is submitted, and so are its pictures, recordings and files; an
+attribute when the session opens. All that is fixed is checked together at the start of a turn, for
+every call that the turn may make: a turn whose tools have run does not fail for its question or its
+system prompt.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
     INPUT_LAYER,
+    MEDIA_COMPONENT,
     QUERY_COMPONENT,
     AttributeLayer,
 )
@@ -64,6 +66,26 @@ def check_turn_text(
             counting=limits.counting,
             inputs=inputs,
         )
+
+
+def check_turn_media(
+    material: SessionMaterial,
+    state: SessionState,
+    media_tokens: int,
+    inputs: Mapping[str, JsonValue],
+) -> None:
+    """Refuse pictures, recordings and files that exceed the fixed limit of their component."""
+    for kind in material.list_call_kinds(state):
+        budget = material.blueprint.budget.get(material.blueprint.calls[kind].budget or "")
+        spec = budget.components.get(MEDIA_COMPONENT) if budget else None
+        limit = resolve_limit(spec.tokens, inputs) if spec and spec.fixed else None
+        if limit is not None and media_tokens > limit:
+            raise Refused(
+                "over-budget",
+                f"{media_tokens} tokens do not fit component {MEDIA_COMPONENT}, which has {limit}",
+                field="parts",
+                fix="send fewer or smaller ones",
+            )
 
 
 def _find_shown_text(

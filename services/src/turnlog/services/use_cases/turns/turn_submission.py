@@ -12,10 +12,11 @@ from turnlog.events.content import encode_canonical
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.events.model.content_parts import MediaPart
+from turnlog.projections.blueprint.media_tokens import count_media_tokens
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
-from turnlog.projections.prompt.budget.admission_limits import check_turn_text
+from turnlog.projections.prompt.budget.admission_limits import check_turn_media, check_turn_text
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.quotas.turn_bound import compute_turn_bound
 from turnlog.projections.session.commands import SubmitTurn
@@ -139,11 +140,13 @@ class TurnSubmitter:
         material = await self.blueprints.load_material(state)
         request, placed = place_parts(guarded.form, parts)
         blueprint, is_system = material.blueprint, request.role == "system"
-        inputs = (
-            _check_system_turn(request)
-            if is_system
-            else self._check_turn_inputs(material, state, request)
-        )
+        model = material.resolve_model(state, self.default_model)
+        media_tokens = sum(count_media_tokens(each, model) for each in placed)
+        if is_system:
+            inputs = _check_system_turn(request)
+        else:
+            inputs = _check_turn_inputs(material, state, request, model)
+            check_turn_media(material, state, media_tokens, inputs)
         return SubmitTurn(
             text=request.text,
             policies=blueprint.policies,
@@ -154,7 +157,9 @@ class TurnSubmitter:
             remembered=material.has_memory,
             role=request.role or "user",
             user=user,
-            bound=None if is_system else compute_turn_bound(blueprint, state.profile, inputs),
+            bound=None
+            if is_system
+            else compute_turn_bound(blueprint, state.profile, inputs, media_tokens),
             has_fallback=_has_fallback(material, state, request.text),
             overrides=await self.overrides.list_turn_overrides(
                 tenant, None if is_system else user, blueprint
@@ -169,16 +174,14 @@ class TurnSubmitter:
             return NOTHING_KEPT
         return await self.cut_replies.read_cut_reply(state)
 
-    def _check_turn_inputs(
-        self, material: SessionMaterial, state: SessionState, request: SubmitTurnRequest
-    ) -> dict[str, JsonValue]:
-        """Return the inputs of a user's turn, which has room in the prompts of its calls."""
-        inputs = check_values(material.blueprint.inputs, request.inputs, "inputs")
-        model = material.resolve_model(state, self.default_model)
-        check_turn_text(
-            material=material, state=state, text=request.text, inputs=inputs, model=model
-        )
-        return inputs
+
+def _check_turn_inputs(
+    material: SessionMaterial, state: SessionState, request: SubmitTurnRequest, model: str
+) -> dict[str, JsonValue]:
+    """Return the inputs of a user's turn, which has room in the prompts of its calls."""
+    inputs = check_values(material.blueprint.inputs, request.inputs, "inputs")
+    check_turn_text(material=material, state=state, text=request.text, inputs=inputs, model=model)
+    return inputs
 
 
 def _choose_meta(request: SubmitTurnRequest) -> dict[str, JsonValue]:
