@@ -59,9 +59,10 @@ class MessageOrder:
 
     def add_run(self, messages: Iterable[ChatMessage], joint: str = "") -> None:
         """Add messages of which the first may join the one before it."""
-        for message in messages:
-            self.add_message(message, joint)
-            joint = ""
+        rest = iter(messages)
+        if joint and (first := next(rest, None)):
+            self.add_message(first, joint)
+        self.messages.extend(rest)
 
 
 def can_join(roles: RoleOrder, before: ChatMessage, role: MessageRole) -> bool:
