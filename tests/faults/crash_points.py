@@ -36,6 +36,21 @@ AGENT_CRASH_POINTS = tuple(
 )
 """Points that a turn of several calls passes, most of them more than once."""
 
+MEDIA_CRASH_POINTS = (
+    *(CrashPoint("gateway", (point,)) for point in ("before-media", "before-blob", "after-media")),
+    CrashPoint("gateway", ("before-append:turn-submitted",)),
+    CrashPoint("gateway", ("after-append:turn-submitted",)),
+    CrashPoint("worker", ("before-media",)),
+    CrashPoint("worker", ("after-media",)),
+    *_list_worker_points(
+        *("attempt-started", "tools-snapshotted", "context-assembled", "call-completed"),
+        *("tool-started", "tool-returned", "turn-completed"),
+    ),
+    CrashPoint("worker", ("before-token:3",)),
+    CrashPoint("worker", ("after-close",)),
+)
+"""Points that a turn with a picture passes, whose tool returns one."""
+
 CRASH_POINTS = (
     CrashPoint("gateway", ("before-append:session-opened",)),
     CrashPoint("gateway", ("after-append:session-opened",)),

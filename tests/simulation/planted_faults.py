@@ -6,7 +6,8 @@ tests check that the simulation finds it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, cast
@@ -16,19 +17,28 @@ from faststream.nats.message import NatsMessage
 from tests.simulation.fault_profiles import LOST_MESSAGES, LOST_REPLIES, NO_FAULTS, STOPPED_WORKERS
 from tests.simulation.processes.simulated_roles import ProcessOptions
 from turnlog.events.codec import CommandRef, EventBatch, EventDraft, decode_event, encode_batch
-from turnlog.events.content import compute_digest
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import TurnlogError
+from turnlog.events.jetstream.blob_store import JetStreamMediaStore
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.registry import KnownEvent
+from turnlog.events.store.media_chunks import (
+    ChunkList,
+    StoredMedia,
+    iterate_bytes,
+    receive_media,
+)
 from turnlog.events.store.ports import (
     AppendOutcome,
     BatchConflict,
     LogUnreachable,
     StampedTokenEvent,
 )
+from turnlog.events.subjects import build_media_subject
 from turnlog.events.tokens import AttemptClosed, Token
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker import delivery_handling
@@ -233,6 +243,67 @@ PLANTED_IN_TEAMS: Final = {
     ),
 }
 """Planted faults that only coordinators with children show, under no other fault."""
+
+
+class HastyMediaStore(PlantedFault):
+    """A media store that writes the list of the chunks before the chunks."""
+
+    async def put_media(
+        self,
+        tenant: str,
+        data: AsyncIterable[bytes],
+        *,
+        most_bytes: int,
+        expected: Digest | None = None,
+    ) -> StoredMedia:
+        received = await receive_media(data, most_bytes=most_bytes, expected=expected)
+        chunk_list = ChunkList(
+            size=received.item.size, chunks=tuple(map(compute_digest, received.chunks))
+        )
+        subject = build_media_subject(tenant, received.item.digest)
+        await self.real.blobs.store_first(subject, chunk_list.model_dump_json().encode())
+        for chunk in received.chunks:
+            await self.real.blobs.put_blob(tenant, chunk)
+        return received.item
+
+
+class ForgetfulMediaStore(PlantedFault):
+    """A media store that gives up what it could not store at once, and says that it is stored."""
+
+    async def put_media(
+        self,
+        tenant: str,
+        data: AsyncIterable[bytes],
+        *,
+        most_bytes: int,
+        expected: Digest | None = None,
+    ) -> StoredMedia:
+        received = await receive_media(data, most_bytes=most_bytes, expected=expected)
+        with suppress(TurnlogError):
+            impatient = replace(self.real.blobs, patience=0.0)
+            await replace(self.real, blobs=impatient).put_media(
+                tenant, iterate_bytes(b"".join(received.chunks)), most_bytes=most_bytes
+            )
+        return received.item
+
+
+def _inject_into_media(kind: type[PlantedFault]) -> ProcessOptions:
+    return ProcessOptions(
+        over=lambda on: replace(on, media=cast("JetStreamMediaStore", kind(on.media)))
+    )
+
+
+PLANTED_IN_MEDIA: Final = {
+    "a list of chunks that is stored before the chunks": (
+        _inject_into_media(HastyMediaStore),
+        replace(LOST_MESSAGES, spite=0.3),
+    ),
+    "an upload that is said to be stored and may not be": (
+        _inject_into_media(ForgetfulMediaStore),
+        LOST_MESSAGES,
+    ),
+}
+"""Planted faults that only seeds with pictures show, each with a fault profile."""
 
 
 def _decode_batch(batch: EventBatch) -> list[RecordedEvent]:

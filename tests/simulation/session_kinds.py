@@ -24,6 +24,12 @@ from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 FORBIDDEN: Final = "forbidden"
 """A word that no reply of a guarded session may contain."""
 
+TEXT_WINDOW: Final = 200
+"""The tokens of a prompt, which some turns fill."""
+
+MEDIA_WINDOW: Final = 1_500
+"""The same where turns have pictures, each of which counts as hundreds."""
+
 CHOICES: Final = ("share", "check")
 
 SIGNALS: Final = ("understood", "partial")
@@ -56,11 +62,10 @@ LESSON_CARTRIDGE: Final[Cartridge] = {
 }
 
 
-def draw_dialogue(chance: random.Random) -> Blueprint:
-    """Draw the blueprint of a plain dialogue."""
-    return Blueprint.model_validate(
-        _build_body("dialogue", _draw_policies(chance), {"call": "reply"})
-    )
+def draw_dialogue(chance: random.Random, window: int) -> Blueprint:
+    """Draw the blueprint of a plain dialogue, whose prompts have so many tokens."""
+    body = _build_body("dialogue", _draw_policies(chance), {"call": "reply"}, window)
+    return Blueprint.model_validate(body)
 
 
 def draw_agent(chance: random.Random) -> Blueprint:
@@ -143,9 +148,9 @@ def has_approvals(blueprint: Blueprint) -> bool:
     return any(server.approve for server in servers)
 
 
-def draw_lesson(chance: random.Random) -> Blueprint:
-    """Draw the blueprint of a lesson."""
-    body = _build_body("lesson", _draw_policies(chance), {"call": "by_phase"})
+def draw_lesson(chance: random.Random, window: int) -> Blueprint:
+    """Draw the blueprint of a lesson, whose prompts have so many tokens."""
+    body = _build_body("lesson", _draw_policies(chance), {"call": "by_phase"}, window)
     messages = {"system": ["rules"]}, {"history": "whole"}
     body["calls"]["debrief"] = {"messages": messages, "input": "none", "budget": "window"}
     body["calls"]["reply"]["tools"] = [TRANSITION_TOOL]
@@ -172,7 +177,9 @@ def _draw_policies(chance: random.Random) -> dict[str, Any]:
     }
 
 
-def _build_body(name: str, policies: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
+def _build_body(
+    name: str, policies: dict[str, Any], profile: dict[str, Any], window: int
+) -> dict[str, Any]:
     return {
         "blueprint": name,
         "version": 1,
@@ -186,7 +193,7 @@ def _build_body(name: str, policies: dict[str, Any], profile: dict[str, Any]) ->
         "history": {"recent": {}},
         "budget": {
             "window": {
-                "tokens": 200,
+                "tokens": window,
                 "ladder": [{"drop_oldest_pairs": {"history": "recent"}}],
             }
         },

@@ -27,6 +27,7 @@ from tests.simulation.processes.simulated_loop import (
     SimulatedProcess,
     SimulationStuck,
 )
+from tests.simulation.processes.simulated_media import SimulatedMedia
 from tests.simulation.processes.simulated_roles import (
     TENANT,
     ProcessOptions,
@@ -39,6 +40,8 @@ from tests.simulation.processes.simulated_roles import (
 from tests.simulation.processes.simulated_watcher import SimulatedWatcher
 from tests.simulation.session_kinds import (
     LESSON_CARTRIDGE,
+    MEDIA_WINDOW,
+    TEXT_WINDOW,
     draw_agent,
     draw_dialogue,
     draw_guarded_helper,
@@ -74,6 +77,11 @@ def has_matters(seed: int) -> bool:
     return seed % (4 * TEAM_SHARE) == 2 * TEAM_SHARE - 2
 
 
+def has_media(seed: int) -> bool:
+    """Return whether turns and results of tools have pictures, recordings and files in a seed."""
+    return seed % 8 in {0, 7}
+
+
 @dataclass(eq=False, kw_only=True)
 class Simulation:
     """The parts of a simulation, and afterwards its outcome."""
@@ -89,6 +97,8 @@ class Simulation:
     clients: list[SimulatedClient] = field(default_factory=list[SimulatedClient])
     materials: dict[str, SessionMaterial] = field(default_factory=dict[str, SessionMaterial])
     """What each session is made from."""
+    uploads: list[SimulatedMedia] = field(default_factory=list[SimulatedMedia])
+    """What clients have uploaded, in the seeds with media."""
     complaints: list[str] = field(default_factory=list[str])
     """Errors that no client was told of."""
     all_awake_at: float = FAULTS_END
@@ -99,7 +109,10 @@ class Simulation:
         self.fault_profile = self.profile or draw_fault_profile(self.chance)
         self.loop = SimulatedLoop(self.chance, TIME_LIMIT)
         self.server = SimulatedServer(
-            loop=self.loop, fault_profile=self.fault_profile, ack_wait=ACK_WAIT
+            loop=self.loop,
+            fault_profile=self.fault_profile,
+            ack_wait=ACK_WAIT,
+            has_media=has_media(self.seed),
         )
         self._made = 0
         self._watching: list[asyncio.Task[None]] = []
@@ -189,19 +202,22 @@ class Simulation:
         return session
 
     def _draw_material(self) -> SessionMaterial:
-        drawn = self.chance.random()
+        drawn, window = self.chance.random(), MEDIA_WINDOW if has_media(self.seed) else TEXT_WINDOW
         # By the seed and not by another draw, which would change what every seed does.
         if has_teams(self.seed) and drawn < 0.8:
             return SessionMaterial(
                 blueprint=draw_team(self.chance, has_matter=has_matters(self.seed))
             )
         if drawn < 0.35:
-            return SessionMaterial(blueprint=draw_lesson(self.chance), cartridge=LESSON_CARTRIDGE)
+            return SessionMaterial(
+                blueprint=draw_lesson(self.chance, window), cartridge=LESSON_CARTRIDGE
+            )
         if self.seed % 8 == 4:
             return SessionMaterial(blueprint=draw_guarded_helper(self.chance))
         draw_tool_user = draw_helper if self.seed % 8 == 0 else draw_agent
-        draw = draw_tool_user if drawn < 0.5 else draw_dialogue
-        return SessionMaterial(blueprint=draw(self.chance))
+        if drawn < 0.5:
+            return SessionMaterial(blueprint=draw_tool_user(self.chance))
+        return SessionMaterial(blueprint=draw_dialogue(self.chance, window))
 
     def _build_client(self, session: str, number: int) -> SimulatedClient:
         return SimulatedClient(
@@ -213,6 +229,7 @@ class Simulation:
             history=self.history,
             watch=self._start_watcher,
             pick_child=self._pick_child,
+            uploads=self.uploads if has_media(self.seed) else None,
         )
 
     def _pick_child(self, client: SimulatedClient) -> SimulatedClient | None:

@@ -12,9 +12,9 @@ from tests.simulation.fault_profiles import (
     STOPPED_WORKERS,
     FaultProfile,
 )
-from tests.simulation.planted_faults import PLANTED, PLANTED_IN_TEAMS
+from tests.simulation.planted_faults import PLANTED, PLANTED_IN_MEDIA, PLANTED_IN_TEAMS
 from tests.simulation.processes.simulated_roles import ProcessOptions
-from tests.simulation.simulation import Simulation, has_teams
+from tests.simulation.simulation import Simulation, has_media, has_teams
 
 pytestmark = pytest.mark.slow("whole seeds of the simulation run")
 
@@ -43,6 +43,13 @@ def _run_with_fault(seed: int, making: ProcessOptions, sky: FaultProfile) -> lis
 def test_planted_fault_of_child_sessions_is_found(planted: str) -> None:
     seeds = filter(has_teams, range(SEED_COUNT))
     assert any(_run_with_fault(seed, PLANTED_IN_TEAMS[planted], NO_FAULTS) for seed in seeds)
+
+
+@pytest.mark.parametrize("planted", PLANTED_IN_MEDIA)
+def test_planted_fault_of_media_is_found(planted: str) -> None:
+    making, sky = PLANTED_IN_MEDIA[planted]
+    seeds = filter(has_media, range(SEED_COUNT))
+    assert any(_run_with_fault(seed, making, sky) for seed in seeds)
 
 
 def test_no_fault_of_child_sessions_is_found_without_a_planted_one() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections import Counter
 from itertools import chain
 
 import pytest
@@ -13,7 +14,7 @@ from tests.simulation.checks.simulation_checks import find_faults
 from tests.simulation.network.simulated_connection import CURRENT_DELIVERY
 from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.seed_runner import SeedResult, run_seeds
-from tests.simulation.simulation import Simulation
+from tests.simulation.simulation import Simulation, has_media
 
 pytestmark = pytest.mark.slow("whole seeds of the simulation run")
 
@@ -93,6 +94,15 @@ def test_seeds_together_produce_every_event_type_of_a_turn(
         *("PlanMade", "StepPlanned", "ToolsSnapshotted", "ToolStarted"),
         *("ApprovalRequested", "ApprovalDecided", "ChildRequested", "ChildSettled"),
     }
+
+
+@pytest.mark.timeout(1800)
+def test_seeds_with_media_have_it_in_turns_and_in_results_of_tools(
+    results: tuple[SeedResult, ...],
+) -> None:
+    media = sum((each.media for each in results if has_media(each.seed)), Counter[str]())
+    assert media["TurnSubmitted"] > media["ToolReturned"] > 0
+    assert not any(each.media.total() for each in results if not has_media(each.seed))
 
 
 def test_failing_seed_is_reported_with_the_command_that_reruns_it() -> None:

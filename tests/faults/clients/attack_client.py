@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from base64 import b64encode
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -61,11 +62,15 @@ class AttackClient:
         body = {"blueprint": blueprint, "session": self.session}
         await self._send_until_answered("open", "/v1/sessions", body, None)
 
-    async def submit_turn(self, text: str | None = None) -> int:
+    async def submit_turn(self, text: str | None = None, picture: bytes | None = None) -> int:
         """Submit a turn, repeated until it is accepted, and return its number."""
         text = text or f"{self.name} asks for the {self.sent + 1}th time."
+        form: dict[str, Any] = {"text": text}
+        if picture is not None:
+            sent = {"type": "image", "data": b64encode(picture).decode()}
+            form = {"parts": [{"type": "text", "text": text}, sent]}
         answer = await self._send_until_answered(
-            "submit", f"{self._session_path}/turns", {"text": text}, text
+            "submit", f"{self._session_path}/turns", form, text
         )
         return int(answer["turn"])
 

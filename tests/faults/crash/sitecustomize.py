@@ -6,7 +6,7 @@ So a point is set while processes run, and is met once. `CLOCK_AHEAD` names a fi
 by which the clock of the process is ahead.
 
 A point is `before-` or `after-` and what is passed: `append:<event>`, `token:<n>` of an attempt,
-`close` of an attempt's tokens, `blob`, `ack`, `nak`, and `commit` to the database.
+`close` of an attempt's tokens, `blob`, `media`, `ack`, `nak`, and `commit` to the database.
 
 A forked process already has the modules of other packages; of these only classes are patched, which
 reaches every user of the class.
@@ -93,6 +93,7 @@ def patch_tokens(module: Any) -> None:  # noqa: ANN401
 
 def patch_blobs(module: Any) -> None:  # noqa: ANN401
     wrap_with_points(module.JetStreamBlobStore, "put_blob", lambda *_: ("blob",))
+    wrap_with_points(module.JetStreamMediaStore, "put_media", lambda *_: ("media",))
 
 
 def patch_acknowledgements(module: Any) -> None:  # noqa: ANN401

@@ -66,6 +66,9 @@ REPUBLISHED_STREAMS: Final = frozenset({SESSIONS_STREAM, TOKENS_STREAM})
 
 LONGEST_LAG: Final = 3.0
 
+MEDIA_KILL_WEIGHT: Final = 1.0
+"""How dangerous blobs are where turns have media, whose chunks are stored one after another."""
+
 KILL_WEIGHTS: Final = {
     SESSIONS_STREAM: 1.0,
     TOKENS_STREAM: 5.0,
@@ -82,6 +85,8 @@ class SimulatedServer:
     loop: SimulatedLoop
     fault_profile: FaultProfile
     ack_wait: float
+    has_media: bool = False
+    """Whether turns and results of tools have pictures, recordings and files."""
     connections: list[SimulatedConnection] = field(default_factory=list[SimulatedConnection])
     kill_process: Callable[[SimulatedProcess], None] = lambda _: None
     """Called with a process that is to be killed now."""
@@ -90,6 +95,8 @@ class SimulatedServer:
     _down_until: float = 0.0
 
     def __post_init__(self) -> None:
+        blob_weight = MEDIA_KILL_WEIGHT if self.has_media else KILL_WEIGHTS[BLOBS_STREAM]
+        self._kill_weights = {**KILL_WEIGHTS, BLOBS_STREAM: blob_weight}
         self.streams = {
             name: SimulatedStream(name=name, created=self.loop.read_clock())
             for name in STREAM_BY_PREFIX.values()
@@ -163,14 +170,7 @@ class SimulatedServer:
     def _handle_leader_get(self, packet: SentPacket, stream: SimulatedStream) -> None:
         request = json.loads(packet.data)
         end = stream.find_end()
-        found: SimulatedMessage | None
-        match request:
-            case {"next_by_subj": str() as key, "seq": int() as start}:
-                found = next(iter(stream.list_messages(key, start, 1, end)), None)
-            case {"last_by_subj": str() as key}:
-                found = stream.find_last(key, end)
-            case _:
-                found = stream.get_message(request["seq"], end)
+        found = _find_requested(stream, request, end)
         if found is None:
             return self._send_error(packet, NO_MESSAGE)
         data = b64encode(found.data).decode()
@@ -193,8 +193,7 @@ class SimulatedServer:
                 self.send_answer(packet, data=each.data, headers=headers)
                 before = each.sequence
             return self.send_answer(packet, headers={"Status": "204"})
-        key = request.get("last_by_subj")
-        got = stream.find_last(key, end) if key else stream.get_message(request["seq"], end)
+        got = _find_requested(stream, request, end)
         if got is None:
             return self.send_answer(packet, headers={"Status": "404"})
         return self.send_answer(packet, data=got.data, headers=_build_headers(stream, got))
@@ -225,7 +224,7 @@ class SimulatedServer:
         stored = [self._store_packet(stream, each) for each in batch]
         # Only the end of a token stream has a reply; tokens are too many to draw a kill for each.
         if packet.reply and packet.connection.draw_fault(
-            self.fault_profile.spite * KILL_WEIGHTS[stream.name]
+            self.fault_profile.spite * self._kill_weights[stream.name]
         ):
             self.kill_process(packet.connection.process)
         return self.send_answer(
@@ -252,6 +251,19 @@ class SimulatedServer:
     def list_events(self) -> Sequence[SimulatedMessage]:
         """Return all events of all sessions, as they are stored."""
         return self.sessions.messages
+
+
+def _find_requested(
+    stream: SimulatedStream, request: Mapping[str, Any], end: int
+) -> SimulatedMessage | None:
+    """Return the one message that a get requests, among those up to `end`."""
+    match request:
+        case {"next_by_subj": str() as key, "seq": int() as start}:
+            return next(iter(stream.list_messages(key, start, 1, end)), None)
+        case {"last_by_subj": str() as key}:
+            return stream.find_last(key, end)
+        case _:
+            return stream.get_message(request["seq"], end)
 
 
 def _build_headers(stream: SimulatedStream, stored: SimulatedMessage) -> dict[str, str]:

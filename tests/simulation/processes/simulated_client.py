@@ -8,30 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Final, Literal
 
 from fastapi import Request, Response
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 from starlette.types import Message
 
 from tests.faults.clients.client_history import ClientHistory, CommandTry
 from tests.simulation.network.simulated_http import RequestHandler, SimulatedAnswer, send_request
 from tests.simulation.processes.simulated_loop import SimulatedLoop
+from tests.simulation.processes.simulated_media import SimulatedMedia, draw_media
 from tests.simulation.processes.simulated_roles import TENANT, SimulatedGateway
 from tests.simulation.session_kinds import CHOICES, SIGNALS, has_approvals, has_children
 from turnlog.contract.session_requests import (
     CancelTurnRequest,
     CloseSessionRequest,
     DecideApprovalRequest,
+    MediaPartInput,
     PhaseSignalRequest,
     RecordChoiceRequest,
     RedactReplyRequest,
     SubmitTurnRequest,
+    TextPartInput,
+    TurnPartInput,
 )
+from turnlog.events.content import Digest
 from turnlog.events.model.redaction_events import OPERATOR_RULE
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
@@ -50,6 +55,7 @@ from turnlog.projections.session.commands import (
 from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway.routes import memory_routes, session_command_routes, turn_routes
 from turnlog.services.http.request_identity import RequestIdentity
+from turnlog.services.media import media_routes
 
 
 async def receive_empty_body() -> Message:
@@ -80,10 +86,16 @@ class SimulatedClient:
     """Starts to watch a turn."""
     pick_child: ChildPicker
     """Picks a client of a child of its session, if there is one."""
+    uploads: list[SimulatedMedia] | None
+    """What the clients of a simulation have uploaded; None where turns have no media."""
     is_of_child: bool = False
     """Whether its session is a child, whose turns are submitted by its parent."""
     wanted: dict[str, Command] = field(default_factory=dict[str, Command])
     """The command of each key."""
+    sent_media: dict[str, tuple[Digest, ...]] = field(
+        default_factory=dict[str, "tuple[Digest, ...]"]
+    )
+    """What the turn of each key has beside its text."""
     keys: count[int] = field(default_factory=lambda: count(1))
     turn: int = 0
     """The latest turn it knows."""
@@ -167,7 +179,10 @@ class SimulatedClient:
         key, blueprint = self._create_key(), self.material.blueprint
         text = f"{key} says " + "so " * self.chance.randint(0, 12)
         inputs: dict[str, JsonValue] = {name: f"{name} of {key}" for name in blueprint.inputs}
-        form = SubmitTurnRequest(text=text, inputs=inputs)
+        media = await self._draw_parts(key) if self.uploads is not None else []
+        said: list[TurnPartInput] = [TextPartInput(type="text", text=text)]
+        parts = [*said, *media] if media else None
+        form = SubmitTurnRequest(text=None if parts else text, parts=parts, inputs=inputs)
         self.wanted[key] = SubmitTurn(
             text=text, policies=blueprint.policies, phases=self.material.phases, inputs=inputs
         )
@@ -189,6 +204,48 @@ class SimulatedClient:
         if answer and answer.status < 300:
             self.turn = int(answer.body["turn"])
             self.watch(self.session, self.turn)
+
+    async def _draw_parts(self, key: str) -> list[MediaPartInput]:
+        """Draw the media of a turn: with their bytes, uploaded before, or of an earlier upload.
+
+        Some are named by a digest whose upload may have been lost.
+        """
+        media, parts = list[SimulatedMedia](), list[MediaPartInput]()
+        for _ in range(self.chance.choice((0, 1, 1, 2))):
+            how = self.chance.choice(("bytes", "bytes", "upload", "lost upload", "earlier"))
+            if how == "earlier" and self.uploads:
+                each = self.chance.choice(self.uploads)
+            else:
+                each = draw_media(self.chance, "image", "image", "audio", "file")
+                how = "bytes" if how == "earlier" else how
+            if how in {"upload", "lost upload"}:
+                await self._upload_media(each, repeated=how == "upload")
+            media.append(each)
+            parts.append(each.build_part(by_digest=how != "bytes"))
+        self.sent_media[key] = tuple(each.digest for each in media)
+        return parts
+
+    async def _upload_media(self, media: SimulatedMedia, *, repeated: bool) -> None:
+        """Upload bytes until there is an answer, or once."""
+
+        def handler(gateway: SimulatedGateway) -> Awaitable[BaseModel]:
+            return media_routes.upload_blob(
+                request=media.build_upload(),
+                tenant=TENANT,
+                media=gateway.media,
+                response=Response(),
+            )
+
+        assert self.uploads is not None
+        while True:
+            answer = await send_request(self.gateway(), handler)
+            if answer and answer.status < 300:
+                assert answer.body["digest"] == media.digest
+                self.uploads.append(media)
+                return
+            if not repeated:
+                return
+            await asyncio.sleep(self.chance.random() * 3)
 
     async def _send_command(
         self, what: str, command: Command, act: Callable[..., object], used: str = "steering"

@@ -13,6 +13,7 @@ from typing import Final, get_args
 
 from tests.simulation.fault_profiles import FAULTS_END, FaultProfile
 from tests.simulation.processes.simulated_loop import SimulatedLoop
+from tests.simulation.processes.simulated_media import restore_content
 from tests.simulation.session_kinds import CHILD_PROFILES, FORBIDDEN, SIGNALS
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
@@ -134,7 +135,11 @@ def _compute_digest(request: ModelRequest) -> str:
 
 
 def _restore_message(sent: dict[str, object]) -> ChatMessage:
-    """Return a message of a request; what the model reasoned is a field of its own there."""
+    """Return a message of a request, which has bytes in place of digests.
+
+    What the model reasoned is a field of its own there.
+    """
+    sent["content"] = restore_content(sent.get("content"))
     fields = {name: sent.pop(name) for name in ("reasoning_content",) if name in sent}
     view = MessageView.model_validate(sent | ({"reasoning": fields} if fields else {}))
     return view.restore_message()

@@ -33,6 +33,7 @@ from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.media.media_use_cases import MediaUseCases
 from turnlog.services.media.turn_parts import TurnPartsIntake
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.telemetry.traces import create_tracing
@@ -49,6 +50,8 @@ from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.turn_runner import TurnRunner
 
 TENANT: Final = "t"
+
+MAX_PART_BYTES: Final = 1_000_000
 
 TURNS_AT_ONCE: Final = 3
 """Turns that a worker runs at once."""
@@ -163,7 +166,7 @@ def build_worker(
 ) -> SimulatedWorker:
     made = build_role(name, server, making, wrong_by)
     model = SimulatedModel(server.loop, server.fault_profile)
-    shop = SimulatedToolServer(server.loop, server.fault_profile)
+    shop = SimulatedToolServer(server.loop, server.fault_profile, server.has_media)
     tokens, blobs = made.client.tokens, made.client.blobs
     answering = TurnRunner(
         name=name,
@@ -205,6 +208,7 @@ class SimulatedGateway:
     turns: TurnWatching
     steering: SessionSteering
     approvals: ApprovalUseCases
+    media: MediaUseCases
 
 
 def build_gateway(
@@ -220,13 +224,14 @@ def build_gateway(
             blueprints=made.blueprints,
             overrides=overrides,
             default_model="simulated/one",
-            intake=TurnPartsIntake(store=made.client.media, most_bytes=1_000_000),
+            intake=TurnPartsIntake(store=made.client.media, most_bytes=MAX_PART_BYTES),
             most_bytes=262_144,
             cut_replies=cut_replies,
         ),
         turns=TurnWatching(handler, made.client.tokens, asyncio.Event()),
         steering=SessionSteering(handler, made.blueprints, cut_replies),
         approvals=ApprovalUseCases(handler, made.blueprints),
+        media=MediaUseCases(store=made.client.media, most_bytes=MAX_PART_BYTES),
     )
 
 

@@ -11,8 +11,10 @@ from pydantic import JsonValue
 from tests.agent_programs.agent_harness import FakeToolServer
 from tests.simulation.fault_profiles import FAULTS_END, FaultProfile
 from tests.simulation.processes.simulated_loop import SimulatedLoop
+from tests.simulation.processes.simulated_media import draw_media
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.media.incoming_media import IncomingMedia
 from turnlog.services.worker.tools.tool_server_types import (
     ServerFailureCode,
     ToolAnswer,
@@ -26,6 +28,8 @@ class SimulatedToolServer:
 
     loop: SimulatedLoop
     fault_profile: FaultProfile
+    has_media: bool
+    """Whether results have pictures."""
     runs: list[tuple[str, JsonValue]] = field(default_factory=list[tuple[str, JsonValue]])
     """Each tool that ran, with its order number."""
 
@@ -42,7 +46,14 @@ class SimulatedToolServer:
         self.runs.append((tool, arguments.get("order")))
         await self._simulate_work("tools_failed")
         chance = self.loop.chance
-        return ToolAnswer(f"{chance.randint(0, 9)} in stock", failed=chance.random() < 0.2)
+        text, failed = f"{chance.randint(0, 9)} in stock", chance.random() < 0.2
+        media = self._draw_pictures() if self.has_media else ()
+        return ToolAnswer(text, failed=failed, media=media)
+
+    def _draw_pictures(self) -> tuple[IncomingMedia, ...]:
+        chance = self.loop.chance
+        drawn = [draw_media(chance, "image") for _ in range(chance.choice((0, 0, 1, 2)))]
+        return tuple(IncomingMedia(each.data, each.media_type) for each in drawn)
 
     async def get_prompt(
         self, server: str, spec: ServerSpec, prompt: str, arguments: Mapping[str, JsonValue]

@@ -107,7 +107,8 @@ class AgentAnswer:
     """The model of an agent: a plan of two steps, one tool in each, then an echo.
 
     It decides by the request alone, so a repeated call gets the same answer. Other tools than its
-    own, such as the one that ends a phase, it leaves alone.
+    own, such as the one that ends a phase, it leaves alone. Where there is a picture to be looked
+    at, it reasons, looks at it once, and echoes.
     """
 
     otherwise: EchoAnswer = field(default_factory=EchoAnswer)
@@ -120,11 +121,34 @@ class AgentAnswer:
             then = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "UTC"}
             calls = (now, ("time_convert_time", json.dumps(then)))
             return ModelAnswer(tokens=(), finish="tool_calls", tool_calls=calls)
+        if "gallery_show" in _list_offered_tools(body):
+            return _look_and_echo(body)
         if "as JSON: {steps" in messages[0]["content"]:
             return ModelAnswer(
                 tokens=('{"steps": [{"goal": "Look."}, ', '{"goal": "Look again."}]}')
             )
         return self.otherwise.build_answer(body)
+
+
+def _look_and_echo(body: Mapping[str, object]) -> ModelAnswer:
+    messages = cast("Sequence[Mapping[str, object]]", body["messages"])
+    rounds = sum(each["role"] == "tool" for each in messages)
+    reasoning = (f"Round {rounds + 1}.",)
+    if rounds == 0:
+        look = (("gallery_show", "{}"),)
+        return ModelAnswer(tokens=(), reasoning=reasoning, finish="tool_calls", tool_calls=look)
+    (asked,) = [each for each in messages if each["role"] == "user"][:1]
+    words = build_echo(_read_text(asked["content"])).split(" ")
+    tokens = (*(f"{word} " for word in words[:-1]), words[-1])
+    return ModelAnswer(tokens=tokens, reasoning=reasoning)
+
+
+def _read_text(content: object) -> str:
+    """Return the text of a content that may have pictures beside it."""
+    if isinstance(content, str):
+        return content
+    pieces = cast("Sequence[Mapping[str, str]]", content)
+    return "".join(each["text"] for each in pieces if each["type"] == "text")
 
 
 def build_echo(text: str) -> str:

@@ -16,6 +16,7 @@ from turnlog.events.async_tasks import stream_watch
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.child_events import ChildSettled
+from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.registry import ClaimableEvent, format_event_name
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
@@ -119,6 +120,7 @@ class SessionHarness:
 
     log: MemoryLog = field(default_factory=MemoryLog)
     blobs: MemoryBlobStore = field(default_factory=MemoryBlobStore)
+    media: MemoryMediaStore = field(default_factory=MemoryMediaStore)
     tokens: MemoryTokenStream = field(default_factory=MemoryTokenStream)
     clock: SteppingClock = field(default_factory=SteppingClock)
     model: PuppetModel = field(default_factory=PuppetModel)
@@ -148,7 +150,7 @@ class SessionHarness:
         return CommandHandler(
             log=self.log,
             snapshots=CheckedSnapshotStore(self.log, self.snapshots),
-            texts=TextReader(log=self.log, blobs=self.blobs, media=MediaReader(MemoryMediaStore())),
+            texts=TextReader(log=self.log, blobs=self.blobs, media=MediaReader(self.media)),
             older_commands=EmptyCommandIndex(),
             clock=self.clock,
             create_id=self.create_id,
@@ -224,9 +226,12 @@ class SessionHarness:
         session: str = "s",
         policies: Policies | None = None,
         inputs: Mapping[str, JsonValue] | None = None,
+        parts: tuple[MediaPart, ...] = (),
     ) -> RecordedEvent:
         """Submit a turn; gives its event."""
-        command = SubmitTurn(text=text, policies=policies or Policies(), inputs={**(inputs or {})})
+        command = SubmitTurn(
+            text=text, policies=policies or Policies(), inputs={**(inputs or {})}, parts=parts
+        )
         done = await self.sessions.handle(TENANT, session, command, TESTER)
         return done.events[-1]
 
