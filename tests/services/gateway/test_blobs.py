@@ -184,6 +184,51 @@ async def test_client_that_disconnects_within_an_upload_leaves_nothing(
         assert (await idle.http.head(build_path(digest))).status_code == 404
 
 
+async def break_off_upload(idle: RunningGateway, data: bytes, sent: int) -> str:
+    """Upload the beginning of bytes, break the connection, and return the offset that is known."""
+    path = f"/v1/blobs?digest={quote(compute_digest(data), safe='')}"
+    async with open_raw_connection(idle.address) as line:
+        await line.send_head("POST", path, IMAGE | {"Content-Length": str(len(data))})
+        await line.send_bytes(data[:sent])
+    found = await idle.http.head(build_path(compute_digest(data)))
+    while "Upload-Offset" not in found.headers:  # until the gateway has seen that it broke
+        found = await idle.http.head(build_path(compute_digest(data)))
+    assert found.status_code == 404
+    return str(found.headers["Upload-Offset"])
+
+
+async def test_upload_whose_connection_broke_goes_on_where_it_was(idle: RunningGateway) -> None:
+    data = make_png(700_000)
+    offset = await break_off_upload(idle, data, 550_000)
+    assert 0 < int(offset) <= 550_000
+    path = f"/v1/blobs?digest={compute_digest(data)}"
+    wrong = await idle.http.post(path, content=b"x", headers=IMAGE | {"Upload-Offset": "1"})
+    require_problem(wrong, 409, "offset-differs", "Upload-Offset")
+    assert wrong.json()["detail"] == f"{offset} bytes of this upload are here"
+    rest = data[int(offset) :]
+    stored = await idle.http.post(path, content=rest, headers=IMAGE | {"Upload-Offset": offset})
+    assert (stored.status_code, stored.json()["size"]) == (201, 700_000), stored.text
+    assert (await idle.http.get(build_path(compute_digest(data)))).content == data
+    again = await idle.http.post(path, content=rest, headers=IMAGE | {"Upload-Offset": offset})
+    require_problem(again, 409, "offset-differs", "Upload-Offset")
+
+
+async def test_upload_with_another_rest_is_refused_and_begins_again(idle: RunningGateway) -> None:
+    data = make_png(90_001)
+    offset = await break_off_upload(idle, data, 50_000)
+    path = f"/v1/blobs?digest={compute_digest(data)}"
+    other = await idle.http.post(path, content=b"x", headers=IMAGE | {"Upload-Offset": offset})
+    require_problem(other, 422, "digest-differs", "digest")
+    found = await idle.http.head(build_path(compute_digest(data)))
+    assert (found.status_code, "Upload-Offset" in found.headers) == (404, False)
+    assert (await idle.http.post(path, content=data, headers=IMAGE)).status_code == 201
+
+
+async def test_upload_without_a_digest_goes_on_nowhere(idle: RunningGateway) -> None:
+    answer = await idle.http.post("/v1/blobs", content=PNG, headers=IMAGE | {"Upload-Offset": "5"})
+    require_problem(answer, 422, "invalid", "Upload-Offset")
+
+
 async def test_more_uploads_at_once_than_there_are_slots_get_429_and_pass_later(
     idle: RunningGateway,
 ) -> None:

@@ -28,8 +28,8 @@ at the end of the first system message, where that comes right before it, since 
 many models take one such message only. Version 6 counts tokens with the factor that the provider's
 own counts have shown, and includes turns that were cancelled or failed where their events say so.
 Version 7 condenses the arguments of earlier tool rounds where it condenses results, finds the ends
-of sentences in every script, lists media that were left out side by side as one part, keeps the
-factor of each model, and takes the steps of an overflow too where a provider refused a prompt.
+of sentences in every script, lists media that were left out side by side as one part, and keeps the
+factor of each model.
 How a call asks for the form of its answer needs no version:
 its manifest says so, and a manifest without a word of it is of a call that did not ask.
 """
@@ -75,11 +75,6 @@ def has_condensed_arguments(assembler: int) -> bool:
 
 def has_every_script(assembler: int) -> bool:
     """Return whether a version finds the ends of sentences in every script."""
-    return assembler >= 7  # noqa: PLR2004 - the version that began with it
-
-
-def has_every_step_below(assembler: int) -> bool:
-    """Return whether a version takes the steps of an overflow to keep below a model's limit."""
     return assembler >= 7  # noqa: PLR2004 - the version that began with it
 
 

@@ -97,8 +97,6 @@ def replace_budget(material: SessionMaterial, kind: str, tokens: int) -> Session
     if name is None:
         detail = f"the call {kind} has no budget, so it is never trimmed"
         raise Refused("no-budget", detail, field="budget", fix="leave it out")
-    spec = blueprint.budget[name]
-    steps = (*spec.ladder, *(spec.overflow.ladder if spec.overflow else ()))
-    other = spec.model_copy(update={"tokens": tokens, "overflow": None, "ladder": steps})
+    other = blueprint.budget[name].model_copy(update={"tokens": tokens, "overflow": None})
     budgets = {**blueprint.budget, name: other}
     return replace(material, blueprint=blueprint.model_copy(update={"budget": budgets}))

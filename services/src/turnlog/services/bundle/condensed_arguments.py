@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 SURROGATE_OR_NUL = re.compile("[\0\ud800-\udfff]")
@@ -29,7 +29,7 @@ def make_storable(value: Any) -> Any:  # noqa: ANN401 - any value of JSON
     if isinstance(value, str):
         return SURROGATE_OR_NUL.sub("\ufffd", value)
     if isinstance(value, list):
-        return [make_storable(each) for each in cast("Sequence[Any]", value)]
+        return [make_storable(each) for each in cast("list[Any]", value)]
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {make_storable(name): make_storable(each) for name, each in members.items()}
@@ -40,7 +40,7 @@ def cut_value(value: Any, characters: int, items: int) -> Any:  # noqa: ANN401 -
     if isinstance(value, str):
         return cut_text(value, characters)
     if isinstance(value, list):
-        return cut_list(cast("Sequence[Any]", value), characters, items)
+        return cut_list(cast("list[Any]", value), characters, items)
     if isinstance(value, dict):
         return cut_object(cast("dict[str, Any]", value), characters, items)
     return value
@@ -53,7 +53,7 @@ def cut_text(text: str, characters: int) -> str:
     return f"{text[:characters]}\n{note}" if characters else note
 
 
-def cut_list(values: Sequence[Any], characters: int, items: int) -> Sequence[Any]:
+def cut_list(values: list[Any], characters: int, items: int) -> list[Any]:
     if len(values) < NOTE_ROOM and len(write_json(values)) <= NOTE_ROOM:
         return values
     kept = [cut_value(each, characters, items) for each in values[:items]]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from starlette.responses import StreamingResponse
 
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.events.content import SHA256_PATTERN
+from turnlog.events.errors import Refused
 from turnlog.events.model.content_parts import TEXT_TYPE
 from turnlog.services.http.request_tenant import RequestTenant
 from turnlog.services.media.media_types import MEDIA_TYPES, UNSPECIFIED_TYPE
@@ -62,6 +63,16 @@ AnnouncedDigest = Annotated[
 ]
 
 
+UploadOffset = Annotated[
+    int,
+    Header(
+        alias="Upload-Offset",
+        ge=0,
+        description="How many bytes of the upload an earlier request has brought",
+    ),
+]
+
+
 @router.post(
     api_paths.BLOBS,
     status_code=201,
@@ -74,16 +85,19 @@ async def upload_blob(
     media: Media,
     response: Response,
     digest: AnnouncedDigest = None,
+    offset: UploadOffset = 0,
 ) -> StoredBlobView:
     """Store the bytes of the body under their digest; storing them again has no effect.
 
-    `Content-Type` is the type of the bytes, or `application/octet-stream`.
+    `Content-Type` is the type of the bytes, or `application/octet-stream`. An upload whose digest
+    was announced and whose connection broke goes on at the `Upload-Offset` that `HEAD` returns.
     """
     length = request.headers.get("content-length")
     announced = UploadAnnouncement(
         media_type=request.headers.get("content-type"),
         size=int(length) if length else None,
         digest=digest,
+        offset=offset,
     )
     stored = await media.upload_media(tenant, request.stream(), announced)
     response.headers["Location"] = format_path(api_paths.BLOB, digest=stored.digest)
@@ -112,8 +126,16 @@ async def download_blob(
 
 @router.head(api_paths.BLOB, include_in_schema=False)
 async def find_blob(digest: BlobPath, tenant: RequestTenant, media: Media) -> Response:
-    """Return the headers alone: whether all bytes are stored, and how many they are."""
-    item = await media.find_media(tenant, digest)
+    """Return the headers alone: whether all bytes are stored, and how many they are.
+
+    If an upload broke off, the 404 has the number of its bytes that are here.
+    """
+    try:
+        item = await media.find_media(tenant, digest)
+    except Refused:
+        if not (offset := media.partial_uploads.get_offset((tenant, digest))):
+            raise
+        return Response(status_code=404, headers={"upload-offset": str(offset)})
     return Response(headers=_build_headers(item) | {"content-length": str(item.size)})
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.events.content import Digest
 from turnlog.events.errors import AlteredMedia, Corrupt, Refused, TooLarge
+from turnlog.events.store.media_chunks import iterate_bytes
 from turnlog.events.store.ports import MediaStore
 from turnlog.services.media.media_types import (
     UNSPECIFIED_TYPE,
@@ -19,6 +20,7 @@ from turnlog.services.media.media_types import (
     detect_media_type,
     parse_media_type,
 )
+from turnlog.services.media.partial_uploads import PartialUploads
 
 MAX_UPLOADS: Final = 24
 """Uploads at the same time; each of them is in memory until all of its bytes have arrived."""
@@ -36,7 +38,10 @@ class UploadAnnouncement:
 
     media_type: str | None = None
     size: int | None = None
+    """Bytes of the request, without those before `offset`."""
     digest: Digest | None = None
+    offset: int = 0
+    """How many bytes an earlier request has brought; such an upload has its digest announced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +60,26 @@ class MediaUseCases:
     most_bytes: int
     """Bytes of the largest item."""
     max_seconds: float = MAX_UPLOAD_SECONDS
+    partial_uploads: PartialUploads = field(default_factory=PartialUploads)
     _running: Counter[str] = field(default_factory=Counter[str])
     """Uploads that are running, by tenant."""
 
     async def upload_media(
         self, tenant: str, pieces: AsyncIterable[bytes], announced: UploadAnnouncement
     ) -> StoredBlobView:
-        """Store what arrives, unless it is not what was announced; repeating it has no effect."""
+        """Store what arrives, unless it is not what was announced; repeating it has no effect.
+
+        If its digest was announced, what arrives before the connection breaks is kept for a
+        request with the rest.
+        """
         typed = TypedBytes(parse_media_type(announced.media_type))
-        if announced.size is not None and announced.size > self.most_bytes:
-            raise TooLarge("body", announced.size, self.most_bytes)
+        size = announced.offset + (announced.size or 0)
+        if size > self.most_bytes:
+            raise TooLarge("body", size, self.most_bytes)
         async with (
             self._take_slot(tenant),
-            aclosing(self._limit_time(typed.check_pieces(pieces))) as checked,
+            aclosing(self._limit_time(self._collect(tenant, pieces, announced))) as collected,
+            aclosing(typed.check_pieces(collected)) as checked,
         ):
             stored = await self.store.put_media(
                 tenant, checked, most_bytes=self.most_bytes, expected=announced.digest
@@ -104,10 +116,35 @@ class MediaUseCases:
                         piece = await anext(pieces, None)
                 except TimeoutError:
                     detail = f"it has not arrived within {self.max_seconds:g} s"
-                    raise Refused("too-slow", detail, field="body", fix="send it faster") from None
+                    fix = "announce its digest, and send the rest with `Upload-Offset`"
+                    raise Refused("too-slow", detail, field="body", fix=fix) from None
                 if piece is None:
                     return
                 yield piece
+
+    async def _collect(
+        self, tenant: str, pieces: AsyncIterable[bytes], announced: UploadAnnouncement
+    ) -> AsyncGenerator[bytes]:
+        """Yield what earlier requests brought and what arrives; keep it if that breaks off."""
+        if announced.digest is None:
+            if announced.offset:
+                fix = "name the digest of the whole by `?digest=`"
+                detail = "an upload goes on by its digest"
+                raise Refused("invalid", detail, field="Upload-Offset", fix=fix)
+            async for piece in pieces:
+                yield piece
+            return
+        key = tenant, announced.digest
+        arrived = bytearray(self.partial_uploads.take_bytes(key, announced.offset))
+        async for piece in iterate_bytes(bytes(arrived)):
+            yield piece
+        try:
+            async for piece in pieces:
+                arrived += piece
+                yield piece
+        except (Exception, asyncio.CancelledError):  # Of the connection: none of the reader
+            self.partial_uploads.keep_bytes(key, bytes(arrived))
+            raise
 
     async def find_media(self, tenant: str, digest: Digest) -> StoredBlobView:
         """Return a media item, all of whose bytes were read; raises `Refused` `unknown-blob`.

@@ -49,11 +49,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     TOOL_RESULTS_LAYER,
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.assembly_inputs import (
-    ASSEMBLER_VERSION,
-    has_condensed_arguments,
-    has_every_step_below,
-)
+from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, has_condensed_arguments
 from turnlog.projections.prompt.budget.budget_error import (
     WHOLE_PROMPT,
     BudgetExceeded,
@@ -317,13 +313,10 @@ def _list_whole_runs(fitting: BudgetContext) -> Iterator[LadderRun]:
     budget, beside = fitting.budget, sum(fitting.beside.values())
     measure = partial(measure_plan, counting=fitting.counting, beside=beside)
     has_larger = budget.overflow is not None or fitting.largest > fitting.limit
-    overflow_ladder = budget.overflow.ladder if budget.overflow else ()
-    # What a provider has refused is shortened by every step that there is
-    takes_all = fitting.is_lowered(fitting.limit) and has_every_step_below(fitting.assembler)
-    ladder = (*budget.ladder, *overflow_ladder) if takes_all else budget.ladder
-    yield LadderRun(ladder=ladder, measure=measure, limit=fitting.limit, is_soft=has_larger)
+    yield LadderRun(ladder=budget.ladder, measure=measure, limit=fitting.limit, is_soft=has_larger)
     if has_larger:
-        yield LadderRun(ladder=overflow_ladder, measure=measure, limit=fitting.largest)
+        ladder = budget.overflow.ladder if budget.overflow else ()
+        yield LadderRun(ladder=ladder, measure=measure, limit=fitting.largest)
 
 
 def find_steps_before_summary(ladder: Ladder, view: str) -> Ladder | None:

@@ -142,6 +142,13 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="no",
         contains=("field",),
     ),
+    "offset-differs": ErrorCode(
+        meaning="An upload goes on at another byte than the gateway has of it.",
+        action="send the bytes from the number on that it names, or all of them without an offset",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
     "media-type-differs": ErrorCode(
         meaning="The bytes of an upload are of another type than the request says.",
         action="send the type that they are, or `application/octet-stream`",
