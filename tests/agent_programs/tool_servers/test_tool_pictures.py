@@ -83,6 +83,24 @@ async def test_contents_of_a_result_are_a_line_each_and_media_beside_them() -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("https://files.example/a/report.pdf?X-Signature=s3cret&Expires=9", "report.pdf"),
+        ("https://files.example/report.pdf#token=s3cret", "report.pdf"),
+        ("https://files.example/a/?sig=s3cret/report.pdf", "a"),
+        ("s3://bucket/report.pdf?versionId=s3cret", "report.pdf"),
+    ],
+)
+async def test_name_of_a_file_has_no_signature_of_its_address(uri: str, name: str) -> None:
+    pdf = BlobResourceContents(uri=uri, blob=encode(PDF), mime_type="application/pdf")
+    answer = await convert_result(
+        CallToolResult(content=[EmbeddedResource(type="resource", resource=pdf)])
+    )
+    assert [each.name for each in answer.media] == [name]
+    assert "s3cret" not in answer.text
+
+
 async def test_picture_beside_a_structured_value_is_kept_with_its_line() -> None:
     picture = ImageContent(type="image", data=encode(PNG), mime_type="image/png")
     answer = await convert_result(

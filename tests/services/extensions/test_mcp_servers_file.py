@@ -99,17 +99,17 @@ TEXT_FIX = "write text; put quotes around what looks like a number"
             "5: mcpServers.a.arg: `arg` means nothing here; write `args`",
         ),
         (
-            {"a": {"command": "x", "env": {"LEVEL": 3}}},
+            {"a": {"command": "x", "env": {"LEVEL": [3]}}},
             f"6: mcpServers.a.env.LEVEL: it must be a valid string; {TEXT_FIX}",
         ),
         (
-            {"a": {"command": ["x", "y"]}},
+            {"a": {"command": [3, "y"]}},
             f"4: mcpServers.a.command: it must be a valid string; {TEXT_FIX}",
         ),
         (
-            {"a": {"url": "https://a/mcp", "headers": {"X": "${input:key}"}}},
+            {"a": {"url": "https://a/mcp", "headers": {"X": "${command:key}"}}},
             (
-                "6: mcpServers.a.headers.X: `${input:key}` is no variable; write `${NAME}` or "
+                "6: mcpServers.a.headers.X: `${command:key}` is no variable; write `${NAME}` or "
                 "`${NAME:-default}`"
             ),
         ),
@@ -149,7 +149,7 @@ def test_all_faults_of_a_tools_file_are_reported_together(tmp_path: Path) -> Non
     ("text", "fault"),
     [
         ("{", "while parsing|expected|did not find"),
-        ('{"servers": {}}', "`mcpServers` is missing; add `mcpServers:`"),
+        ('{"tools": {}}', "`mcpServers` is missing; add `mcpServers:`"),
         ("[]", "it must be an object"),
     ],
 )

@@ -1,7 +1,7 @@
-"""The tools file: the tool servers of an installation, in the form `mcpServers`.
+"""The tools file: the tool servers of an installation, in the forms that programs with MCP write.
 
-Many programs that use MCP read this form, so one file may serve them all; it may be JSON or YAML.
-What another program wrote is read as it is: see `mcp_servers_file_words`.
+So one file may serve them all. It may be JSON, with comments too, or YAML. What another program
+wrote is read as it is: see `mcp_servers_file_words` and `mcp_servers_file_references`.
 Which program a worker starts, and with which secrets, is decided here and nowhere else: a blueprint
 names the servers, a session pins their names and options, and the worker looks up how they are
 reached. The file is read when a process starts.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -43,18 +43,40 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     LineNumbers,
     locate_finding,
 )
+from turnlog.services.extensions.mcp_servers_file_references import (
+    REFERENCE_PATTERN,
+    ReferenceValues,
+    find_workspace_folder,
+    list_input_defaults,
+    replace_references,
+)
 from turnlog.services.extensions.mcp_servers_file_words import (
     TranslatedEntry,
     derive_server_name,
     is_address,
+    translate_command,
     translate_entry,
 )
 
-_REFERENCE: Final = re.compile(r"\$\{(?P<inside>[^}]*)\}")
+_STRING_OR_COMMENT: Final = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|(?<![^\s,\[\]{}])(?://[^\n]*|/\*.*?\*/)', re.DOTALL
+)
+"""A text, or a comment of JSON; an address without quotes is none."""
+
 
 _VARIABLE: Final = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(:-(?P<default>.*))?", re.DOTALL)
 
 _SERVERS_WORD: Final = "mcpServers"
+"""The word for the servers, also where a file has another."""
+
+_SERVERS_PATHS: Final[tuple[tuple[str, ...], ...]] = (
+    (_SERVERS_WORD,),
+    ("servers",),
+    ("mcp", "servers"),
+    ("context_servers",),
+    ("mcp",),
+)
+"""Where files have their servers; the first that is there counts."""
 
 
 class _ToolsFileServer(ServerOptions):
@@ -135,6 +157,8 @@ class ToolsFile:
     servers: Mapping[str, ToolsFileEntry]
     """What blueprints and sessions get of them are the names and the options."""
     lines: LineNumbers
+    servers_path: DocumentPath = (_SERVERS_WORD,)
+    """Where the file has its servers."""
     written_names: Mapping[str, str] = field(default_factory=dict[str, str])
     """The names in the file of the servers that are called otherwise here."""
     warnings: tuple[BlueprintFault, ...] = ()
@@ -144,7 +168,7 @@ class ToolsFile:
         """Return a fault at a path below the servers, with its line."""
         name, *words = path or ("",)
         steps = (self.written_names.get(str(name), name), *words) if path else ()
-        finding = BlueprintFinding((_SERVERS_WORD, *steps), what, fix)
+        finding = BlueprintFinding((*self.servers_path, *steps), what, fix)
         return locate_finding(self.file, self.lines, finding)
 
 
@@ -154,14 +178,17 @@ def load_tools_file(file: Path) -> ToolsFile:
         document = load_yaml(_read_text(file), str(file))
     except FaultyBlueprint as faulty:
         raise FaultyToolsFile(faulty.faults) from None
-    translated = _translate_servers(document.value)
+    path = _find_servers_path(document.value)
+    written_servers = _get_member(document.value, path)
+    values = ReferenceValues(find_workspace_folder(file), list_input_defaults(document.value))
+    translated = _translate_servers(written_servers, values)
     try:
         # Strict and from JSON, so that 8 is not a text while lists may become tuples.
-        value = _insert_servers(document.value, translated)
+        value = _insert_servers(document.value, written_servers, translated)
         found = _ToolsFileDocument.model_validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         findings = explain_validation_error(error, _ToolsFileDocument)
-        written = [_restore_words(each, translated) for each in findings]
+        written = [_restore_words(each, translated, path) for each in findings]
         located = [locate_finding(str(file), document.lines, each) for each in written]
         raise FaultyToolsFile((*document.faults, *located)) from None
     enabled = {name: each for name, each in found.servers.items() if not each.disabled}
@@ -172,8 +199,9 @@ def load_tools_file(file: Path) -> ToolsFile:
             names[written]: _add_name(each, written, names) for written, each in enabled.items()
         },
         lines=document.lines,
+        servers_path=path,
         written_names={name: written for written, name in names.items() if name != written},
-        warnings=tuple(_find_ignored_words(str(file), document.lines, translated)),
+        warnings=tuple(_find_ignored_words(str(file), document.lines, translated, path)),
     )
     faults = (*document.faults, *_find_equal_names(tools, names), *_find_reference_faults(tools))
     if faults:
@@ -181,14 +209,26 @@ def load_tools_file(file: Path) -> ToolsFile:
     return tools
 
 
-def _translate_servers(document: JsonValue) -> dict[str, TranslatedEntry]:
-    """Translate the servers of a document that are objects."""
-    servers = document.get(_SERVERS_WORD) if isinstance(document, dict) else None
-    return {
-        name: translate_entry(entry, _list_words(entry))
-        for name, entry in (servers.items() if isinstance(servers, dict) else ())
-        if isinstance(entry, dict)
-    }
+def _find_servers_path(document: JsonValue) -> tuple[str, ...]:
+    """Return where a document has its servers."""
+    present = (path for path in _SERVERS_PATHS if _get_member(document, path) is not None)
+    return next(present, (_SERVERS_WORD,))
+
+
+def _get_member(document: JsonValue, path: Sequence[str]) -> JsonValue:
+    for word in path:
+        document = document.get(word) if isinstance(document, dict) else None
+    return document
+
+
+def _translate_servers(servers: JsonValue, values: ReferenceValues) -> dict[str, TranslatedEntry]:
+    """Translate the servers that are objects."""
+    translated = dict[str, TranslatedEntry]()
+    for name, entry in servers.items() if isinstance(servers, dict) else ():
+        if isinstance(entry, dict):
+            words = {word: replace_references(each, values) for word, each in entry.items()}
+            translated[name] = translate_entry(words, _list_words(translate_command(words)))
+    return translated
 
 
 def _list_words(entry: Mapping[str, JsonValue]) -> frozenset[str]:
@@ -198,22 +238,27 @@ def _list_words(entry: Mapping[str, JsonValue]) -> frozenset[str]:
     return words if is_address(entry) else words | ProgramEntry.list_words()
 
 
-def _insert_servers(document: JsonValue, translated: Mapping[str, TranslatedEntry]) -> JsonValue:
-    servers = document.get(_SERVERS_WORD) if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(servers, dict):
+def _insert_servers(
+    document: JsonValue, servers: JsonValue, translated: Mapping[str, TranslatedEntry]
+) -> JsonValue:
+    """Return a document with its servers as this product writes them."""
+    if not isinstance(document, dict) or servers is None:
         return document
     inserted: dict[str, JsonValue] = {name: each.value for name, each in translated.items()}
-    return {**document, _SERVERS_WORD: {**servers, **inserted}}
+    whole: JsonValue = {**servers, **inserted} if isinstance(servers, dict) else servers
+    return {_SERVERS_WORD: whole}
 
 
 def _restore_words(
-    finding: BlueprintFinding, translated: Mapping[str, TranslatedEntry]
+    finding: BlueprintFinding, translated: Mapping[str, TranslatedEntry], path: DocumentPath
 ) -> BlueprintFinding:
     """Return a finding about a translated word as one about the word that the file has."""
     match finding.path:
-        case (servers, str(name), str(word), *steps) if name in translated:
+        case (_, str(name), str(word), *steps) if name in translated:
             word = translated[name].written.get(word, word)
-            return replace(finding, path=(servers, name, word, *steps))
+            return replace(finding, path=(*path, name, word, *steps))
+        case (_, *steps):
+            return replace(finding, path=(*path, *steps))
         case _:
             return finding
 
@@ -233,7 +278,7 @@ def _find_equal_names(tools: ToolsFile, names: Mapping[str, str]) -> Iterator[Bl
         if len(several) > 1:
             listed = " and ".join(f"`{each}`" for each in several)
             finding = BlueprintFinding(
-                (_SERVERS_WORD, several[-1]),
+                (*tools.servers_path, several[-1]),
                 f"{listed} are both called `{name}` here",
                 "call one of them otherwise, or disable it",
             )
@@ -241,14 +286,17 @@ def _find_equal_names(tools: ToolsFile, names: Mapping[str, str]) -> Iterator[Bl
 
 
 def _find_ignored_words(
-    file: str, lines: LineNumbers, translated: Mapping[str, TranslatedEntry]
+    file: str,
+    lines: LineNumbers,
+    translated: Mapping[str, TranslatedEntry],
+    path: DocumentPath,
 ) -> Iterator[BlueprintFault]:
     """Yield one warning that names all words that mean nothing here."""
     ignored = [f"{name}.{word}" for name, each in translated.items() for word in each.unknown]
     if ignored:
         listed = ", ".join(f"`{each}`" for each in ignored)
         finding = BlueprintFinding(
-            (_SERVERS_WORD,), f"these words are ignored: {listed}", "leave them to other programs"
+            path, f"these words are ignored: {listed}", "leave them to other programs"
         )
         yield locate_finding(file, lines, finding, "warning")
 
@@ -272,7 +320,18 @@ def _read_text(file: Path) -> str:
         raise FaultyToolsFile(
             [BlueprintFault(file=str(file), line=1, path="", what=what, fix="save it as UTF-8")]
         ) from None
-    return text.replace("\t", "  ") if text.lstrip().startswith("{") else text
+    is_json = text.lstrip().startswith(("{", "//", "/*"))
+    return remove_comments(text).replace("\t", "  ") if is_json else text
+
+
+def remove_comments(text: str) -> str:
+    """Return JSON without the comments that some programs allow; no line moves."""
+
+    def keep_lines(found: re.Match[str]) -> str:
+        written = found[0]
+        return written if written.startswith('"') else re.sub(r"[^\n]", " ", written)
+
+    return _STRING_OR_COMMENT.sub(keep_lines, text)
 
 
 def _find_reference_faults(tools: ToolsFile) -> Iterator[BlueprintFault]:
@@ -280,7 +339,7 @@ def _find_reference_faults(tools: ToolsFile) -> Iterator[BlueprintFault]:
         yield tools.build_fault((), "there is no server", "add one that is not disabled")
     for name, server in tools.servers.items():
         for path, text in server.iterate_values():
-            for reference in _REFERENCE.finditer(text):
+            for reference in REFERENCE_PATTERN.finditer(text):
                 if not _VARIABLE.fullmatch(reference["inside"]):
                     what = f"`{reference[0]}` is no variable"
                     fix = "write `${NAME}` or `${NAME:-default}`"
@@ -296,12 +355,12 @@ def expand_variables(text: str, environ: Mapping[str, str]) -> str:
             return reference[0]
         return environ.get(variable["name"]) or variable["default"] or ""
 
-    return _REFERENCE.sub(replace, text)
+    return REFERENCE_PATTERN.sub(replace, text)
 
 
 def list_unset_variables(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables of a value that are not set and have no default."""
-    inside = (_VARIABLE.fullmatch(each["inside"]) for each in _REFERENCE.finditer(text))
+    inside = (_VARIABLE.fullmatch(each["inside"]) for each in REFERENCE_PATTERN.finditer(text))
     return tuple(
         each["name"]
         for each in inside

@@ -9,6 +9,7 @@ mistake, and `aprove` must not run a tool that a person was to approve.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
@@ -25,6 +26,7 @@ _SYNONYMS: Final[Mapping[str, str]] = {
     "autoApprove": "auto_approve",
     "disabledTools": "except",
     "enabled": "disabled",
+    "environment": "env",
     "excludeTools": "except",
     "httpUrl": "url",
     "includeTools": "only",
@@ -72,12 +74,23 @@ def is_address(entry: Mapping[str, JsonValue]) -> bool:
     return any(_SYNONYMS.get(word, word) == "url" for word in entry)
 
 
+def translate_command(entry: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Return a server with its program as a text, which may be a list or an object too."""
+    command = entry.get("command")
+    if isinstance(command, list) and command and "args" not in entry:
+        return {**entry, "command": command[0], "args": command[1:]}
+    if isinstance(command, dict) and "path" in command:
+        more = {word: content for word, content in command.items() if word != "path"}
+        return {**entry, **more, "command": command["path"]}
+    return entry
+
+
 def translate_entry(
     entry: Mapping[str, JsonValue], known_words: Collection[str]
 ) -> TranslatedEntry:
     """Translate a server; `known_words` are the words that a server of its kind may have."""
     value, written, unknown = dict[str, JsonValue](), dict[str, str](), list[str]()
-    for word, content in entry.items():
+    for word, content in translate_command(entry).items():
         ours = _SYNONYMS.get(word, word)
         is_known = ours in known_words or get_close_matches(word, known_words, 1, _LIKENESS)
         if content is None or word == "description" or (ours != word and ours in entry):
@@ -95,9 +108,19 @@ def _translate_value(ours: str, word: str, content: JsonValue) -> JsonValue:
         return _TRANSPORTS.get(re.sub(r"[-_ ]", "", content).lower(), content)
     if word == "enabled" and isinstance(content, bool):
         return not content
+    if ours == "args" and isinstance(content, list):
+        return [_write_as_text(each) for each in content]
+    if ours in {"env", "headers"} and isinstance(content, dict):
+        values = {name: _write_as_text(each) for name, each in content.items()}
+        return {name: each for name, each in values.items() if each is not None}
     if word == "timeout" and isinstance(content, int | float) and content >= _LEAST_MILLISECONDS:
         return content / 1_000
     return content
+
+
+def _write_as_text(value: JsonValue) -> JsonValue:
+    """Return a number or a truth value as other programs pass it on; anything else as it is."""
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
 def derive_server_name(written: str) -> str:

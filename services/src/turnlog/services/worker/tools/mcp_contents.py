@@ -97,13 +97,19 @@ def _read_media(block: ContentBlock) -> IncomingMedia | None:
         return None
     media_type: object = getattr(source, "mime_type", None)
     uri = getattr(source, "uri", None)
-    name = str(uri).rstrip("/").rpartition("/")[2] if uri else None
+    name = _derive_name(str(uri)) if uri else None
     written = media_type if isinstance(media_type, str) else "application/octet-stream"
     return IncomingMedia(
         data=data,
         media_type=cut_text(replace_unstorable(written), MAX_NAME_CHARACTERS),
         name=cut_text(replace_unstorable(name), MAX_NAME_CHARACTERS) if name else None,
     )
+
+
+def _derive_name(uri: str) -> str:
+    """Return the last step of a path; what follows it may be a signature, which is a secret."""
+    path = uri.partition("#")[0].partition("?")[0]
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def _format_block(block: ContentBlock) -> str:

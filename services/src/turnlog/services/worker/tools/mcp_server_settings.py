@@ -31,6 +31,7 @@ from turnlog.services.extensions.mcp_servers_file import (
     expand_variables,
     list_unset_variables,
 )
+from turnlog.services.extensions.mcp_servers_file_references import INPUT_PREFIX
 from turnlog.services.worker.tools.child_process import find_program
 from turnlog.services.worker.tools.header_values import find_value_fault, read_header_values
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
@@ -153,11 +154,18 @@ def find_endpoint_faults(tools: ToolsFile, environ: Mapping[str, str]) -> Iterat
             for variable in list_unset_variables(text, environ)
         ]
         for path, variable in unset:
-            fix = f"set it for the worker, or write `${{{variable}:-default}}`"
-            yield tools.build_fault(path, f"the variable {variable} is not set", fix)
+            yield tools.build_fault(path, *_describe_unset_variable(variable))
         if not unset and (fault := _find_endpoint_fault(_resolve_entry(entry, folder, environ))):
             word, what, fix = fault
             yield tools.build_fault((name, word), what, fix)
+
+
+def _describe_unset_variable(variable: str) -> tuple[str, str]:
+    """Return what is wrong with a variable that is not set, and the fix."""
+    what = f"the variable {variable} is not set"
+    if variable.startswith(INPUT_PREFIX):
+        return what, "set it for the worker: it answers the input, as a person does in an editor"
+    return what, f"set it for the worker, or write `${{{variable}:-default}}`"
 
 
 def _find_endpoint_fault(endpoint: ServerEndpoint) -> tuple[str, str, str] | None:

@@ -228,6 +228,8 @@ class ToolRunner:
     async def _guard_answer(self, answered: ToolAnswer) -> ToolAnswer:
         """Replace a result that breaks a rule; its text is not kept."""
         violation = await self.find_violation(answered.text)
+        if violation is None and (names := _list_unwritten_names(answered)):
+            violation = await self.find_violation(names)
         if violation is None:
             withheld = answered.detail and await self.find_violation(answered.detail)
             return (
@@ -327,6 +329,12 @@ def _build_context(state: SessionState, run: ToolRun) -> ToolContext:
     identity: list[JsonValue] = [state.tenant, state.session, asked.sequence, run.use.id]
     key = compute_digest(encode_canonical(identity))
     return ToolContext(state.session, run.called.turn, key, state.attributes)
+
+
+def _list_unwritten_names(answered: ToolAnswer) -> str:
+    """Return the names of media that the text does not have: that of a large result is replaced."""
+    names = [text for each in answered.media for text in (each.name, each.media_type) if text]
+    return "\n".join(name for name in names if name not in answered.text)
 
 
 def _replace_oversized(
