@@ -113,14 +113,21 @@ async def _rebuild_stream(on: JetStreamClient, stream: str) -> None:
 
 
 async def list_findings(
-    tenant: str, log: EventLog, blobs: BlobStore, witness: AuditCheckpoint | None, folder: Path
+    copy: BundleCopy,
+    *,
+    log: EventLog,
+    blobs: BlobStore,
+    witness: AuditCheckpoint | None,
+    folder: Path,
 ) -> list[LocatedFinding]:
-    """Verify all of a log, and give what is wrong with it."""
+    """Verify all of the log of a copy, whose media are as the copy has them."""
     ids = count(1)
+    tenant = copy.bundle_list.tenant
+    media = MemoryMediaStore({(tenant, digest): raw for digest, raw in copy.blobs.items()})
     sessions = CommandHandler(
         log=log,
         snapshots=CheckedSnapshotStore(log, MemorySnapshotStore()),
-        texts=TextReader(log=log, blobs=blobs, media=MediaReader(MemoryMediaStore())),
+        texts=TextReader(log=log, blobs=blobs, media=MediaReader(media)),
         older_commands=EmptyCommandIndex(),
         clock=SteppingClock(),
         create_id=lambda: f"id-{next(ids)}",

@@ -32,7 +32,6 @@ from turnlog.services.bundle.verifier import EXIT_FAILED, EXIT_UNWITNESSED, main
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 SOUND = BundleCopy.read_bundle(get_version_folder())
-TENANT = SOUND.bundle_list.tenant
 every = pytest.mark.parametrize("tampering", TAMPERINGS.values(), ids=TAMPERINGS)
 
 
@@ -107,7 +106,7 @@ async def test_log_verification_finds_tampering_and_names_the_first_bad_event(
     log = build_memory_log(copy, SOUND, (TUTOR, GAME))
     witness = select_two_sessions(checkpoint)
     found = await list_findings(
-        tenant=TENANT, log=log, blobs=build_memory_blobs(copy), witness=witness, folder=tmp_path
+        copy, log=log, blobs=build_memory_blobs(copy), witness=witness, folder=tmp_path
     )
     assert find_first_fault(found, tampering.session) == tampering.event, found
 
@@ -128,7 +127,7 @@ async def test_tampering_in_recreated_server_streams_is_found_as_in_a_memory_log
         for name, copy in done.items():
             await replace_streams(on, copy, SOUND, (TUTOR, GAME))
             found = await list_findings(
-                tenant=TENANT,
+                copy,
                 log=on.log,
                 blobs=on.blobs,
                 witness=select_two_sessions(checkpoint),
@@ -156,7 +155,7 @@ async def test_unaltered_log_has_no_findings(
     log = build_memory_log(copy, SOUND, tuple(copy.sessions))
     assert (
         await list_findings(
-            tenant=TENANT,
+            copy,
             log=log,
             blobs=build_memory_blobs(copy),
             witness=checkpoint.checkpoint,
@@ -184,7 +183,7 @@ async def test_rewritten_manifest_that_reads_back_is_found_by_reassembly(
     assert "part safety" in report.findings[0].detail
     log = build_memory_log(copy, SOUND, (TUTOR,))
     found = await list_findings(
-        tenant=TENANT, log=log, blobs=build_memory_blobs(copy), witness=None, folder=tmp_path
+        copy, log=log, blobs=build_memory_blobs(copy), witness=None, folder=tmp_path
     )
     assert {each.finding.sequence for each in found} == {6}
 

@@ -29,7 +29,7 @@ def make_storable(value: Any) -> Any:  # noqa: ANN401 - any value of JSON
     if isinstance(value, str):
         return SURROGATE_OR_NUL.sub("\ufffd", value)
     if isinstance(value, list):
-        return [make_storable(each) for each in cast("list[Any]", value)]
+        return [make_storable(each) for each in cast("list[object]", value)]
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {make_storable(name): make_storable(each) for name, each in members.items()}
@@ -40,7 +40,7 @@ def cut_value(value: Any, characters: int, items: int) -> Any:  # noqa: ANN401 -
     if isinstance(value, str):
         return cut_text(value, characters)
     if isinstance(value, list):
-        return cut_list(cast("list[Any]", value), characters, items)
+        return cut_list(cast("list[object]", value), characters, items)
     if isinstance(value, dict):
         return cut_object(cast("dict[str, Any]", value), characters, items)
     return value

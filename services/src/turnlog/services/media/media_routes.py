@@ -64,10 +64,10 @@ AnnouncedDigest = Annotated[
 
 
 UploadOffset = Annotated[
-    int,
+    str | None,
     Header(
         alias="Upload-Offset",
-        ge=0,
+        pattern="^[0-9]{1,12}$",
         description="How many bytes of the upload an earlier request has brought",
     ),
 ]
@@ -85,7 +85,7 @@ async def upload_blob(
     media: Media,
     response: Response,
     digest: AnnouncedDigest = None,
-    offset: UploadOffset = 0,
+    offset: UploadOffset = None,
 ) -> StoredBlobView:
     """Store the bytes of the body under their digest; storing them again has no effect.
 
@@ -97,7 +97,7 @@ async def upload_blob(
         media_type=request.headers.get("content-type"),
         size=int(length) if length else None,
         digest=digest,
-        offset=offset,
+        offset=int(offset or 0),
     )
     stored = await media.upload_media(tenant, request.stream(), announced)
     response.headers["Location"] = format_path(api_paths.BLOB, digest=stored.digest)

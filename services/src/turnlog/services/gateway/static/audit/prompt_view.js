@@ -7,6 +7,7 @@ import { renderFoldedText } from "../app/folding.js";
 import { formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToCall, linkToEvent, linkToUses } from "../app/links.js";
+import { scrollIntoSight } from "../app/quiet_scrolling.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { renderCallAnswer } from "../turn/call_answer.js";
 import { chooseLayerHues, describeOutputRequest, formatSource, listShortenedParts, listToolParts, nameUsedSource, splitMessages, sumByComponent } from "./prompt_parts.js";
@@ -64,7 +65,8 @@ export function createPromptView(session, loadTurn) {
         title: `call ${call.call} · ${formatNumber(call.tokens)} tokens`,
       }, createElement("b", {}, fill), createElement("span", {}, call.call));
     }));
-    callChart.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const marked = callChart.querySelector("[aria-current]");
+    if (marked) scrollIntoSight(marked);
   }
 
   function renderPrompt(prompt) {

@@ -6,6 +6,7 @@ import { createElement, setChildren } from "../app/dom.js";
 import { renderFoldedText } from "../app/folding.js";
 import { readContent } from "../app/formatting.js";
 import { linkToTimeline } from "../app/links.js";
+import { scrollIntoSight } from "../app/quiet_scrolling.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { formatEventName } from "../events/event_sentences.js";
 import { renderCallLines } from "../turn/call_figures.js";
@@ -147,7 +148,8 @@ export function createConversation(session) {
       const marked = [markedCall, call];
       markedCall = call;
       for (const number of articles.keys()) if (turns.get(number).calls?.some((each) => marked.includes(each.call))) drawTurn(number);
-      element.querySelector(".why.here")?.closest(".turn").scrollIntoView({ block: "nearest" });
+      const marking = element.querySelector(".why.here");
+      if (marking) scrollIntoSight(marking.closest(".turn"));
     },
     close: () => streams.forEach((stream) => stream.close()),
   };

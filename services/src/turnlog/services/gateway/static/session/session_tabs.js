@@ -4,6 +4,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { makeScrollersFocusable } from "../app/kept_place.js";
 import { linkToCall, linkToDiff, linkToGrowth, linkToPast, linkToSession, linkToTimeline, linkToVerification, linkToVersion, linkToWhatIf, linkToWhy } from "../app/links.js";
+import { scrollIntoSight } from "../app/quiet_scrolling.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 
 // The views of a whole session that an address can name.
@@ -48,7 +49,8 @@ export function createSessionTabs(session) {
     const shown = wanted.map(([name, href, isSelected]) => updateTab(name, href, Boolean(isSelected)));
     const isSame = shown.length === element.childElementCount && shown.every((tab, place) => tab === element.children[place]);
     if (!isSame) showChangedTabs(shown);
-    element.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const current = element.querySelector("[aria-current]");
+    if (current) scrollIntoSight(current);
   }
 
   function showChangedTabs(shown) {
