@@ -39,6 +39,9 @@ from turnlog.projections.testing import (
 
 BUDGET = 400
 
+UNCORRECTED = 5
+"""The last version of the assembler that leaves its own counts as they are."""
+
 BLUEPRINT = parse_blueprint(f"""\
 blueprint: guide
 version: 1
@@ -118,16 +121,16 @@ def test_corrected_prompt_never_exceeds_its_budget(
 
 @fewer_examples
 @given(st.lists(PLAYED, min_size=1, max_size=6), st.sampled_from(["estimated", "unknown"]))
-def test_log_without_reported_usage_gives_the_prompts_of_the_assembler_before(
+def test_log_without_reported_usage_gives_uncorrected_prompts(
     turns: list[tuple[str, int, int, float]], known: str
 ) -> None:
     session = open_with_blueprint(BLUEPRINT, FILES)
     for text, asked, said, factor in turns:
         session = session.apply_steps(submit_turn(text * asked), claim_turn())
-        before = assemble_call(session, ASSEMBLER_VERSION - 1)
+        before = assemble_call(session, UNCORRECTED)
         session, prompt = record_prompt(session)
         assert before.request == prompt.request
-        assert before.manifest == prompt.manifest.model_copy(update={"assembler": 5})
+        assert before.manifest == prompt.manifest.model_copy(update={"assembler": UNCORRECTED})
         tokens = round(prompt.manifest.tokens * factor)
         usage = TokenUsage.model_validate({"known": known, "input_tokens": tokens})
         session = complete_counted(session, text * said, usage)
