@@ -94,13 +94,20 @@ async def test_arguments_of_the_latest_round_alone_can_be_too_long() -> None:
 
 
 async def test_arguments_that_a_provider_signed_stay_whole() -> None:
-    signed = '{"extra_content": {"google": {"thought_signature": "sig"}}}'
-    (end,) = write_look(LONG)
+    text, latest = LONG[:1_800], LONG[:1_200]
+    (end,) = build_tool_script(*[("shop_look", json.dumps({"what": text}))] * 2)
     assert isinstance(end, FinishedAnswer)
-    calls = tuple(replace(each, signature=signed) for each in end.tool_calls)
-    shop = await open_narrow_loop(4_000, "digest")
-    await shop.run_turn([replace(end, tool_calls=calls)], write_look("a nail"), ["Three."])
-    assert read_arguments(shop)[0]["what"] == LONG
+    first, second = end.tool_calls
+    signed = '{"extra_content": {"google": {"thought_signature": "sig"}}}'
+    calls = (replace(first, signature=signed), second)
+    shop = await open_narrow_loop(5_000, "digest")
+    await shop.run_turn([replace(end, tool_calls=calls)], write_look(latest), ["Three."])
+    assert [each["what"] for each in read_arguments(shop)] == [
+        text,
+        f"({len(text)} characters are left out)",
+        latest,
+    ]
+    assert [part.treatment for part in list_call_parts(shop)] == ["kept", "condensed", "kept"]
 
 
 @pytest.mark.parametrize("written", ["[1, 2]", "{" + '"a": ' * 900])
