@@ -22,6 +22,7 @@ from turnlog.events.content import compute_digest, decode_withheld_text
 from turnlog.events.model.memory_events import SummaryFailed
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import ToolReturned
+from turnlog.services.media.incoming_media import IncomingMedia
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -39,7 +40,11 @@ LOOK = ("Look at the boats.", ["harbour_look"])
 
 
 async def open_guarded_session(platform: AgentService, profile: str = "tool_enabled") -> str:
-    platform.copy_shipped_blueprint("uderia", GUARDED, {"policies:\n": f"policies:{RULE}"})
+    changes = {
+        "policies:\n": f"policies:{RULE}",
+        "\ntools:\n": "\ntools:\n  most_bytes: 1000\n",
+    }
+    platform.copy_shipped_blueprint("uderia", GUARDED, changes)
     return await platform.open_shipped_session(GUARDED, attributes={}, profile=profile)
 
 
@@ -104,6 +109,37 @@ async def test_tool_result_that_breaks_a_rule_is_replaced_before_it_is_recorded(
     (returned,) = await platform.load_events(session, ToolReturned)
     assert "withheld by the rule contact-details" in str(returned.text)
     await require_withheld_everywhere(platform, session, f"Ask {SECRET}")
+    assert SECRET not in str(platform.bodies)
+
+
+LARGE_FILES = {
+    "name": IncomingMedia(b"Who is who", "text/plain", f"{SECRET}.txt"),
+    "type": IncomingMedia(b"Who is who", f"text/{SECRET}", "people.txt"),
+    "neither": IncomingMedia(b"Who is who", "text/plain", "people.txt"),
+}
+"""What a tool returns beside a text that is too large, by what breaks the rule."""
+
+
+@pytest.mark.parametrize("place", LARGE_FILES)
+async def test_file_beside_an_oversized_result_is_kept_only_if_its_name_breaks_no_rule(
+    platform: AgentService, place: str
+) -> None:
+    file = LARGE_FILES[place]
+    platform.shop.results = [f"({file.name}, {file.media_type})\n" + "much " * 1_000]
+    platform.shop.media = (file,)
+    session = await open_guarded_session(platform)
+    answers = (
+        answer_with_plan(LOOK),
+        answer_with_tool_calls(("harbour_look", {"what": "boats"})),
+        answer_with_text("I cannot say."),
+    )
+    await platform.complete_turn(session, *answers, text="Whom do I ask?")
+    (returned,) = await platform.load_events(session, ToolReturned)
+    breaks = place != "neither"
+    assert ("withheld by the rule contact-details" in str(returned.text)) is breaks
+    assert ("1000 are allowed" in str(returned.text)) is not breaks
+    assert [part.name for part in returned.parts] == ([] if breaks else ["people.txt"])
+    await require_withheld_everywhere(platform, session)
     assert SECRET not in str(platform.bodies)
 
 

@@ -175,6 +175,49 @@ def test_tools_check_reads_servers_as_other_programs_write_them(
     assert "✓ sequential-thinking (Sequential Thinking)  7 tools" in shown.out
 
 
+PROGRAM: dict[str, Any] = {"command": SMALL[0], "args": SMALL[1:]}
+INPUT = {"EXTRA_TOOLS": "${input:extra-tools}"}
+
+EDITOR_FILES: dict[str, dict[str, Any]] = {
+    "servers": {
+        "inputs": [{"type": "promptString", "id": "extra-tools", "password": True}],
+        "servers": {"small": {"type": "stdio", **PROGRAM, "env": INPUT}},
+    },
+    "mcp.servers": {
+        "editor.fontSize": 12,
+        "mcp": {"inputs": [], "servers": {"small": {**PROGRAM, "env": INPUT}}},
+    },
+    "context_servers": {
+        "context_servers": {
+            "small": {"command": {"path": SMALL[0], "args": SMALL[1:], "env": INPUT}}
+        }
+    },
+    "mcp": {"mcp": {"small": {"type": "local", "command": SMALL, "environment": INPUT}}},
+}
+"""Files of editors, by the words that their servers are below."""
+
+
+@pytest.mark.parametrize("words", EDITOR_FILES)
+def test_tools_check_lists_the_servers_of_an_editor_with_its_inputs(
+    turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    file = tmp_path / ".vscode" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(f"// Of the team.\n{json.dumps(EDITOR_FILES[words], indent=2)[:-2]},\n}}\n")
+    check = ("tools", "check", "uderia", "--tools", file)
+    without = turnlog(*check, "-o", "json")
+    assert without.code == 1
+    (fault,) = without.json[str(file)]
+    assert fault["what"] == "the variable TURNLOG_INPUT_EXTRA_TOOLS is not set"
+    monkeypatch.setenv("TURNLOG_INPUT_EXTRA_TOOLS", '{"query": {"type": "object"}}')
+    ran = turnlog(*check, "-o", "json")
+    assert ran.code == 0
+    (server,) = ran.json
+    assert (server["server"], len(server["tools"])) == ("small", 8)
+    assert "small_query" in [tool["name"] for tool in server["tools"]]
+    assert ran.err == ""
+
+
 def test_blueprint_check_warns_of_ignored_words_of_the_tools_file(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:

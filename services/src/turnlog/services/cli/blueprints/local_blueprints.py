@@ -64,7 +64,7 @@ from turnlog.services.extensions.mcp_servers_file import (
 from turnlog.services.extensions.plugins import collect_installed
 from turnlog.services.model_facts.dialects_file import FaultyDialectsFile, load_dialects_file
 from turnlog.services.platform.process_settings import GatewaySettings
-from turnlog.services.worker.tools.mcp_server_settings import find_endpoint_faults
+from turnlog.services.worker.tools.mcp_server_settings import check_endpoints, find_endpoint_faults
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.server_check import check_servers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
@@ -171,8 +171,17 @@ def _print_faults(found: Mapping[str, tuple[BlueprintFault, ...]], output: Outpu
 async def check_blueprint_tools(
     blueprint: str, tools_file: Path | None, output: OutputFormat
 ) -> bool:
-    """Print what each tool server of a blueprint offers; return whether nothing is wrong."""
-    tools = load_tools_file(tools_file) if tools_file else None
+    """Print what each tool server of a blueprint offers; return whether nothing is wrong.
+
+    No server is started while there is a fault with which no worker starts.
+    """
+    try:
+        tools = load_tools_file(tools_file) if tools_file else None
+        if tools is not None:
+            check_endpoints(tools, os.environ)
+    except FaultyToolsFile as faulty:
+        _print_faults({str(tools_file): faulty.faults}, output)
+        return False
     for warning in tools.warnings if tools else ():
         create_error_console().print(render_blueprint_fault(warning))
     try:
