@@ -8,7 +8,8 @@ Turnlog's own. Every other exception is a bug; it is not caught and keeps its tr
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated, Any, Final
 
 import typer
@@ -27,6 +28,12 @@ from turnlog.services.platform.lean_imports import omit_httpx_program
 
 _HELP: Final[dict[str, Any]] = {"help_option_names": ["--help", "-h"]}
 _NO_HELP: Final[dict[str, Any]] = {"help_option_names": []}
+
+
+@cache
+def build_command() -> Callable[[Sequence[str] | None], object]:
+    """Return the whole command line, which is built once: it has some seventy commands."""
+    return typer.main.get_command(build_app())
 
 
 def build_app() -> typer.Typer:
@@ -79,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line with these arguments, or with those of this process."""
     omit_httpx_program()
     try:
-        build_app()(arguments)
+        build_command()(arguments)
     except (TurnlogError, OSError) as error:
         sys.exit(_report_error(error))
 
