@@ -150,9 +150,10 @@ class ChatTerminal:
                         break
                     cursor = waiting.cursor
                     self._decide_approval(waiting)
-                except KeyboardInterrupt:
-                    # At the question, or just before or after it. Nothing is done here, where one
-                    # more Ctrl-C would end the chat.
+                except (KeyboardInterrupt, asyncio.CancelledError):
+                    # At the question, or just before or after it; in the moment in which a runner
+                    # begins, it raises the latter. Nothing is done here, where one more Ctrl-C
+                    # would end the chat.
                     is_interrupted = True
             turn = self.runner.run(find_follow_up_turn(self.conversation, turn))
 
