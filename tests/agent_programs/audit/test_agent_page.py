@@ -238,9 +238,10 @@ async def test_prompt_is_shown_beside_answer_of_the_model(
     session = await platform.open_session(build_loop_blueprint())
     platform.shop.results = [MARKUP]
     usage = {
-        "prompt_tokens": 1000,
+        "prompt_tokens": 2000,
         "completion_tokens": 100,
         "completion_tokens_details": {"reasoning_tokens": 60},
+        "prompt_tokens_details": {"cached_tokens": 300, "cache_write_tokens": 1_200},
     }
     call = (("shop_look", json.dumps({"what": MARKUP})),)
     asked = ModelAnswer(tokens=(MARKUP,), finish="tool_calls", usage=usage, tool_calls=call)
@@ -249,7 +250,13 @@ async def test_prompt_is_shown_beside_answer_of_the_model(
     await browser.open_page(f"{address}/calls/1.1")
     await browser.wait_for("document.querySelector('.answer .use.answered')")
     figures = await browser.run_script(build_texts_script(".answer h2 .figure"))
-    assert figures[:3] == ["1,000 tokens sent", "100 tokens received", "60 reasoning tokens"]
+    assert figures[:5] == [
+        "2,000 tokens sent",
+        "300 tokens cached",
+        "1,200 tokens put into the cache",
+        "100 tokens received",
+        "60 reasoning tokens",
+    ]
     assert await browser.run_script(build_texts_script(".answer .finish")) == [
         "the model asked for tools tool_calls"
     ]

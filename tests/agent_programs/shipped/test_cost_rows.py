@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,26 @@ async def test_u22_model_is_priced_by_full_name_bare_name_or_flat_guess(
     )
     (call,) = await platform.list_calls(session)
     assert (call["micro_dollars"], call["model"]) == (ended.cost.micro_dollars, model)
+
+
+async def test_tokens_from_and_into_a_cache_are_listed_and_priced_apart(
+    platform: AgentService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "prices.json"
+    own.write_text(
+        '{"openai/heron": {"input": 10, "output": 100, "cached": 1, "cache_write": 1000}}'
+    )
+    priced = replace(platform.worker.outcomes, prices=ModelPrices(own).load_table)
+    monkeypatch.setattr(platform.worker, "outcomes", priced)
+    details = {"cached_tokens": 300, "cache_write_tokens": 500}
+    usage = {"prompt_tokens": 1_000, "completion_tokens": 2, "prompt_tokens_details": details}
+    session = await platform.open_shipped_session("uderia", attributes={}, profile="llm_only")
+    await platform.complete_turn(session, ModelAnswer(usage=usage))
+    (call,) = await platform.list_calls(session)
+    (attempt,) = call["attempts"]
+    assert (attempt["input_tokens"], attempt["cached_tokens"]) == (1_000, 300)
+    assert attempt["cache_write_tokens"] == 500
+    assert attempt["micro_dollars"] == 200 * 10 + 300 * 1 + 500 * 1_000 + 2 * 100
 
 
 async def fetch_usage(platform: AgentService, session: str, **query: str) -> dict[str, Any]:

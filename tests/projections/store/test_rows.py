@@ -214,6 +214,22 @@ async def test_usage_reported_by_the_worker_replaces_the_recorded_loss_of_its_at
     assert (call.known, call.micro_dollars) == ("reported", 21)
 
 
+async def test_attempt_has_the_tokens_from_a_cache_apart_from_those_put_into_it(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    ended = build_ended(1, 1, tokens=900, micro_dollars=21)
+    figures = {"cached_tokens": 300, "cache_write_tokens": 500}
+    ended = ended.model_copy(update={"usage": ended.usage.model_copy(update=figures)})
+    await story.append_events(
+        build_opened(), build_submitted(1, "one"), build_started(1, 1), build_assembled(1, "1.1")
+    )
+    await story.append_events(ended)
+    (call,) = await read_calls(store, story)
+    (attempt,) = call.attempts
+    assert attempt.input_tokens == 900
+    assert (attempt.cached_tokens, attempt.cache_write_tokens) == (300, 500)
+
+
 async def test_calls_are_listed_in_call_order(store: ReadModelStore, story: StoredSession) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"))
     made = [f"1.{number}" for number in range(1, 12)]

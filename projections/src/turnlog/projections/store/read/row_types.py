@@ -179,6 +179,8 @@ class ListedAttempt:
     """Tokens received."""
     cached_tokens: int | None
     """Tokens sent that the provider had cached."""
+    cache_write_tokens: int | None
+    """Tokens sent that the provider put into its cache, where that has a price."""
     micro_dollars: int | None
     """The cost in millionths of a dollar."""
     price: str | None

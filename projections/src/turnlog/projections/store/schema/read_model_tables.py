@@ -210,6 +210,7 @@ ATTEMPTS: Final = _build_row_table(
     _build_number_column("input_tokens"),
     _build_number_column("output_tokens"),
     _build_number_column("cached_tokens"),
+    _build_number_column("cache_write_tokens"),
     _build_number_column("micro_dollars"),
     _build_text_column("price"),
     _build_number_column("first_token_ms"),

@@ -129,6 +129,7 @@ def build_attempt_end(recorded: RecordedEvent, event: AttemptEnded) -> RowChange
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cached_tokens": usage.cached_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
         "micro_dollars": cost.micro_dollars,
         "price": cost.price,
         "first_token_ms": timings.first_token if timings else None,

@@ -44,6 +44,7 @@ function listAnswerFigures(call, ends) {
   return [
     call.input_tokens === null ? null : `${formatCount(call.input_tokens, "token")} sent`,
     sumFigures(call.attempts, "cached_tokens") ? `${formatCount(sumFigures(call.attempts, "cached_tokens"), "token")} cached` : null,
+    sumFigures(call.attempts, "cache_write_tokens") ? `${formatCount(sumFigures(call.attempts, "cache_write_tokens"), "token")} put into the cache` : null,
     call.output_tokens === null ? null : `${formatCount(call.output_tokens, "token")} received`,
     reasoning ? formatCount(reasoning, "reasoning token") : null,
     formatCost(call.cost), formatTimes(call),
