@@ -1,6 +1,6 @@
 """Sessions of what is more than text: pictures and files, reasoning in tool rounds, cut replies.
 
-And of long arguments, which prompts of later rounds condense.
+And of long arguments, which prompts of later rounds condense, and of tools that a server adds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.services.gateway.gateway_service import RunningGateway
 from tests.services.gateway.test_cut_turns import wait_for_text
 from tests.services.media.media_samples import PNG, SAMPLES
 from tests.support.sessions.puppet_model import ScriptStep
-from turnlog.services.worker.model.model_types import ReasoningDelta
+from turnlog.services.worker.model.model_types import MediaDelta, ReasoningDelta
 
 
 async def play_contents(stand: RunningGateway) -> tuple[str, ...]:
@@ -25,6 +25,8 @@ async def play_contents(stand: RunningGateway) -> tuple[str, ...]:
         await play_reasoning(stand),
         await play_cut_replies(stand),
         await play_long_arguments(stand),
+        await play_drawn_reply(stand),
+        await play_added_tool(stand),
     )
 
 
@@ -79,4 +81,22 @@ async def play_long_arguments(stand: RunningGateway) -> str:
         stand.model.scripts.append(build_tool_script(("harbour_write", json.dumps(report))))
     stand.model.scripts.append(["I cannot write."])
     assert await submit_turn(stand, session, "Write three reports.") == "completed"
+    return session
+
+
+async def play_drawn_reply(stand: RunningGateway) -> str:
+    """Play a reply with a picture, and a turn that has its line in the history."""
+    session = await stand.open_session("assistant", session="drawn")
+    picture = MediaDelta((b64encode(PNG).decode(),), "image/png", "boat.png")
+    assert await submit_turn(stand, session, "Draw it.", "Here.", picture, "A boat.") == "completed"
+    assert await submit_turn(stand, session, "Does it sail?", "It does.") == "completed"
+    return session
+
+
+async def play_added_tool(stand: RunningGateway) -> str:
+    """Play a tool that adds another to the list of its server, and a turn that is offered both."""
+    session = await stand.open_session("growing", session="growing")
+    stand.model.scripts = [build_tool_script(("small_grow", '{"times": "1"}')), ["It has grown."]]
+    assert await submit_turn(stand, session, "Grow.") == "completed"
+    assert await submit_turn(stand, session, "What is new?", "One tool.") == "completed"
     return session

@@ -10,6 +10,7 @@ from turnlog.events.model.turn_events import FinishReason
 from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
+    MediaDelta,
     ModelDelta,
     ModelFailure,
     ModelRequest,
@@ -19,9 +20,17 @@ from turnlog.services.worker.model.model_types import (
 )
 
 ScriptStep = (
-    str | ReasoningDelta | asyncio.Event | ModelFailure | FinishedAnswer | Callable[[], None]
+    str
+    | ReasoningDelta
+    | MediaDelta
+    | asyncio.Event
+    | ModelFailure
+    | FinishedAnswer
+    | Callable[[], None]
 )
-"""A piece of text or reasoning, something to wait for, a failure, an end of its own, or a call."""
+"""A piece of text or reasoning, a picture, something to wait for, a failure, an end of its own, or
+a call.
+"""
 
 
 def build_finish(
@@ -55,7 +64,7 @@ class PuppetModel:
                 match line:
                     case str():
                         yield TextDelta(line)
-                    case ReasoningDelta():
+                    case ReasoningDelta() | MediaDelta():
                         yield line
                     case asyncio.Event():
                         await line.wait()
