@@ -9,7 +9,8 @@ import asyncio
 from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, cast
 
 import pytest
@@ -23,6 +24,7 @@ from tests.agent_programs.agent_harness import (
 from tests.agent_programs.turns.test_turn_crashes import (
     WHEN,
     CrashingLog,
+    CrashPoint,
     build_crashing_worker,
 )
 from tests.services.media.media_samples import PNG, make_png
@@ -53,15 +55,10 @@ PART: Final = MediaPart(
 
 
 @dataclass(kw_only=True)
-class CrashingMediaStore:
-    """A media store that raises before or after it stores an item."""
+class CrashingMediaStore(CrashPoint):
+    """A media store in which one item never comes to its end."""
 
     media: MemoryMediaStore
-    fatal: int
-    """The number of the item at which it raises."""
-    when: Literal["before", "after"]
-    items: int = 0
-    dead: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.media, name)
@@ -75,17 +72,8 @@ class CrashingMediaStore:
         expected: Digest | None = None,
     ) -> StoredMedia:
         """See `MediaStore.put_media`."""
-        self.items += 1
-        if (self.items, self.when) == (self.fatal, "before"):
-            await self._raise_crash()
-        stored = await self.media.put_media(tenant, data, most_bytes=most_bytes, expected=expected)
-        if (self.items, self.when) == (self.fatal, "after"):
-            await self._raise_crash()
-        return stored
-
-    async def _raise_crash(self) -> None:
-        self.dead.set()
-        await asyncio.Event().wait()
+        put = partial(self.media.put_media, most_bytes=most_bytes, expected=expected)
+        return await self.store(partial(put, tenant, data))
 
 
 async def crash_media_turn(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from functools import partial
+from typing import Literal, TypeVar, cast
 
 import pytest
 
@@ -43,33 +44,46 @@ APPENDS = 14
 WHEN: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
+Stored = TypeVar("Stored")
+
+
 @dataclass(kw_only=True)
-class CrashingLog:
-    """A log that raises before or after one of its appends."""
+class CrashPoint:
+    """Counts what a worker stores, and lets it die before or after one of them."""
+
+    fatal: int
+    """The number of the one that never returns."""
+    when: Literal["before", "after"]
+    count: int = 0
+    dead: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def store(self, store: Callable[[], Awaitable[Stored]]) -> Stored:
+        """Store the next one; it never returns if the worker dies."""
+        self.count += 1
+        if (self.count, self.when) == (self.fatal, "before"):
+            await self._die()
+        stored = await store()
+        if (self.count, self.when) == (self.fatal, "after"):
+            await self._die()
+        return stored
+
+    async def _die(self) -> None:
+        self.dead.set()
+        await asyncio.Event().wait()
+
+
+@dataclass(kw_only=True)
+class CrashingLog(CrashPoint):
+    """A log of which one append never returns."""
 
     log: MemoryLog
-    fatal: int
-    """The number of the append that raises."""
-    when: Literal["before", "after"]
-    appends: int = 0
-    dead: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.log, name)
 
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         """See `Log.append`."""
-        self.appends += 1
-        if (self.appends, self.when) == (self.fatal, "before"):
-            await self._raise_crash()
-        outcome = await self.log.append_batch(batch)
-        if (self.appends, self.when) == (self.fatal, "after"):
-            await self._raise_crash()
-        return outcome
-
-    async def _raise_crash(self) -> None:
-        self.dead.set()
-        await asyncio.Event().wait()
+        return await self.store(partial(self.log.append_batch, batch))
 
 
 class PromptKeyedModel(PuppetModel):
