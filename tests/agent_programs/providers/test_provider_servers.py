@@ -114,14 +114,15 @@ def build_parts() -> list[dict[str, str]]:
     return [{"type": "text", "text": "Which bird is this?"}, *parts]
 
 
-async def open_thinking_session(service: AgentService) -> str:
+async def open_thinking_session(service: AgentService, *, keeps_thoughts: bool = False) -> str:
     """Open a session of the shipped `agent`, whose call asks its model to think."""
-    call = "    tools: [all]\n"
+    call, name = "    tools: [all]\n", "thinking-agent"
     edits = {call: f"{call}    parameters: {{reasoning_effort: low}}\n"}
-    service.copy_shipped_blueprint("agent", "thinking-agent", edits)
-    return await service.open_shipped_session(
-        "thinking-agent", attributes={"instructions": "Be brief."}
-    )
+    if keeps_thoughts:
+        name = "keeping-agent"
+        edits["  recent: {}"] = "  recent: {reasoning: keep}"
+    service.copy_shipped_blueprint("agent", name, edits)
+    return await service.open_shipped_session(name, attributes={"instructions": "Be brief."})
 
 
 async def test_media_rounds_with_thoughts_and_a_later_turn_are_accepted_and_on_record(
@@ -140,6 +141,25 @@ async def test_media_rounds_with_thoughts_and_a_later_turn_are_accepted_and_on_r
     check_media(provider)
     check_thoughts_of_the_later_turn(provider)
     await check_record(provider, session)
+    blobs = await check_bundle(service, session, tmp_path)
+    assert {compute_digest(data) for data, _, _ in MEDIA.values()} <= blobs
+
+
+async def test_later_turn_has_the_thought_before_the_reply_where_the_history_keeps_it(
+    provider: ServedProvider, tmp_path: Path
+) -> None:
+    service, fake, server = provider.service, provider.fake, provider.server
+    session = await open_thinking_session(service, keeps_thoughts=True)
+    for text in ("Which bird is this?", "Where does it live?"):
+        turn = await service.submit_turn(session, text=text)
+        assert turn["status"] == "completed", (turn, fake.faults)
+    assert fake.faults == []
+    raw = server.exchanges[-1].raw.decode()
+    *rounds, reply = ANSWERS
+    assert (reply.thought in raw) == (fake.thoughts_on_record and fake.thoughts_sent_back)
+    assert not any(each.thought in raw for each in rounds)
+    prompt = (await check_prompts(service, session))[-1]
+    assert (reply.thought in str(prompt["messages"])) == fake.thoughts_on_record
     await check_bundle(service, session, tmp_path)
 
 
@@ -173,23 +193,29 @@ async def check_record(provider: ServedProvider, session: str) -> None:
     assert calls == [(each.tool, each.arguments) for answer in ANSWERS for each in answer.calls]
     ran = [(f"harbour_{tool}", arguments) for tool, arguments in service.shop.tool_calls]
     assert ran == calls
-    report = await service.fetch_json(f"/v1/sessions/{session}/verify")
-    assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
-    for call in ("1.1", "1.2", "1.3", "2.1"):
-        prompt = await service.fetch_prompt(session, call)
-        assert prompt["reference"]["outcome"] == prompt["assembly"]["outcome"] == "reproduced"
+    for prompt in await check_prompts(service, session):
         messages = str(prompt["messages"])
         for data, _, line in MEDIA.values():
             assert (compute_digest(data) in messages) != (line in messages)
 
 
-async def check_bundle(service: AgentService, session: str, folder: Path) -> None:
-    """The verifier of a bundle, on its own, finds the session and its parts as recorded."""
+async def check_prompts(service: AgentService, session: str) -> list[dict[str, Any]]:
+    """Return the prompts of the dialogue, each of which is reproduced in both ways."""
+    report = await service.fetch_json(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
+    prompts = [await service.fetch_prompt(session, call) for call in ("1.1", "1.2", "1.3", "2.1")]
+    for prompt in prompts:
+        assert prompt["reference"]["outcome"] == prompt["assembly"]["outcome"] == "reproduced"
+    return prompts
+
+
+async def check_bundle(service: AgentService, session: str, folder: Path) -> frozenset[str]:
+    """The verifier of a bundle, on its own, finds the session as recorded; returns the blobs."""
     answer = await service.http.get(f"/v1/sessions/{session}/export?format=bundle")
     (folder / "bundle.zip").write_bytes(answer.content)
     listed = unpack_bundle(folder / "bundle.zip", folder / "bundle")
-    assert {compute_digest(data) for data, _, _ in MEDIA.values()} <= set(listed.blobs)
     verifier = [sys.executable, "-I", "verify.py"]
     ran = await create_subprocess_exec(*verifier, cwd=folder / "bundle", stdout=PIPE)
     said, _ = await ran.communicate()
     assert ran.returncode == UNWITNESSED, said.decode()
+    return frozenset(listed.blobs)

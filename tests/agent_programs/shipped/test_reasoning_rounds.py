@@ -38,6 +38,7 @@ DETAILS = [
     {"type": "reasoning.text", "text": "I should look.", "index": 0},
     {"type": "reasoning.encrypted", "data": "abc", "index": 1},
 ]
+OTHER_MODEL = "openai/egret"
 SIGNED = {"extra_content": {"google": {"thought_signature": "sig"}}}
 
 
@@ -137,3 +138,58 @@ async def test_reasoning_of_an_earlier_turn_is_not_sent_again(harbour: AgentServ
     harbour.provider.choose_behaviour = None
     await harbour.complete_turn(session, build_frames({"content": "Yes."}), text="And at eleven?")
     assert "I should look." not in json.dumps(harbour.bodies[-1])
+
+
+async def open_keeping_session(harbour: AgentService) -> str:
+    """Open a session of the shipped `agent` with a history that keeps reasoning."""
+    edits = {
+        "  recent: {}": "  recent: {reasoning: keep}",
+        "policies:\n": f"models: {{allow: [{OTHER_MODEL}]}}\n\npolicies:\n",
+    }
+    harbour.copy_shipped_blueprint("agent", "keeping-agent", edits)
+    return await harbour.open_shipped_session(
+        "keeping-agent", attributes={"instructions": "Be brief."}
+    )
+
+
+def find_reply(body: Mapping[str, Any], text: str) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = body["messages"]
+    (reply,) = [each for each in messages if each["content"] == text]
+    return reply
+
+
+SAID = build_frames({"reasoning_content": "Low tide."}, {"content": "At ten."})
+
+
+async def test_kept_reasoning_is_sent_to_the_model_that_wrote_it_and_to_no_other(
+    harbour: AgentService,
+) -> None:
+    session = await open_keeping_session(harbour)
+    await harbour.complete_turn(session, SAID, text="When can I sail?")
+    await harbour.complete_turn(session, build_frames({"content": "Yes."}), text="And at eleven?")
+    assert find_reply(harbour.bodies[-1], "At ten.")["reasoning_content"] == "Low tide."
+    switched = await harbour.http.post(
+        f"/v1/sessions/{session}/profile", json={"model": OTHER_MODEL}
+    )
+    assert switched.status_code == 200, switched.text
+    await harbour.complete_turn(session, build_frames({"content": "No."}), text="At noon?")
+    assert "Low tide." not in json.dumps(harbour.bodies[-1])
+    report = await harbour.fetch_json(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
+    difference = await harbour.fetch_json(f"/v1/sessions/{session}/calls/2.1/diff/3.1")
+    (change,) = [each for each in difference["changes"] if each["layer"] == "reasoning"]
+    assert change["what"] == "removed"
+
+
+async def test_redacting_a_reply_takes_its_reasoning_out_of_later_prompts(
+    harbour: AgentService,
+) -> None:
+    session = await open_keeping_session(harbour)
+    await harbour.complete_turn(session, SAID, text="When can I sail?")
+    form = {"turn": 1, "reason": "a guess", "replacement": "(Withheld.)"}
+    await harbour.http.post(f"/v1/sessions/{session}/redactions", json=form)
+    await harbour.complete_turn(session, build_frames({"content": "Yes."}), text="And at eleven?")
+    assert find_reply(harbour.bodies[-1], "(Withheld.)")["role"] == "assistant"
+    assert "Low tide." not in json.dumps(harbour.bodies[-1])
+    prompt = await harbour.fetch_prompt(session, "2.1")
+    assert not [each for each in prompt["manifest"]["parts"] if each["layer"] == "reasoning"]

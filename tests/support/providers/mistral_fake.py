@@ -150,6 +150,7 @@ class MistralFake(ProviderFake):
     name = "mistral"
     model = "mistral/magistral-medium-latest"
     reads = frozenset({"image"})
+    thoughts_sent_back = False  # litellm leaves them out
 
     path = "/v1/chat/completions"
 

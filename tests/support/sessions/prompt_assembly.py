@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from pydantic import JsonValue
 
@@ -107,7 +108,7 @@ def _read_previous_call(recorded: RecordedEvent) -> EarlierCall:
 
 
 def _read_referenced_text(recorded: RecordedEvent, ref: TextRef) -> str:
-    content: object = getattr(recorded.event, ref.field)
+    content = attrgetter(ref.field)(recorded.event)
     assert isinstance(content, PlainText)
     assert (recorded.sequence, content.digest) == (ref.sequence, ref.digest)
     return content.text

@@ -20,6 +20,9 @@ CUT_MARK: Final = "cut"
 WITHHELD_MARK: Final = "withheld"
 """The rule that its text breaks."""
 
+REPLY_REASONING_FIELD: Final = "answer.reasoning"
+"""Dotted path in `turn-completed` of what the model reasoned before the reply."""
+
 TEXT_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
 """Fields that hold it as a text."""
 

@@ -13,6 +13,7 @@ from pydantic import Discriminator, Tag
 
 from turnlog.events.content import Digest
 from turnlog.events.event_model import EventModel, build_discriminator
+from turnlog.events.recorded_reasoning import REPLY_REASONING_FIELD
 
 MessageRole = Literal["system", "user", "assistant", "tool"]
 
@@ -71,7 +72,7 @@ class EventTextSource(EventModel):
     sequence: int
     """The event's sequence."""
     field: str
-    """Dotted path in the event: `text`, `attributes.language`, `parts.0`."""
+    """Dotted path in the event: `text`, `attributes.language`, `answer.reasoning`, `parts.0`."""
 
 
 class BlueprintTextSource(EventModel):
@@ -289,6 +290,15 @@ class PromptPart(EventModel):
         """Whether the prompt includes it."""
         return self.role is not None
 
+    @property
+    def is_reply_reasoning(self) -> bool:
+        """Whether it is what a model reasoned before a reply, whose message is in a run of history.
+
+        It comes after the run, and not in the order of the messages.
+        """
+        source = self.source
+        return isinstance(source, EventTextSource) and source.field == REPLY_REASONING_FIELD
+
 
 class CounterRef(EventModel):
     """The token counter that was used."""
@@ -322,7 +332,7 @@ class AppliedTrimStep(EventModel):
     """A ladder step that shortened the prompt; recorded each time it changed something."""
 
     step: str
-    """The blueprint's name of the step: `trim`."""
+    """The blueprint's name of the step: `trim`; `drop_reasoning` is taken without a word of it."""
     on: str
     """The layer or history view it was applied to."""
     section: str | None = None

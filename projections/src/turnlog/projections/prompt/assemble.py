@@ -365,7 +365,12 @@ def _plan_slot(sources: LayerSources, slot: MessageSlot) -> _UnfilledMessage | S
         case HistoryMessageSlot(history=view):
             state, call = sources.state, sources.call
             window = build_history_window(
-                material=sources.material, state=state, at=call.at, kind=call.kind, name=view
+                material=sources.material,
+                state=state,
+                at=call.at,
+                kind=call.kind,
+                name=view,
+                model=call.model,
             )
             return window.select_turns(state)
         case SystemMessageSlot(system=layers, form=form):
@@ -402,7 +407,6 @@ def _fill_slot(
             counting=counting,
             assembler=unfilled.call.assembler,
             limit=_find_history_limit(unfilled.material.blueprint, unfilled.call),
-            model=unfilled.call.model,
         )
     specs = unfilled.material.blueprint.layers
     blocks = tuple(layer.fill(texts, f"layer {name}") for name, layer in slot.layers)

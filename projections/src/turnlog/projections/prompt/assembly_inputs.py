@@ -28,8 +28,8 @@ at the end of the first system message, where that comes right before it, since 
 many models take one such message only. Version 6 counts tokens with the factor that the provider's
 own counts have shown, and includes turns that were cancelled or failed where their events say so.
 Version 7 condenses the arguments of earlier tool rounds where it condenses results, finds the ends
-of sentences in every script, lists media that were left out side by side as one part, and keeps the
-factor of each model.
+of sentences in every script, lists media that were left out side by side as one part, keeps the
+factor of each model, and includes the reasoning before replies where a history keeps it.
 How a call asks for the form of its answer needs no version:
 its manifest says so, and a manifest without a word of it is of a call that did not ask.
 """

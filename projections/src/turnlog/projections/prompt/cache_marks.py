@@ -75,8 +75,11 @@ def _find_history_end(messages: Sequence[ChatMessage], parts: Sequence[PromptPar
         for part in parts
         if part.message is not None
         and part.at is None
+        and not part.is_reply_reasoning
         and part.message >= max(starts)
         and not isinstance(part.source, HistorySource)
     )
     end = min(others, default=len(messages)) - 1
+    # Beside reasoning a mark has no effect, so that the question is the last that can have it.
+    end -= end > 0 and bool(messages[end].reasoning)
     return end if end >= 0 else None

@@ -72,7 +72,9 @@ class PromptLayout:
     media: Mapping[int, tuple[PromptPart, ...]] = field(
         default_factory=dict[int, tuple[PromptPart, ...]]
     )
-    """Pictures, recordings and files by the index of their message."""
+    """Pictures, recordings and files, and the reasoning before earlier replies, by the index of
+    their message.
+    """
 
     def iterate_marks(self, since: ComparedPrefix) -> Iterator[tuple[int, TextMark]]:
         """Yield the remaining texts, each with the index of its part."""
@@ -149,7 +151,7 @@ def _lay_out(
 ) -> PromptLayout:
     texts, media = list[PromptPart](), dict[int, tuple[PromptPart, ...]]()
     for part in chain.from_iterable(map(split_omissions, parts)):
-        if part.at is None:
+        if part.at is None and not part.is_reply_reasoning:
             texts.append(part)
         elif part.message is not None:
             media[part.message] = (*media.get(part.message, ()), part)

@@ -68,9 +68,9 @@ class MessageOrder:
 def can_join(roles: RoleOrder, before: ChatMessage, role: MessageRole) -> bool:
     """Return whether a text of a role belongs into the message before it.
 
-    A tool call and its results are messages of their own.
+    A tool call and its results are messages of their own. So is a reply with what was reasoned.
     """
-    if before.role != role or before.tool_calls or role == "tool":
+    if before.role != role or before.tool_calls or before.reasoning or role == "tool":
         return False
     return roles == "alternating" or (roles == "system_first" and role == "system")
 

@@ -24,8 +24,10 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
+from turnlog.projections.prompt.history.turn_messages import TurnExchange
 from turnlog.projections.prompt.message_media import MessageMedia
 from turnlog.projections.prompt.planned_media import PlannedMedia, leave_out_unread
+from turnlog.projections.prompt.planned_reasoning import PlannedReasoning
 from turnlog.projections.prompt.sources.delimiters import format_closing, format_opening
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
 from turnlog.projections.tools.argument_condensation import (
@@ -33,17 +35,6 @@ from turnlog.projections.tools.argument_condensation import (
     ArgumentForm,
     condense_arguments,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedReasoning:
-    """What a model reasoned before a message, or sent beside a tool call, as it is recorded."""
-
-    source: EventTextSource
-    text: str
-    """The fields as a JSON object; empty if it is left out."""
-    rule: str | None = None
-    """Why it is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +194,24 @@ def leave_out_oldest_images(
         return replace(slot, exchanges=tuple(exchanges))
 
     return tuple(map(change, plan))
+
+
+def leave_out_oldest_reasoning(plan: PromptPlan, over: int) -> PromptPlan:
+    """Return a plan without the reasoning before the oldest replies, up to `over` saved tokens."""
+
+    def leave_out(exchange: TurnExchange) -> TurnExchange:
+        nonlocal over
+        if over <= 0 or not exchange.reasoning_tokens:
+            return exchange
+        over -= exchange.reasoning_tokens
+        return exchange.leave_out_reasoning()
+
+    return tuple(
+        replace(slot, exchanges=tuple(map(leave_out, slot.exchanges)))
+        if isinstance(slot, PlannedHistory) and slot.reasoning_texts
+        else slot
+        for slot in plan
+    )
 
 
 def leave_out_unread_media(

@@ -42,10 +42,10 @@ from turnlog.projections.prompt.message_order import (
     send_as_user,
 )
 from turnlog.projections.prompt.planned_media import build_media_parts, insert_media_parts
+from turnlog.projections.prompt.planned_reasoning import PlannedReasoning
 from turnlog.projections.prompt.prompt_plan import (
     PlacedPiece,
     PlannedMessage,
-    PlannedReasoning,
     PlannedToolCall,
     PromptPlan,
     iterate_media,
@@ -84,7 +84,7 @@ def render_plan(
     for slot in plan:
         if isinstance(slot, PlannedHistory):
             parts += _render_summary(slot, order, joins=joins_summaries)
-            parts += _render_turns(slot, order)
+            parts += _render_turns(slot, order, counting)
         else:
             parts += _render_message(slot, order, counting)
     messages = tuple(order.messages)
@@ -171,10 +171,12 @@ def _render_summary(
         order.add_message(ChatMessage(role, summary.text), joint)
 
 
-def _render_turns(slot: PlannedHistory, order: MessageOrder) -> Iterator[PromptPart]:
+def _render_turns(
+    slot: PlannedHistory, order: MessageOrder, counting: TokenCounter
+) -> Iterator[PromptPart]:
     """Add the turns of a history, and yield its runs and gaps in the order of their turns.
 
-    A run ends where the next turn joins its last message.
+    A run ends where the next turn joins its last message. What was reasoned in it follows it.
     """
     exchanges = slot.exchanges
     if exchanges and order.needs_opening(exchanges[0].content.messages[0].role):
@@ -189,7 +191,11 @@ def _render_turns(slot: PlannedHistory, order: MessageOrder) -> Iterator[PromptP
         key=lambda item: (item[1].turn - item[0], item[1].condensed_run, sections[item[0]]),
     ):
         run_exchanges = [exchange for _, exchange in run]
-        parts.append((run_exchanges[0].turn, _add_run(slot, run_exchanges, order)))
+        first = run_exchanges[0].turn
+        parts.append((first, _add_run(slot, run_exchanges, order)))
+        if slot.keeps_reasoning:
+            reasoned = _build_run_reasoning_parts(run_exchanges, len(order.messages), counting)
+            parts += ((first, part) for part in reasoned)
     yield from (part for _, part in sorted(parts, key=lambda item: item[0]))
 
 
@@ -197,9 +203,11 @@ def _number_sections(exchanges: Sequence[TurnExchange], order: MessageOrder) -> 
     """Return how many turns have joined the message before them, up to each turn."""
     if order.roles != "alternating":
         return [0] * len(exchanges)
-    runs = [send_as_user(each.content.messages) for each in exchanges]
+    runs = [send_as_user(each.messages) for each in exchanges]
     pairs = zip([*order.messages[-1:], *(run[-1] for run in runs)], runs, strict=False)
-    joins = [can_join(order.roles, before, run[0].role) for before, run in pairs]
+    joins = [
+        can_join(order.roles, before, run[0].role) and not run[0].reasoning for before, run in pairs
+    ]
     return [*accumulate(joins)] if order.messages else [0, *accumulate(joins)]
 
 
@@ -210,7 +218,7 @@ def _add_run(
     messages = [each for exchange in exchanges for each in exchange.messages]
     as_user = order.roles != "anywhere" and any(each.role == "system" for each in messages)
     sent = send_as_user(messages) if as_user else messages
-    joint = order.find_joint(sent[0].role)
+    joint = "" if sent[0].reasoning else order.find_joint(sent[0].role)
     part = _build_run_part(
         slot=slot,
         exchanges=exchanges,
@@ -221,6 +229,17 @@ def _add_run(
     )
     order.add_run(sent, joint)
     return part
+
+
+def _build_run_reasoning_parts(
+    exchanges: Sequence[TurnExchange], end: int, counting: TokenCounter
+) -> Iterator[PromptPart]:
+    """Yield the parts of what was reasoned in turns whose messages end before the index `end`."""
+    place = end - sum([len(each.content.messages) for each in exchanges])
+    for exchange in exchanges:
+        place += len(exchange.content.messages)
+        if exchange.reasoning:
+            yield _build_reasoning_part(exchange.reasoning, place - 1, counting)
 
 
 def _build_tool_call_parts(

@@ -24,7 +24,6 @@ from turnlog.events.model.manifest import (
     TextTruncation,
     ToolNameRule,
 )
-from turnlog.events.recorded_reasoning import CUT_MARK, WITHHELD_MARK, parse_reasoning
 from turnlog.projections.blueprint.bounded_json import parse_recorded_arguments
 from turnlog.projections.blueprint.schema.call_specs import DEFAULT_MESSAGE_FORMAT
 from turnlog.projections.blueprint.schema.layer_specs import (
@@ -35,9 +34,9 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.prompt.deferred_part import DeferredPart
 from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
+from turnlog.projections.prompt.planned_reasoning import PlannedReasoning, plan_reasoning
 from turnlog.projections.prompt.prompt_plan import (
     PlannedMessage,
-    PlannedReasoning,
     PlannedToolCall,
 )
 from turnlog.projections.prompt.sources.layer_content import (
@@ -54,12 +53,6 @@ from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_uses import ToolResultRef, ToolUse
 from turnlog.projections.tools.result_condensation import find_result_start
 from turnlog.projections.tools.tool_aliases import choose_sent_name
-
-OTHER_MODEL_RULE: Final = "of another model"
-"""The rule of reasoning that the asked model did not write."""
-
-MARKED_RULE: Final = "not recorded whole"
-"""The rule of reasoning that was too long, or whose text a rule of the blueprint forbids."""
 
 NO_OBJECT_RULE: Final = "no JSON object"
 """The rule of arguments that providers do not take."""
@@ -134,7 +127,7 @@ def _plan_calls_message(
         end = len(texts) - len(reasoning_refs)
         texts, rest = texts[:end], texts[end:]
         planned = {
-            ref: _plan_reasoning(ref, text, is_same_model=is_same_model)
+            ref: plan_reasoning(ref, text, is_same_model=is_same_model)
             for ref, text in zip(reasoning_refs, rest, strict=True)
         }
         pieces = tuple(
@@ -156,13 +149,6 @@ def _plan_calls_message(
         )
 
     return DeferredPart((*said_refs, *(use.asked for use in tools), *reasoning_refs), build)
-
-
-def _plan_reasoning(ref: TextRef, text: str, *, is_same_model: bool) -> PlannedReasoning:
-    fields = parse_reasoning(text) or {}
-    is_marked = CUT_MARK in fields or WITHHELD_MARK in fields
-    rule = (MARKED_RULE if is_marked else None) if is_same_model else OTHER_MODEL_RULE
-    return PlannedReasoning(_build_source(ref), "" if rule else text, rule)
 
 
 def _build_tool_call(

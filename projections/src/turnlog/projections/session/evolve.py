@@ -87,6 +87,7 @@ from turnlog.projections.session.fold.turn_progress import (
     apply_turn_released,
     apply_turn_resolved,
     apply_turn_submitted,
+    find_reply_reasoning,
     settle_turn,
 )
 from turnlog.projections.session.frozen_copies import replace
@@ -269,6 +270,7 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
                 reply=reply,
                 work=work,
                 left=find_left_outcomes(state, recorded, event),
+                reasoning=find_reply_reasoning(state, recorded, event),
             )
             about = event.reference
             return _update_reference(settled, recorded, event.turn, about) if about else settled

@@ -21,12 +21,12 @@ from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
 from turnlog.events.model.tool_events import ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.session.open_turn import OpenTurn, TurnSubmission
-from turnlog.projections.session.text_refs import MediaRef, TextRef
+from turnlog.projections.session.text_refs import MediaRef, ReasoningRef, TextRef
 from turnlog.projections.session.token_counts import CountCorrection
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 25
+FOLD_VERSION: Final = 26
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -83,6 +83,10 @@ class SettledTurnRef:
     """The pictures, recordings and files beside its text."""
     is_kept: bool = False
     """Whether windows include a turn that was cancelled or failed; its reply says that it was."""
+    reasoning: ReasoningRef | None = None
+    """What the model reasoned before the reply; None if nothing is on record, if the reply came
+    with tool calls, or if it was redacted.
+    """
     characters: int = field(init=False, repr=False, compare=False)
     """Characters the turn takes in a window; 0 when no window includes it."""
 

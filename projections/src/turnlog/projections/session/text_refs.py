@@ -38,6 +38,15 @@ class TextRef:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningRef:
+    """A reference to what a model reasoned before a reply."""
+
+    said: TextRef
+    model: str
+    """The model, which alone can be sent it again."""
+
+
+@dataclass(frozen=True, slots=True)
 class InputsRef:
     """A reference to the inputs of a turn in the log."""
 

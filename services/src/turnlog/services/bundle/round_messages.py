@@ -1,5 +1,7 @@
 """Messages of tool rounds, rebuilt part by part: calls, their results, and what was reasoned.
 
+What was reasoned before an earlier reply is added to the message of that reply in the same way.
+
 A bundle's `verify.py` has this module in it, so it needs nothing but Python's standard library.
 """
 
@@ -21,7 +23,8 @@ def add_round_part(messages: list[Message], part: Message, event: Message, text:
         return
     if part["message"] == len(messages):
         messages.append({"role": "assistant", "content": ""})
-    message = messages[-1]
+    place = int(part["message"])
+    message = messages[place]
     if part["role"] == "tool_call":
         function = {"name": part.get("name") or event.get("alias") or event["tool"]}
         function["arguments"] = text or "{}"
@@ -33,7 +36,7 @@ def add_round_part(messages: list[Message], part: Message, event: Message, text:
     else:
         fields = json.loads(text)
         message[PARTS_BEFORE_TEXT] = fields.pop("content", None)
-        messages[-1] = {**fields, **message}
+        messages[place] = {**fields, **message}
 
 
 def place_reasoned_parts(messages: list[Message]) -> None:

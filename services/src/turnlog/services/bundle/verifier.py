@@ -42,6 +42,7 @@ SUBMISSION_TYPES = {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}
 UNANSWERED_TYPES = {"turnlog.turn-failed.v1", "turnlog.turn-cancelled.v1"}
 MAX_RESULTS, MAX_RESULT = 16, 1_000  # Results, and characters of each, that follow outcomes
 BLOB_SOURCES = {"path", "segment", "retrieved", "handed"}  # One names each kind of stored text
+REPLY_REASONING_FIELD = "answer.reasoning"  # The one dotted path that leads to a text of a model
 REPLY_TYPES = {"turnlog.turn-completed.v1", "turnlog.reply-redacted.v1"}
 Json = Any
 JsonDict = dict[str, Json]
@@ -290,7 +291,8 @@ def find_text(source: JsonDict, known: Sequence[JsonDict], blobs: Mapping[str, b
         value = known[int(source["sequence"]) - 1]["data"]
         for step in source["field"].split("."):
             value = value.get(step) if is_object(value) else None
-        return format_value(value if "." in source["field"] else get_text(value))
+        is_value = "." in source["field"] and source["field"] != REPLY_REASONING_FIELD
+        return format_value(value if is_value else get_text(value))
     return str(source["text"])
 
 

@@ -19,6 +19,8 @@ from turnlog.events.content import Digest, PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.turn_events import ReplyAnswer
+from turnlog.events.recorded_reasoning import REPLY_REASONING_FIELD
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.projections.prompt.assembly_inputs import EarlierCall, PromptNeeds, PromptTexts
 from turnlog.projections.session.text_refs import TextRef
@@ -185,3 +187,7 @@ class TextReader:
                 text = content.text if isinstance(content, PlainText) else content
                 if isinstance(text, str):
                     self.event_texts.put((recorded.tenant, recorded.stream_sequence, name), text)
+            answer = fields.get("answer")
+            if isinstance(answer, ReplyAnswer) and isinstance(answer.reasoning, PlainText):
+                place = (recorded.tenant, recorded.stream_sequence, REPLY_REASONING_FIELD)
+                self.event_texts.put(place, answer.reasoning.text)

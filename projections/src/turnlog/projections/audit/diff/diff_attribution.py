@@ -128,7 +128,7 @@ def _iterate_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
         pair_side.other_entry and pair_side.other_entry.part.role == "tools"
     ):
         yield from _iterate_tool_causes(pair_side)
-    elif known[0].part.layer in ROUNDS_LAYERS:
+    elif known[0].part.layer in ROUNDS_LAYERS or known[0].part.is_reply_reasoning:
         yield from classify_events(_find_round_events(pair_side))
     elif any(isinstance(each.part.source, SegmentSource) for each in known):
         yield from _iterate_segment_causes(pair_side)
@@ -139,7 +139,10 @@ def _iterate_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
 
 
 def _find_round_events(pair_side: PairSide) -> Iterator[RecordedEvent]:
-    """Yield the answer, tool call or tool result that a part of a tool round is."""
+    """Yield the answer, tool call or tool result that a part of a tool round is.
+
+    What was reasoned before an earlier reply is in the event of that reply.
+    """
     source = pair_side.own_entry.part.source if pair_side.own_entry else None
     if isinstance(source, EventTextSource):
         found = pair_side.own_call.log_before_call.find_event(source.sequence)

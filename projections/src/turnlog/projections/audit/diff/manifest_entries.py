@@ -15,6 +15,7 @@ from turnlog.events.model.manifest import (
     AppliedTrimStep,
     BlobSource,
     BlueprintTextSource,
+    EventTextSource,
     HistorySource,
     KnowledgeSource,
     ParentInputSource,
@@ -153,6 +154,8 @@ def build_part_key(part: PromptPart) -> EntryKey:
     """Return what identifies a part that is no history run; several parts may share a key."""
     if part.role == "tools":
         return ("tool", part.layer)
+    if part.is_reply_reasoning and isinstance(part.source, EventTextSource):
+        return ("reasoning", part.layer, str(part.source.sequence))
     if isinstance(part.source, SegmentSource):
         return ("segment", part.layer, part.item or "", str(part.source.segment))
     if isinstance(part.source, KnowledgeSource):

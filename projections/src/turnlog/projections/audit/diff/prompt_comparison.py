@@ -235,7 +235,8 @@ def _iterate_texts(entries: EntriesByKey) -> Iterator[_PrefixText]:
     message: int | None = None
     for entry in list_included(entries):
         part = entry.part
-        opens = part.message is not None and (entry.turn is not None or part.message != message)
+        is_apart = part.message is not None and not part.is_reply_reasoning
+        opens = is_apart and (entry.turn is not None or part.message != message)
         message = part.message
         for unit in entry.texts:
             around = () if entry.turn is not None else (part.before, part.after)

@@ -87,6 +87,9 @@ def read_parts(
             _join_run(messages, part, _read_run(part, part.source, turns))
         elif part.at is not None:
             _add_media(messages, part, part.at, known)
+        elif part.is_reply_reasoning:
+            text = _restore_text(part, _read_source(part.source, known, blobs))
+            _add_reasoning(messages, part, text)
         elif isinstance(part.source, EventTextSource) and part.role in _ROUND_ROLES:
             _join_tool_message(messages, part, part.source, known)
         else:
@@ -125,6 +128,14 @@ def _add_media(
         note=format_media_note(media.kind, media.name) if is_left_out else None,
     )
     messages[place] = replace(messages[place], media=(*messages[place].media, placed))
+
+
+def _add_reasoning(messages: list[ChatMessage], part: PromptPart, text: str) -> None:
+    """Add what a model reasoned to the message with its reply, which is in a run of history."""
+    place = part.message or 0
+    if part.role != "reasoning" or place >= len(messages) or messages[place].role != "assistant":
+        raise Corrupt(f"part {part.layer}", "it names no reply among the messages")
+    messages[place] = replace(messages[place], reasoning=text)
 
 
 def _read_media(part: PromptPart, known: Sequence[RecordedEvent]) -> MediaPart:
@@ -281,7 +292,9 @@ def _find_event(events: Sequence[RecordedEvent], sequence: int) -> RecordedEvent
 
 def _read_event_field(events: Sequence[RecordedEvent], sequence: int, field: str) -> str:
     recorded = _find_event(events, sequence)
-    content = getattr(recorded.event, field, None)
+    content: object = recorded.event
+    for name in field.split("."):
+        content = getattr(content, name, None)
     if isinstance(content, PlainText):
         return content.text
     value: JsonValue = recorded.load_data()

@@ -86,7 +86,9 @@ class RecordedTexts(Mapping[TextRef, str]):
         return self.events[place]
 
     def _read_text(self, ref: TextRef) -> str:
-        content = getattr(self.get_event(ref.sequence).event, ref.field, None)
+        content: object = self.get_event(ref.sequence).event
+        for name in ref.field.split("."):
+            content = getattr(content, name, None)
         text = content.text if isinstance(content, PlainText) else content
         if not isinstance(text, str):
             raise Corrupt(f"event {ref.sequence}", f"its {ref.field} is no longer readable")

@@ -94,6 +94,10 @@ CondenseMode = Literal["duplicates", "repeats"]
 """Which parts of a history are shortened."""
 
 
+ReasoningMode = Literal["keep"]
+"""What becomes of the reasoning before earlier replies."""
+
+
 class HistoryViewSpec(StrictModel):
     """A view of the session's turns."""
 
@@ -121,4 +125,8 @@ class HistoryViewSpec(StrictModel):
     condense: CondenseMode | None = None
     """What is shortened: paragraphs that are repeated later (`duplicates`), or one question that
     was asked repeatedly with different values (`repeats`).
+    """
+    reasoning: ReasoningMode | None = None
+    """`keep` sends what the model reasoned before its replies back with them, to the same model;
+    without it the reasoning of earlier turns is left out.
     """

@@ -39,7 +39,9 @@ MEDIA_COMPONENT: Final = "media"
 """Pictures, recordings and files, and the lines in the places of those left out."""
 
 REASONING_COMPONENT: Final = "reasoning"
-"""What the model reasoned in the tool rounds of the open turn."""
+"""What the model reasoned in the tool rounds of the open turn, and before the replies of a history
+that keeps it.
+"""
 
 OUTPUT_COMPONENT: Final = "output_schema"
 """The schema of the answer, in the prompt or beside it."""
@@ -63,7 +65,9 @@ TOOL_RESULTS_LAYER: Final = "tool_results"
 """The built-in layer of the messages with the results of these tools, one for each call."""
 
 REASONING_LAYER: Final = "reasoning"
-"""The built-in layer with what the model reasoned before it called them, which is no text."""
+"""The built-in layer with what the model reasoned before it called them, or replied in an earlier
+turn; it is no text.
+"""
 
 
 OUTPUT_LAYER: Final = "output_schema"

@@ -4,7 +4,8 @@
 the number of excess tokens and returns a shorter plan, or the same plan if the step is exhausted. A
 registered step of a package sees one layer and nothing else of the prompt.
 
-Steps are taken in the author's order, and each is repeated until it shortens nothing any more. A
+Steps are taken in the author's order, and each is repeated until it shortens nothing any more.
+Before them goes what no text of a turn is shortened for: the reasoning before earlier replies. A
 prompt that fits is returned unchanged. One that cannot be made to fit is refused with the sizes of
 what is in the way.
 """
@@ -45,6 +46,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     MEDIA_COMPONENT,
     MEDIA_LAYER,
     REASONING_COMPONENT,
+    REASONING_LAYER,
     ROUNDS_COMPONENT,
     TOOL_RESULTS_LAYER,
 )
@@ -78,6 +80,7 @@ from turnlog.projections.prompt.prompt_plan import (
     format_message,
     iterate_media,
     leave_out_oldest_images,
+    leave_out_oldest_reasoning,
     place_pieces,
     update_layer,
     update_view,
@@ -88,6 +91,12 @@ from turnlog.projections.session.token_counts import ModelLimit
 
 DROP_IMAGES_RULE: Final = "drop_images"
 """The rule of a picture that the step of this name left out."""
+
+DROP_REASONING_STEP: Final = "drop_reasoning"
+"""The name of the step that leaves out the reasoning before earlier replies."""
+
+_REASONING_SCOPES: Final = (WHOLE_PROMPT, BudgetScope(component=REASONING_COMPONENT))
+"""The limits that this reasoning counts under."""
 
 
 def list_step_targets(plan: PromptPlan, action: LadderAction) -> tuple[str, ...]:
@@ -392,6 +401,14 @@ def _apply_ladder(
 ) -> tuple[PromptPlan, list[AppliedTrimStep]]:
     size = run.measure(plan)
     steps: list[AppliedTrimStep] = []
+    if size.tokens > run.limit and run.scope in _REASONING_SCOPES:
+        plan = leave_out_oldest_reasoning(plan, size.tokens - run.limit)
+        before, size = size, run.measure(plan)
+        if size != before:
+            step_record = _build_step_record(
+                word=DROP_REASONING_STEP, on=REASONING_LAYER, run=run, before=before, after=size
+            )
+            steps.append(step_record)
     for step in run.ladder if size.tokens > run.limit else ():
         for on in list_step_targets(plan, step.action):
             before = size
@@ -441,8 +458,8 @@ def measure_plan(plan: PromptPlan, counting: TokenCounter, beside: int) -> PlanS
     tokens, characters = beside, 0
     for slot in plan:
         if isinstance(slot, PlannedHistory):
-            tokens += slot.tokens
-            characters += slot.characters
+            tokens += slot.tokens + slot.reasoning_tokens
+            characters += slot.characters + sum(map(len, slot.reasoning_texts))
         else:
             calls = (each.text for each in slot.tool_calls)
             for text in (format_message(slot), *calls, *slot.reasoning_texts):
@@ -490,4 +507,7 @@ def measure_component(
         elif component == HISTORY_COMPONENT:
             tokens += slot.tokens
             characters += slot.characters
+        elif component == REASONING_COMPONENT:
+            tokens += slot.reasoning_tokens
+            characters += sum(map(len, slot.reasoning_texts))
     return PlanSize(tokens, characters)

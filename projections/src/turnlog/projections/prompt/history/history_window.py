@@ -60,7 +60,11 @@ from turnlog.projections.prompt.history.memory_access import (
 )
 from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
 from turnlog.projections.prompt.history.repeated_questions import choose_repeats_rule
-from turnlog.projections.prompt.history.turn_messages import build_exchanges, list_shown_refs
+from turnlog.projections.prompt.history.turn_messages import (
+    build_exchanges,
+    find_shown_reasoning,
+    list_shown_refs,
+)
 from turnlog.projections.prompt.sources.prior_results import find_prior_results
 from turnlog.projections.prompt.sources.session_material import (
     PhaseVisibility,
@@ -94,6 +98,8 @@ class HistoryWindow:
     """The turn whose tool results a layer of the same call lists."""
     condense: tuple[CondenseMode, ...] = ()
     """What is shortened, in this order."""
+    model: str = ""
+    """The model that is asked; empty where nobody asks one."""
 
     def select_turns(self, state: SessionState) -> SelectedTurns:
         """Split the settled turns into those it includes and the excluded ones."""
@@ -234,6 +240,9 @@ class SelectedTurns:
             for ref in (*list_shown_refs(turn, work=work), *turn.outcome_refs)
             if ref
         ]
+        if self.window.view.reasoning:
+            reasoned = (find_shown_reasoning(turn, self.window.model) for turn in self.turns)
+            shown += filter(None, reasoned)
         return [summary.said, *shown] if summary else shown
 
 
@@ -283,15 +292,25 @@ def list_history_windows(
     slots = material.blueprint.calls[call.kind].messages
     named = (slot.history for slot in slots if isinstance(slot, HistoryMessageSlot))
     return tuple(
-        build_history_window(material=material, state=state, at=call.at, kind=call.kind, name=name)
+        build_history_window(
+            material=material,
+            state=state,
+            at=call.at,
+            kind=call.kind,
+            name=name,
+            model=call.model,
+        )
         for name in named
     )
 
 
 def build_history_window(
-    material: SessionMaterial, state: SessionState, at: str, kind: str, name: str
+    material: SessionMaterial, state: SessionState, at: str, kind: str, name: str, model: str = ""
 ) -> HistoryWindow:
-    """Return a history view of a kind of call, at a clock reading `at`."""
+    """Return a history view of a kind of call, at a clock reading `at`.
+
+    What `model` reasoned is shown to it alone.
+    """
     view, seen = material.blueprint.resolve_view(name), find_phase_visibility(material, state)
     recall = build_memory_access(material.memory, view.memory, state, at)
     summary = _find_summary(material=material, state=state, name=name, view=view, seen=seen)
@@ -304,6 +323,7 @@ def build_history_window(
         name=name,
         listed_turn=listed_turn,
         condense=material.blueprint.resolve_condensing(name, state.profile),
+        model=model,
     )
 
 
@@ -340,13 +360,12 @@ def render_history(
     counting: TokenCounter,
     assembler: int = ASSEMBLER_VERSION,
     limit: int | None = None,
-    model: str = "",
 ) -> PlannedHistory:
     """Return the messages of a view; raises `Corrupt` if a text was not fetched.
 
     `limit` is that of its component. Above it, or once a summary replaces older turns, the messages
     that the view keeps are verbatim; the last exchange always is. The tokens of media are those of
-    `model`.
+    the model that the window is of.
     """
     back, left_out = selected.window, selected.left_out
     has_estimates = has_estimated_savings(assembler)
@@ -356,7 +375,13 @@ def render_history(
     listed_turn = back.listed_turn if assembler >= _ASSEMBLER_OF_LISTED_RESULTS else None
     exchanges = tuple(
         build_exchanges(
-            selected.turns, texts.by_ref, counting, model=model, work=work, listed_turn=listed_turn
+            selected.turns,
+            texts.by_ref,
+            counting,
+            model=back.model,
+            work=work,
+            listed_turn=listed_turn,
+            keeps_reasoning=back.view.reasoning is not None,
         )
     )
     summary_message = (
@@ -372,6 +397,7 @@ def render_history(
         summary=summary_message,
         repeats=choose_repeats_rule(assembler),
         verbatim_repeats=has_verbatim_last_exchange(assembler),
+        keeps_reasoning=back.view.reasoning is not None,
     )
     verbatim = _count_verbatim_messages(slot, back.view.summary, limit, assembler)
     return condense_history(replace(slot, verbatim_messages=verbatim), back.condense, counting)

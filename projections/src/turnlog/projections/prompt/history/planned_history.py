@@ -42,6 +42,8 @@ class PlannedHistory:
     """The latest messages in which no repeated question is condensed."""
     verbatim_repeats: bool = True
     """Whether these messages count towards the repetitions of a question."""
+    keeps_reasoning: bool = False
+    """Whether replies have what the model reasoned before them."""
 
     @property
     def included_summary(self) -> SummaryMessage | None:
@@ -63,8 +65,22 @@ class PlannedHistory:
         )
 
     @property
+    def reasoning_texts(self) -> tuple[str, ...]:
+        """What is sent of the reasoning before replies."""
+        if not self.keeps_reasoning:
+            return ()
+        return tuple([each.reasoning_text for each in self.exchanges if each.reasoning_text])
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Tokens of the reasoning before replies."""
+        if not self.keeps_reasoning:
+            return 0
+        return sum([each.reasoning_tokens for each in self.exchanges])
+
+    @property
     def tokens(self) -> int:
-        """Tokens of all messages."""
+        """Tokens of the texts of all messages."""
         summed = self.included_summary.tokens if self.included_summary else 0
         return summed + sum([exchange.tokens for exchange in self.exchanges])
 

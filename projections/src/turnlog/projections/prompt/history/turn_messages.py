@@ -19,6 +19,7 @@ from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
+from turnlog.projections.prompt.planned_reasoning import PlannedReasoning, plan_reasoning
 from turnlog.projections.session.state import SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.tools.result_condensation import add_result_texts, omit_answered_results
@@ -89,16 +90,33 @@ class TurnExchange:
     """Question and reply alone, where `content` also shows the work; otherwise None."""
     media: tuple[PlannedMedia, ...] = ()
     """The pictures, recordings and files of the question, which is then the first message."""
+    reasoning: PlannedReasoning | None = None
+    """What the model reasoned before the reply, which is then the last message."""
+    reasoning_tokens: int = 0
+    """Tokens of what is sent of it."""
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
-        """Its messages, with their media."""
-        if not self.media:
-            return self.content.messages
+        """Its messages, with their media and what was reasoned."""
+        messages = self._place_media() if self.media else self.content.messages
+        if not self.reasoning_text:
+            return messages
+        return (*messages[:-1], replace(messages[-1], reasoning=self.reasoning_text))
+
+    def _place_media(self) -> tuple[ChatMessage, ...]:
         question, *others = self.content.messages
         length = len(question.content)
         placed = [each.place_in_message(min(each.ref.part.at, length)) for each in self.media]
         return (replace(question, media=tuple(placed)), *others)
+
+    @property
+    def reasoning_text(self) -> str:
+        """What is sent of the reasoning; empty if nothing is."""
+        return self.reasoning.text if self.reasoning else ""
+
+    def leave_out_reasoning(self) -> TurnExchange:
+        """Return the exchange without what the model reasoned."""
+        return replace(self, reasoning=None, reasoning_tokens=0)
 
     @property
     def all_tokens(self) -> int:
@@ -228,11 +246,13 @@ def build_exchanges(
     model: str = "",
     work: bool = False,
     listed_turn: int | None = None,
+    keeps_reasoning: bool = False,
 ) -> Iterator[TurnExchange]:
     """Yield the exchanges of turns; a recorded turn is always rendered the same way.
 
     The work of `listed_turn` is shown without the results that another part of the prompt lists.
-    The tokens of media are those of `model`.
+    The tokens of media are those of `model`, and with `keeps_reasoning` its replies have what it
+    reasoned before them.
     """
     for turn in turns:
         try:
@@ -269,7 +289,25 @@ def build_exchanges(
                 has_media=has_media,
             )
         )
-        yield replace(shown, media=plan_media(turn.media, model)) if has_media else shown
+        shown = replace(shown, media=plan_media(turn.media, model)) if has_media else shown
+        reasoned = find_shown_reasoning(turn, model) if keeps_reasoning else None
+        yield _add_reasoning(shown, reasoned, texts[reasoned], counting) if reasoned else shown
+
+
+def find_shown_reasoning(turn: SettledTurnRef, model: str) -> TextRef | None:
+    """Return what the model reasoned before the reply of a turn; None if another one did."""
+    reasoned = turn.reasoning
+    if reasoned is None or reasoned.model != model or not (turn.reply and turn.reply.characters):
+        return None
+    return reasoned.said
+
+
+def _add_reasoning(
+    exchange: TurnExchange, ref: TextRef, text: str, counting: TokenCounter
+) -> TurnExchange:
+    planned = plan_reasoning(ref, text, is_same_model=True)
+    tokens = counting.count_tokens(planned.text) if planned.text else 0
+    return replace(exchange, reasoning=planned, reasoning_tokens=tokens)
 
 
 def _omit_results(

@@ -242,6 +242,7 @@ def mark_turn(
                 marked,
                 redacted=True,
                 work=None,
+                reasoning=None,
                 shows_outcomes=found.outcomes is not None,
                 results=results,
             )

@@ -30,7 +30,14 @@ from turnlog.events.model.tool_events import (
     ToolReturned,
     ToolStarted,
 )
-from turnlog.events.model.turn_events import TurnQueued, TurnResolved, TurnRole, TurnSubmitted
+from turnlog.events.model.turn_events import (
+    TurnCompleted,
+    TurnQueued,
+    TurnResolved,
+    TurnRole,
+    TurnSubmitted,
+)
+from turnlog.events.recorded_reasoning import REPLY_REASONING_FIELD
 from turnlog.projections.session.fold.settled_turns import (
     NOTHING_LEFT,
     LeftOutcomes,
@@ -68,6 +75,7 @@ from turnlog.projections.session.state import (
 )
 from turnlog.projections.session.text_refs import (
     InputsRef,
+    ReasoningRef,
     TextRef,
     build_literal_text_ref,
     build_media_refs,
@@ -226,6 +234,7 @@ def settle_turn(
     reply: TextRef | None = None,
     work: TextRef | None = None,
     left: LeftOutcomes = NOTHING_LEFT,
+    reasoning: ReasoningRef | None = None,
 ) -> SessionState:
     """Settle an open or waiting turn, and add it to the settled turns.
 
@@ -264,8 +273,25 @@ def settle_turn(
             shows_outcomes=left.is_shown,
             media=submission.media if submission else (),
             is_kept=status != "completed" and reply is not None,
+            reasoning=reasoning if role == "user" else None,
         ),
     )
+
+
+def find_reply_reasoning(
+    state: SessionState, recorded: RecordedEvent, event: TurnCompleted
+) -> ReasoningRef | None:
+    """Return what the model reasoned before the reply that an event records.
+
+    A reply beside tool calls has none: its calls, which are in no later prompt, belong to it.
+    """
+    opened, answer = state.open, event.answer
+    if answer is None or answer.reasoning is None or opened is None or opened.turn != event.turn:
+        return None
+    if not isinstance(opened.call, PromptedCall):
+        return None
+    said = build_text_ref(recorded, REPLY_REASONING_FIELD, answer.reasoning)
+    return ReasoningRef(said, opened.call.model)
 
 
 def apply_attempt_started(state: SessionState, event: AttemptStarted) -> SessionState:

@@ -87,7 +87,11 @@ def split_prompt(messages: Sequence[ChatMessage], manifest: Manifest) -> tuple[P
 
 
 def _iterate_spans(messages: Sequence[ChatMessage], manifest: Manifest) -> Iterator[PromptSpan]:
-    included = [part for part in manifest.parts if part.message is not None and part.at is None]
+    included = [
+        part
+        for part in manifest.parts
+        if part.message is not None and part.at is None and not part.is_reply_reasoning
+    ]
     ends = [part.message for part in included[1:]] + [len(messages)]
     begins = calls = 0
     for part, end in zip(included, ends, strict=False):  # Without parts there are no ends either.
@@ -135,8 +139,16 @@ def _split_run(
 def _iterate_media_spans(
     messages: Sequence[ChatMessage], manifest: Manifest
 ) -> Iterator[PromptSpan]:
-    """Yield a span for each picture, recording and file, with the line in its place if any."""
-    media = (part for part in manifest.parts if part.at is not None and part.message is not None)
+    """Yield a span for each picture, recording and file, with the line in its place if any.
+
+    So is what was reasoned before an earlier reply: neither is among the texts of its message.
+    """
+    placed = [part for part in manifest.parts if part.message is not None]
+    for part in placed:
+        if part.is_reply_reasoning:
+            message = messages[part.message or 0]
+            yield PromptSpan(part, part.message or 0, message.role, message.reasoning)
+    media = (part for part in placed if part.at is not None)
     for part in chain.from_iterable(map(split_omissions, media)):
         message = messages[part.message or 0]
         lines = (each.note for each in message.media if each.at == part.at and each.note)

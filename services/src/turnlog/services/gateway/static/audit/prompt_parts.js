@@ -7,6 +7,8 @@ import { readReasoning } from "../app/reasoning.js";
 const isIncluded = (part) => (part.role ?? null) !== null;
 const hasMessage = (part) => (part.message ?? null) !== null;
 const isMedia = (part) => (part.at ?? null) !== null;
+// What was reasoned before an earlier reply comes after the run of history that the reply is in.
+const isReplyReasoning = (part) => part.source?.field === "answer.reasoning";
 const isHistory = (part) => part.source?.view !== undefined;
 
 // The texts of a message, whose content is a list where it has pictures, recordings or files.
@@ -34,7 +36,7 @@ function splitRun(part, next, begin, messages, passages) {
 }
 
 export function splitMessages(messages, manifest) {
-  const placedParts = manifest.parts.filter((part) => hasMessage(part) && !isMedia(part));
+  const placedParts = manifest.parts.filter((part) => hasMessage(part) && !isMedia(part) && !isReplyReasoning(part));
   const passages = messages.map(() => []);
   let offset = 0;
   let calls = 0;
@@ -62,6 +64,9 @@ export function splitMessages(messages, manifest) {
     passages[part.message].push({ part, text: points.slice(offset + separator, offset + part.characters).join("") });
     offset = next === part.message ? offset + part.characters : 0;
   });
+  for (const part of manifest.parts.filter((each) => hasMessage(each) && isReplyReasoning(each))) {
+    passages[part.message].push({ part, text: readReasoning(messages[part.message].reasoning) });
+  }
   for (const part of manifest.parts.filter((each) => hasMessage(each) && isMedia(each))) {
     passages[part.message].push({ part, text: part.treatment === "dropped" ? `left out: ${part.item ?? "without a name"}` : `${part.item ?? "without a name"} · ${part.digest}` });
     for (const { message } of part.others ?? []) passages[message].push({ part, text: "left out with it" });
