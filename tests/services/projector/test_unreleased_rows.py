@@ -18,7 +18,7 @@ from turnlog.events.errors import LogRolledBack
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import read_folded_sequence
-from turnlog.projections.store.schema.read_model_tables import SESSIONS
+from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, SESSIONS
 from turnlog.projections.store.schema.schema_migration import UNRELEASED_REVISIONS, prepare_schema
 from turnlog.projections.store.write.projection_positions import (
     SESSIONS_VERSION,
@@ -27,6 +27,10 @@ from turnlog.projections.store.write.projection_positions import (
 
 PHASE = [column.name for column in SESSIONS.c if column.name != "build"].index("phase")
 
+
+CACHE_WRITES = [column.name for column in ATTEMPTS.c if column.name != "build"].index(
+    "cache_write_tokens"
+)
 
 LATER_COLUMNS = {"child_turns": 5, "turn_votes": 4}
 """Tables with columns of a later revision, and how many columns they had before."""
@@ -90,6 +94,14 @@ async def test_readers_keep_rows_of_the_last_unreleased_revision_until_the_rebui
     # The index of uses came later.
     for name in ("prompt_sources", "event_texts"):
         assert (before.pop(name), bool(after.pop(name))) == ([], True)
+    # So did the tokens that a provider put into its cache, in the midst of the columns.
+    earlier, later = before.pop("attempts"), after.pop("attempts")
+    assert [row[CACHE_WRITES] for row in earlier] == [None] * len(later)
+    rows = [
+        [(*row[:CACHE_WRITES], *row[CACHE_WRITES + 1 :]) for row in each]
+        for each in (earlier, later)
+    ]
+    assert rows[0] == rows[1]
     for name, columns in LATER_COLUMNS.items():
         earlier, later = before.pop(name), after.pop(name)
         assert earlier
