@@ -49,6 +49,9 @@ from turnlog.services.worker.turn_runner import TurnRunner
 
 MODEL = "openai/heron"
 
+SHIPPED_RETRIES = "  retries: {max: 5, base_seconds: 1}\n"
+"""The policy of the shipped `uderia` that edits of its policies replace."""
+
 Kind = TypeVar("Kind", bound=KnownEvent)
 
 
@@ -126,19 +129,20 @@ class AgentService:
     ) -> Path:
         """Copy a shipped blueprint under another name, with texts of its file replaced.
 
-        Returns the folder, which is left as it is if it exists. Raises `ValueError` if the file
-        lacks a text that is to be replaced.
+        Returns the folder. Raises `ValueError` if the file lacks a text that is to be replaced, or
+        if an earlier copy of this name has other texts.
         """
         folder = self.folder / name
-        if folder.exists():
-            return folder
         written = (Path(SHIPPED_BLUEPRINTS) / shipped / BLUEPRINT_FILE).read_text()
         for before, after in {f"blueprint: {shipped}": f"blueprint: {name}", **edits}.items():
             if before not in written:
                 raise ValueError(before)
             written = written.replace(before, after)
-        copytree(Path(SHIPPED_BLUEPRINTS) / shipped, folder)
-        (folder / BLUEPRINT_FILE).write_text(written)
+        if not folder.exists():
+            copytree(Path(SHIPPED_BLUEPRINTS) / shipped, folder)
+            (folder / BLUEPRINT_FILE).write_text(written)
+        elif (folder / BLUEPRINT_FILE).read_text() != written:
+            raise ValueError(f"{name} was copied with other edits")
         return folder
 
     async def open_shipped_session(self, blueprint: str, **form: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent_programs.agent_service import AgentService, answer_with_text
+from tests.agent_programs.agent_service import SHIPPED_RETRIES, AgentService, answer_with_text
 from tests.support.servers.model_behaviours import (
     ModelAnswer,
     ModelBehaviour,
@@ -39,8 +39,7 @@ async def ask(platform: AgentService, answer: ModelBehaviour, policy: str = "") 
     blueprint = "uderia"
     if policy:
         blueprint = "uderia-" + policy.partition(": ")[2]
-        written = "  retries: {max: 5, base_seconds: 1}\n"
-        edits = {written: f"  retries: {{max: 1, base_seconds: 0}}\n  {policy}\n"}
+        edits = {SHIPPED_RETRIES: f"  retries: {{max: 1, base_seconds: 0}}\n  {policy}\n"}
         platform.copy_shipped_blueprint("uderia", blueprint, edits)
     session = await platform.open_shipped_session(blueprint, attributes={}, profile="llm_only")
     turn = await platform.submit_turn(session, answer, answer_with_text("Good day."))
@@ -119,10 +118,9 @@ async def test_emoji_whose_halves_come_in_two_chunks_is_one_character(
 async def test_timeouts_of_a_blueprint_and_a_profile_end_a_silent_call(
     platform: AgentService,
 ) -> None:
-    written = "  retries: {max: 5, base_seconds: 1}\n"
-    policies = f"{written.replace('5', '0')}  timeouts: {{first_token: 3000}}\n"
+    policies = f"{SHIPPED_RETRIES.replace('5', '0')}  timeouts: {{first_token: 3000}}\n"
     profile = "  llm_only:\n"
-    edits = {written: policies, profile: f"{profile}    timeouts: {{first_token: 0.2}}\n"}
+    edits = {SHIPPED_RETRIES: policies, profile: f"{profile}    timeouts: {{first_token: 0.2}}\n"}
     platform.copy_shipped_blueprint("uderia", "uderia-hasty", edits)
     session = await platform.open_shipped_session("uderia-hasty", attributes={}, profile="llm_only")
     turn = await platform.submit_turn(session, ModelSilence())

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.agent_programs.agent_harness import build_loop_blueprint
-from tests.agent_programs.agent_service import AgentService, answer_with_text
+from tests.agent_programs.agent_service import SHIPPED_RETRIES, AgentService, answer_with_text
 from tests.agent_programs.shipped.test_odd_answers import build_frames
 from tests.services.gateway.streaming.sse_client import open_stream
 from tests.support.servers.model_behaviours import RawFrames
@@ -96,8 +96,9 @@ async def test_reasoning_that_a_rule_forbids_is_neither_streamed_nor_recorded(
     platform: AgentService,
 ) -> None:
     rule = "  safety: {rules: [{name: no-names, pattern: Example}]}\n"
-    written = "  retries: {max: 5, base_seconds: 1}\n"
-    platform.copy_shipped_blueprint("uderia", "uderia-guarded", {written: written + rule})
+    platform.copy_shipped_blueprint(
+        "uderia", "uderia-guarded", {SHIPPED_RETRIES: SHIPPED_RETRIES + rule}
+    )
     session = await platform.open_shipped_session(
         "uderia-guarded", attributes={}, profile="llm_only"
     )

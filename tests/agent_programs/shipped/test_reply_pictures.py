@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.agent_programs.agent_harness import build_loop_blueprint
-from tests.agent_programs.agent_service import AgentService, answer_with_text
+from tests.agent_programs.agent_service import SHIPPED_RETRIES, AgentService, answer_with_text
 from tests.agent_programs.shipped.test_odd_answers import build_frames
 from tests.services.gateway.streaming.sse_client import open_stream
 from tests.services.media.media_samples import PNG
@@ -114,8 +114,9 @@ async def test_picture_beside_a_forbidden_text_is_named_in_the_withheld_blob_alo
     platform: AgentService,
 ) -> None:
     rule = "  safety: {rules: [{name: no-herons, pattern: heron}]}\n"
-    written = "  retries: {max: 5, base_seconds: 1}\n"
-    platform.copy_shipped_blueprint("uderia", "uderia-no-herons", {written: written + rule})
+    platform.copy_shipped_blueprint(
+        "uderia", "uderia-no-herons", {SHIPPED_RETRIES: SHIPPED_RETRIES + rule}
+    )
     session = await platform.open_shipped_session(
         "uderia-no-herons", attributes={}, profile="llm_only"
     )
