@@ -227,9 +227,9 @@ def _keep_accounting() -> None:
     vars(module)["stop_accounting"] = keep_chunks
 
 
-def _omit_step(step: str) -> None:
+def _omit_step(module_name: str, step: str) -> None:
     """Let the import of litellm do without one of our steps."""
-    module = import_module("turnlog.services.worker.model.litellm_library")
+    module = import_module(f"turnlog.services.worker.model.{module_name}")
 
     def do_nothing(*_: object) -> None:
         pass
@@ -381,15 +381,15 @@ PATCHES: Final[Mapping[str, LibraryPatch]] = {
         _stream_answers,
         _keep_accounting,
     ),
-    "litellm loaded early": LibraryPatch(
+    "litellm answers early": LibraryPatch(
         "the first answer of one token, by litellm",
         _read_first_answer,
-        partial(_omit_step, "_load_lazy_parts"),
+        partial(_omit_step, "litellm_model", "read_first_answer"),
     ),
     "bounded responses": LibraryPatch(
         f"an error of {ERROR_BYTES:,} bytes, by litellm",
         _read_error,
-        partial(_omit_step, "_bound_responses"),
+        partial(_omit_step, "litellm_library", "_bound_responses"),
     ),
 }
 

@@ -35,6 +35,12 @@ with capture_logs():  # Our own lines; litellm may print none.
 assert "litellm" in sys.modules, "not imported"
 assert not full_collections, "each keeps the interpreter from the event loop"
 assert gc.get_freeze_count() > 100_000 and gc.isenabled()
+
+from litellm.types.utils import ModelResponseStream
+from openai.types.chat import ChatCompletionChunk
+
+for schema in ChatCompletionChunk, ModelResponseStream:
+    assert schema.__pydantic_complete__, "the first answer builds it, which holds the event loop"
 """
 
 

@@ -12,12 +12,13 @@ from turnlog.services.gateway import app
 from turnlog.services.gateway import main as gateway
 from turnlog.services.projector import main as projector
 from turnlog.services.worker import worker_process as worker
-from turnlog.services.worker.model import litellm_library
+from turnlog.services.worker.model.first_answer import read_first_answer
+from turnlog.services.worker.model.litellm_library import load_litellm
 
 __all__ = ["gateway", "projector", "service_start", "worker"]
 
 
-litellm_library.load_litellm()
+read_first_answer(load_litellm())
 command_line.build_command()
 for has_questions in (False, True):
     app.create_routed_app(asking=has_questions)

@@ -78,7 +78,8 @@ class BlueprintStore:
         blobs = {
             digest: (await self.blobs.get_blob(tenant, digest)).decode() for digest in pins.digests
         }
-        material = build_material(pins, blobs, collect_installed())
+        installed = await run_in_thread(collect_installed)  # The first time it reads the disk.
+        material = build_material(pins, blobs, installed)
         check_steps_registered(material.blueprint)
         await load_vocabularies(material.blueprint)
         await _compile_safety_patterns(material.blueprint)

@@ -91,8 +91,6 @@ class LitellmLibrary(Protocol):
 
     async def acompletion(self, **arguments: object) -> LitellmStream: ...
 
-    def token_counter(self, *, model: str, text: str) -> int: ...
-
 
 class LitellmHandler(Protocol):
     """The class of litellm that creates the transports of all its clients."""
@@ -110,7 +108,6 @@ def load_litellm() -> LitellmLibrary:
     library = cast("LitellmLibrary", litellm)
     library.suppress_debug_info = True
     _bound_responses()
-    _load_lazy_parts(library)
     return library
 
 
@@ -120,16 +117,6 @@ def _bound_responses() -> None:
     handler = cast("LitellmHandler", module.AsyncHTTPHandler)
     if not isinstance(handler.create_async_transport, BoundedTransportFactory):
         handler.create_async_transport = BoundedTransportFactory(handler.create_async_transport)
-
-
-def _load_lazy_parts(library: LitellmLibrary) -> None:
-    """Load now what the first call would load on the event loop.
-
-    The first answer takes 0.17 s of processor time, and 0.66 s without
-    (`python -m benchmarks.library_patches`).
-    """
-    import_module("openai.resources")
-    library.token_counter(model="", text="warm")
 
 
 def register_ollama_model(library: LitellmLibrary, model: str) -> None:

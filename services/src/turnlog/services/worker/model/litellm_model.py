@@ -24,6 +24,7 @@ from turnlog.services.worker.model.call_timeouts import (
     expect_bytes,
     open_call_timer,
 )
+from turnlog.services.worker.model.first_answer import read_first_answer
 from turnlog.services.worker.model.litellm_library import (
     DETAILS_FIELD,
     LitellmLibrary,
@@ -151,6 +152,7 @@ def _load_and_freeze() -> LitellmLibrary:
     """Import litellm without full collections, which keep the interpreter from the event loop."""
     with pause_collection():
         library = load_litellm()
+        read_first_answer(library)
         freeze_live_objects()
     return library
 
