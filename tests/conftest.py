@@ -14,6 +14,7 @@ import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Generator, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import hypothesis
 import pytest
 import structlog
 
+from tests.support.processes.fork_server import announce_fork_server, forget_fork_server
 from tests.support.processes.turnlog_process import iterate_recent_outputs
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 
@@ -51,8 +53,8 @@ COLLECTOR_THRESHOLDS = (20_000, 20, 20)
 """By default a collection follows on every 700 objects, many of which a single test creates."""
 
 
-def pytest_configure() -> None:
-    """Put the folders of tests into memory, restore signals, and keep compiled code.
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the folders of tests into memory, restore signals, keep compiled code, share forks.
 
     Every server syncs every acknowledgement, so on a disk half of the suite's time is waiting for
     it. No test cuts the power: what was synced into memory outlives any process that is killed.
@@ -70,6 +72,8 @@ def pytest_configure() -> None:
     # each would compile again what it imports, which is two thirds of the time it takes to start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    if folder := announce_fork_server():
+        config.add_cleanup(partial(forget_fork_server, folder))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -32,6 +32,7 @@ BIN = Path(sys.executable).parent
 """The environment's programs, which come first in the image's PATH."""
 
 PROGRAM_PATH = f"{BIN}:{os.defpath}:/usr/sbin"
+"""Where a container's commands are found."""
 
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
@@ -71,6 +72,8 @@ class ComposeHost:
     network: str
     """The first three numbers of its addresses."""
     name_server: NameServer = field(default_factory=NameServer)
+    programs: Path = BIN
+    """Where commands are found first."""
     places: dict[str, str] = field(default_factory=dict[str, str])
     """Further texts of the files, each with the local one."""
     running: list[ComposeContainer] = field(default_factory=list[ComposeContainer])
@@ -175,7 +178,7 @@ class ComposeHost:
         return await asyncio.create_subprocess_exec(
             *map(files.replace, command),
             cwd=self.home,
-            env={"PATH": PROGRAM_PATH, "HOME": str(self.home), **variables},
+            env={"PATH": f"{self.programs}:{PROGRAM_PATH}", "HOME": str(self.home), **variables},
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
         )

@@ -25,6 +25,7 @@ from nats.aio.client import Client
 from tests.deploy.compose_file import CLUSTER_FILE, CLUSTER_SECRETS, ROOT, load_services
 from tests.deploy.compose_processes import ComposeContainer, ComposeHost, run_compose_host
 from tests.docs.doc_pages import list_blocks
+from tests.support.processes.forked_program import get_forked_program
 from tests.support.servers.postgres_server import PostgresServer
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
@@ -53,6 +54,8 @@ async def host(
         postgres_server.create_database() as database,
         run_compose_host(tmp_path_factory.mktemp("host"), services, database) as running,
     ):
+        # `test_running` executes the program of the image.
+        running.programs = get_forked_program().parent
         # Nobody here has to be given time to find another server.
         running.places = {'lame_duck_grace_period: "5s"': 'lame_duck_grace_period: "1s"'}
         await running.start_services(**dict.fromkeys(SERVERS, 1))

@@ -1,54 +1,53 @@
 """`turnlog` as a process that starts at once, by forking one that has imported everything.
 
-Importing takes three seconds, and litellm five more: longer than most tests. One process for each
-pytest process imports everything; the processes that tests start are its forks, each with its own
-id, memory, signals and exit. Starting the command line by executing it is tested in `tests/deploy`
-and by the commands of the README.
+The processes that tests start are forks, each with its own id, memory, signals and exit. Starting
+the command line by executing it is tested in `tests/deploy` and by the commands of the README.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import runpy
+import select
 import signal
-import sys
+import socket
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-_FORK_CONTEXT = get_context("forkserver")
-
-PRELOADED_MODULES = ["tests.support.processes.preloaded_modules"]
-"""What the process imports that all others are forks of."""
+from tests.support.processes.fork_server import (
+    NUMBER,
+    CommandRequest,
+    find_fork_server,
+    send_request,
+)
 
 SHOWN_OUTPUT = 6_000
 """Characters of a process's output that a failure shows: its end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class TurnlogProcess:
     """A process that runs or has ended."""
 
-    fork_process: ForkServerProcess
+    pid: int
+    supervisor: socket.socket
+    """Sends the exit code; it kills the process once this object is gone."""
     words: Sequence[str]
     """What `turnlog` was called with."""
     output_file: Path
 
     @property
-    def pid(self) -> int:
-        assert self.fork_process.pid is not None
-        return self.fork_process.pid
-
-    @property
     def returncode(self) -> int | None:
         """The exit code, or None while it runs; negative if a signal ended it."""
-        return self.fork_process.exitcode
+        if not select.select([self.supervisor], (), (), 0)[0]:
+            return None
+        (code,) = NUMBER.unpack(self.supervisor.recv(NUMBER.size, socket.MSG_PEEK))
+        return int(code)
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
@@ -70,7 +69,7 @@ class TurnlogProcess:
         """Wait until it ends and return its exit code."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
         # Each waiter has its own descriptor, because a loop can watch a descriptor only once.
-        end = os.dup(self.fork_process.sentinel)
+        end = os.dup(self.supervisor.fileno())
         loop.add_reader(end, over.set)
         try:
             await over.wait()
@@ -82,7 +81,7 @@ class TurnlogProcess:
 
     def join_process(self, within: float) -> int | None:
         """Wait at most `within` seconds without an event loop; return the exit code, or None."""
-        self.fork_process.join(within)
+        select.select([self.supervisor], (), (), within)
         return self.returncode
 
 
@@ -111,33 +110,17 @@ def fork_turnlog(
     words: Sequence[str], variables: Mapping[str, str], output_file: Path | None
 ) -> TurnlogProcess:
     """Run `turnlog` likewise and block until it has started; the first start imports everything."""
-    _FORK_CONTEXT.set_forkserver_preload(PRELOADED_MODULES)
     if output_file is None:
         handle, name = tempfile.mkstemp(".log", "-".join(words[:2]), _get_output_folder().name)
         os.close(handle)
         output_file = Path(name)
-    fork = _FORK_CONTEXT.Process(target=_run_command, args=(words, variables, output_file))
-    fork.start()
-    process = TurnlogProcess(fork, words, output_file)
+    supervisor = socket.socket(socket.AF_UNIX)
+    supervisor.connect(str(find_fork_server()))
+    request = CommandRequest(("turnlog", *words), str(Path.cwd()), variables)
+    with Path(os.devnull).open("rb") as nothing, output_file.open("ab") as output:
+        send_request(supervisor, request, [nothing.fileno(), output.fileno(), output.fileno()])
+    (pid,) = NUMBER.unpack(supervisor.recv(NUMBER.size, socket.MSG_WAITALL))
+    process = TurnlogProcess(pid, supervisor, words, output_file)
+    weakref.finalize(process, supervisor.close)
     _recent_processes.append(process)
     return process
-
-
-def _run_command(words: Sequence[str], variables: Mapping[str, str], output_file: Path) -> None:
-    with output_file.open("ab") as log:
-        os.dup2(log.fileno(), sys.stderr.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    run_command(words, variables)
-
-
-def run_command(words: Sequence[str], variables: Mapping[str, str]) -> None:
-    """Run `turnlog` in this process with these variables and no others."""
-    os.environ.clear()
-    os.environ.update(variables)
-    for folder in filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)):
-        sys.path.insert(0, folder)
-        if (customized := Path(folder) / "sitecustomize.py").is_file():
-            runpy.run_path(str(customized), run_name="sitecustomize")
-    from turnlog.services.cli.main import main  # noqa: PLC0415 - behind what stands before imports
-
-    main(words)
